@@ -1,0 +1,36 @@
+# Everything runs in .venv, made on first use from the versions in constraints.txt.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.DEFAULT_GOAL := help
+.PHONY: help install test lint demo bench clean
+
+help: ## show this list
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
+
+$(VENV)/installed: pyproject.toml constraints.txt
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "gln needs Python 3.11 or newer; point PYTHON= at one")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[test,lint]'
+	touch $@
+
+install: $(VENV)/installed ## create .venv with the locked versions
+
+test: install ## run the test suite
+	$(BIN)/python -m pytest -n 2
+
+lint: install ## ruff and mypy
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+demo: install ## draw the gallery of graph families into demo/
+	$(BIN)/python -m gln.demo
+
+bench: install ## time the generators
+	$(BIN)/python benchmarks/families.py
+
+clean: ## remove .venv and caches
+	rm -rf $(VENV) demo build dist .pytest_cache .mypy_cache .ruff_cache

@@ -1,0 +1,1 @@
+"""gln: predict the graph over a set of nodes from the nodes themselves."""

@@ -1,0 +1,185 @@
+"""What all families share: parameters, seeds, workers, the cache and the registry.
+
+A family is a frozen dataclass with one method, :meth:`Family.draw`. To add one::
+
+    @register("rings")
+    @dataclass(frozen=True, kw_only=True)
+    class Rings(Family):
+        points: int = 50
+
+        def draw(self, rng, count):
+            return [ring(rng, self.points) for _ in range(count)]
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any, ClassVar, Literal, TypeVar
+
+import numpy as np
+import torch
+from torch_geometric.data import Data
+
+from gln.errors import GLNError
+from gln.families.cache import load_or_make
+from gln.graphs import pack, unpack
+
+# Graphs are drawn in blocks: block b of a seed has its own random stream and is always drawn whole. Hence
+# sample(10) is the start of sample(100), and neither workers nor vectorisation can change a graph.
+BLOCK = 32
+
+Order = Literal["set", "ordered"]
+ORDERS: tuple[Order, ...] = ("set", "ordered")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Family(ABC):
+    """A recipe for graphs; equal parameters and equal seeds give equal graphs.
+
+    Args:
+        order: ``"set"`` shuffles the nodes of every graph independently, so that only the points can tell the
+            edges; ``"ordered"`` keeps the generator's own order, as the paper did.
+    """
+
+    order: Order = "set"
+
+    name: ClassVar[str]
+    version: ClassVar[int] = 1  # raise it when the graphs of a seed change: caches depend on it
+    orders: ClassVar[tuple[Order, ...]] = ("set",)
+    paper_count: ClassVar[int | None] = None  # how many graphs the paper used
+
+    def __post_init__(self) -> None:
+        if self.order not in self.orders:
+            raise GLNError(f"{self.name} has no order={self.order!r}; choose from {', '.join(self.orders)}.")
+
+    @abstractmethod
+    def draw(self, rng: np.random.Generator, count: int) -> list[Data]:
+        """``count`` graphs in canonical form, as a function of ``rng`` alone."""
+
+    def sample(self, count: int, seed: int = 0, workers: int = 1, cache: Path | str | None = None) -> list[Data]:
+        """``count`` graphs of this family.
+
+        Args:
+            count: how many; fewer graphs of the same seed are a prefix of more.
+            seed: the same seed gives the same graphs, in any process and for any number of workers.
+            workers: processes to draw with.
+            cache: a folder to keep the graphs in, under a hash of every parameter, count, seed and version.
+        """
+        if count < 1 or seed < 0 or workers < 1:
+            raise GLNError(
+                f"Got count={count}, seed={seed}, workers={workers}; expected count ≥ 1, seed ≥ 0 and workers ≥ 1."
+            )
+        if cache is None:
+            return self._sample(count, seed, workers)
+        key = {"family": self.spec(), "version": self.version, "count": count, "seed": seed}
+        return unpack(load_or_make(Path(cache), key, lambda: pack(self._sample(count, seed, workers))))
+
+    def spec(self) -> dict[str, Any]:
+        """Name and every parameter, as plain data; ``family(**spec)`` gives the family back."""
+        return {"name": self.name, **dataclasses.asdict(self)}
+
+    def __str__(self) -> str:
+        """The short form that :func:`parse_family` reads, defaults left out."""
+        changed = [
+            f"{field.name}={_write(getattr(self, field.name))}"
+            for field in dataclasses.fields(self)
+            if getattr(self, field.name) != field.default
+        ]
+        return f"{self.name}:{','.join(changed)}" if changed else self.name
+
+    def _sample(self, count: int, seed: int, workers: int) -> list[Data]:
+        blocks = range(-(-count // BLOCK))
+        if workers == 1 or len(blocks) == 1:
+            drawn = (self._block(seed, block) for block in blocks)
+            return [graph for graphs in drawn for graph in graphs][:count]
+        # Each worker sends its blocks back packed: a few large arrays instead of thousands of small tensors.
+        # "spawn" because forking a process that has used torch's threads can hang.
+        with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+            share = -(-len(blocks) // (4 * workers))
+            starts = blocks[::share]
+            arrays = pool.map(_draw_packed, [self] * len(starts), [seed] * len(starts), [blocks[s : s + share] for s in starts])
+            graphs = [
+                graph for part in arrays for graph in unpack({key: torch.from_numpy(value) for key, value in part.items()})
+            ]
+        return graphs[:count]
+
+    def _block(self, seed: int, block: int) -> list[Data]:
+        return self.draw(np.random.default_rng([seed, block]), BLOCK)
+
+
+def _draw_packed(family: Family, seed: int, blocks: range) -> dict[str, np.ndarray]:
+    graphs = [graph for block in blocks for graph in family._block(seed, block)]
+    return {key: value.numpy() for key, value in pack(graphs).items()}
+
+
+_REGISTRY: dict[str, type[Family]] = {}
+F = TypeVar("F", bound=type[Family])
+
+
+def register(name: str) -> Callable[[F], F]:
+    """Class decorator: make a family known to :func:`family`, the command line and the common tests."""
+
+    def add(cls: F) -> F:
+        if name in _REGISTRY:
+            raise GLNError(f"A family named {name!r} is registered already; choose another name.")
+        cls.name = name
+        _REGISTRY[name] = cls
+        return cls
+
+    return add
+
+
+def families() -> dict[str, type[Family]]:
+    """Every registered family by name."""
+    return dict(_REGISTRY)
+
+
+def family(name: str, **parameters: Any) -> Family:
+    """A family by name, ``family("surfaces", points=400, kind="torus")``."""
+    if name not in _REGISTRY:
+        raise GLNError(f"There is no family {name!r}; choose from {', '.join(sorted(_REGISTRY))}.")
+    known = [field.name for field in dataclasses.fields(_REGISTRY[name])]
+    for parameter in parameters:
+        if parameter not in known:
+            raise GLNError(f"{name} has no parameter {parameter!r}; choose from {', '.join(known)}.")
+    return _REGISTRY[name](**parameters)
+
+
+def parse_family(text: str) -> Family:
+    """A family from its short form, as typed in a shell: ``surfaces:points=400,kind=torus``, ``delaunay:points=20-80``."""
+    name, _, rest = text.partition(":")
+    parameters = {}
+    for part in filter(None, rest.split(",")):
+        key, equals, value = part.partition("=")
+        if not equals:
+            raise GLNError(f"Got {part!r} in {text!r}; expected name=value, as in surfaces:points=400,kind=torus.")
+        parameters[key] = _read(value)
+    return family(name, **parameters)
+
+
+def _read(value: str) -> Any:
+    """A word as the value it looks like: true, 3, 0.5, 20-80, text."""
+    if value in ("true", "false"):
+        return value == "true"
+    low, dash, high = value.partition("-")
+    if dash and low.isdigit() and high.isdigit():
+        return int(low), int(high)
+    for kind in (int, float):
+        try:
+            return kind(value)
+        except ValueError:
+            continue
+    return value
+
+
+def _write(value: Any) -> str:
+    """The inverse of :func:`_read`."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return "-".join(map(str, value)) if isinstance(value, tuple) else str(value)

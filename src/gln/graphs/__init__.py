@@ -1,0 +1,33 @@
+"""Graphs at the door and in batches: checking, converting, padding, packing.
+
+One graph is a ``torch_geometric.data.Data``:
+
+=============  ============  =====================================================================
+``pos``        ``[n, p]``    float32: where the node is (may be absent)
+``x``          ``[n, f]``    float32: what the node is (may be absent)
+``edge_index`` ``[2, 2m]``   int64: undirected (both directions), no self-loops, sorted
+``num_nodes``  ``n``         so that isolated nodes are never lost
+=============  ============  =====================================================================
+
+Any further tensor is per node if it has a dimension (``[n, ...]``) and per graph if it has none.
+"""
+
+from gln.graphs.batch import GraphBatch
+from gln.graphs.check import check_graph, make_graph
+from gln.graphs.convert import as_graph, as_graphs, to_networkx, to_numpy, to_scipy
+from gln.graphs.pack import pack, unpack
+from gln.graphs.split import split
+
+__all__ = [
+    "GraphBatch",
+    "as_graph",
+    "as_graphs",
+    "check_graph",
+    "make_graph",
+    "pack",
+    "split",
+    "to_networkx",
+    "to_numpy",
+    "to_scipy",
+    "unpack",
+]

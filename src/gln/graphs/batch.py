@@ -1,0 +1,111 @@
+"""The padded batch that dense models read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+
+from gln.errors import GLNError
+
+
+@dataclass(frozen=True)
+class GraphBatch:
+    """``B`` graphs padded to the ``N`` nodes of the largest.
+
+    ========  ================  ==========================================================
+    ``pos``   ``[B, N, p]``     positions, zero on padding; ``None`` if the graphs have none
+    ``x``     ``[B, N, f]``     features, zero on padding; ``None`` if the graphs have none
+    ``adj``   ``[B, N, N]``     bool: the true edges, symmetric, diagonal and padding False
+    ``mask``  ``[B, N]``        bool: True on real nodes, which always come first
+    ========  ================  ==========================================================
+
+    :meth:`from_graphs` and :meth:`to_graphs` are exact inverses for ``pos``, ``x`` and ``edge_index``.
+    """
+
+    pos: Tensor | None
+    x: Tensor | None
+    adj: Tensor
+    mask: Tensor
+
+    @classmethod
+    def from_graphs(cls, graphs: Sequence[Data]) -> GraphBatch:
+        """Pad checked graphs (see :func:`gln.graphs.check_graph`) into one batch."""
+        if not graphs:
+            raise GLNError("The batch is empty; expected at least one graph.")
+        sizes = torch.tensor([graph.num_nodes for graph in graphs])
+        mask = torch.arange(int(sizes.max())) < sizes[:, None]  # [B, N]
+        count, width = mask.shape
+
+        # One scatter for all graphs: an edge (g, i, j) lands at (g·N + i)·N + j.
+        shift = torch.repeat_interleave(torch.arange(count), torch.tensor([g.edge_index.shape[1] for g in graphs]))
+        source, target = torch.cat([graph.edge_index for graph in graphs], dim=1)
+        adj = torch.zeros(count * width * width, dtype=torch.bool)
+        adj[(shift * width + source) * width + target] = True
+        return cls(
+            pos=_pad("pos", graphs, mask), x=_pad("x", graphs, mask), adj=adj.view(count, width, width), mask=mask
+        )
+
+    def to_graphs(self) -> list[Data]:
+        """The graphs that were padded, on the CPU."""
+        batch = self.to("cpu")
+        graphs = []
+        for index, size in enumerate(batch.sizes.tolist()):
+            rows = {name: value[index, :size].clone() for name, value in batch._features().items()}
+            edges = batch.adj[index, :size, :size].nonzero().T.contiguous()
+            graphs.append(Data(**rows, edge_index=edges, num_nodes=size))
+        return graphs
+
+    @property
+    def sizes(self) -> Tensor:
+        """Nodes per graph ``[B]``."""
+        return self.mask.sum(dim=1)
+
+    @property
+    def features(self) -> Tensor:
+        """The paper's ``H⁰ = [pos, x]``: ``[B, N, p + f]``."""
+        parts = list(self._features().values())
+        if not parts:
+            raise GLNError("The graphs have neither pos nor x; a model needs at least one of them.")
+        return torch.cat(parts, dim=-1)
+
+    @property
+    def pair_mask(self) -> Tensor:
+        """True where a pair joins two different real nodes: ``[B, N, N]``."""
+        both = self.mask[:, :, None] & self.mask[:, None, :]
+        return both & ~torch.eye(self.mask.shape[1], dtype=torch.bool, device=self.mask.device)
+
+    def to(self, device: torch.device | str, non_blocking: bool = False) -> GraphBatch:
+        """The batch on another device."""
+        return self._map(lambda tensor: tensor.to(device, non_blocking=non_blocking))
+
+    def pin_memory(self) -> GraphBatch:
+        """The batch in page-locked memory, for the data loader."""
+        return self._map(Tensor.pin_memory)
+
+    def __len__(self) -> int:
+        return len(self.mask)
+
+    def _features(self) -> dict[str, Tensor]:
+        return {name: value for name, value in (("pos", self.pos), ("x", self.x)) if value is not None}
+
+    def _map(self, change) -> GraphBatch:  # type: ignore[no-untyped-def]
+        held = {field.name: getattr(self, field.name) for field in fields(self)}
+        return replace(self, **{name: change(value) for name, value in held.items() if value is not None})
+
+
+def _pad(name: str, graphs: Sequence[Data], mask: Tensor) -> Tensor | None:
+    """Rows of every graph under one another, zero where there is no node: ``[B, N, width]``."""
+    rows = [graph.get(name) for graph in graphs]
+    if all(row is None for row in rows):
+        return None
+    widths = {None if row is None else row.shape[1] for row in rows}
+    if len(widths) != 1:
+        raise GLNError(f"{name} differs between the graphs of a batch: widths {widths}; give all graphs the same {name}.")
+    flat = torch.cat(rows)
+    out = flat.new_zeros(*mask.shape, flat.shape[1])
+    out[mask] = flat
+    return out

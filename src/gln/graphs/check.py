@@ -1,0 +1,123 @@
+"""The one checking function at the door: what passes it is a graph as the package means it."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+
+from gln.errors import GLNError
+
+
+def make_graph(pos: Any = None, x: Any = None, edges: Any = None, num_nodes: int | None = None) -> Data:
+    """A checked graph from arrays, tensors or lists.
+
+    Args:
+        pos: positions ``[n, p]``, or ``None``.
+        x: features ``[n, f]``, or ``None``.
+        edges: pairs of node numbers ``[m, 2]``, each undirected edge once; ``None`` for no edges.
+        num_nodes: needed only when neither ``pos`` nor ``x`` is given.
+    """
+    fields: dict[str, Any] = {}
+    for name, value in (("pos", pos), ("x", x)):
+        if value is not None:
+            fields[name] = _as_rows(name, value)
+    if num_nodes is None:
+        num_nodes = len(next(iter(fields.values()))) if fields else 0
+    pairs = _as_pairs([] if edges is None else edges)
+    return check_graph(Data(edge_index=torch.cat([pairs, pairs.flip(0)], dim=1), num_nodes=num_nodes, **fields))
+
+
+def check_graph(graph: Data) -> Data:
+    """Return ``graph`` in canonical form (float32 features, sorted int64 edges), or raise :class:`GLNError`.
+
+    Refused: no nodes, NaN or infinite values, rows that do not match the number of nodes, edges to nodes
+    that do not exist, self-loops, repeated edges and edges given in one direction only. Nothing is mended
+    silently, and the graph passed in is never changed.
+    """
+    out = copy.copy(graph)  # shares the tensors
+    rows = {name: out[name] for name in ("pos", "x") if out.get(name) is not None}
+    for name, value in rows.items():
+        rows[name] = out[name] = _as_rows(name, value)
+    n = _count_nodes(out, rows)
+    for name, value in rows.items():
+        if len(value) != n:
+            raise GLNError(f"{name} has {len(value)} rows, but the graph has {n} nodes; give one row per node.")
+    out.num_nodes = n
+    out.edge_index = _check_edges(out.edge_index, n)
+    return out
+
+
+def _count_nodes(graph: Data, rows: dict[str, Tensor]) -> int:
+    n = graph.num_nodes if "num_nodes" in graph or not rows else max(map(len, rows.values()))
+    if not n:
+        raise GLNError("The graph has no nodes; a graph needs at least one.")
+    return int(n)
+
+
+def _as_rows(name: str, value: Any) -> Tensor:
+    """``value`` as a finite float32 matrix, one row per node."""
+    try:
+        rows = value if isinstance(value, Tensor) else torch.from_numpy(np.array(value, dtype=np.float64))
+    except (TypeError, ValueError):
+        raise GLNError(
+            f"{name} is ragged or holds something that is not a number; give every node the same number of values."
+        ) from None
+    if rows.dim() != 2:
+        raise GLNError(f"{name} has shape {list(rows.shape)}; expected [nodes, values], one row per node.")
+    rows = rows.to(torch.float32)
+    finite = rows.isfinite().all(dim=1)
+    if not finite.all():
+        bad = int((~finite).nonzero()[0])
+        raise GLNError(f"{name} of node {bad} is {rows[bad].tolist()}; remove or repair values that are not finite.")
+    return rows
+
+
+def _as_pairs(edges: Any) -> Tensor:
+    """Undirected pairs ``[m, 2]`` in any form, as ``[2, m]``."""
+    try:
+        pairs = edges if isinstance(edges, Tensor) else torch.from_numpy(np.array(edges, dtype=np.float64))
+    except (TypeError, ValueError):
+        raise GLNError("edges is not a table of node numbers; expected pairs [[i, j], ...].") from None
+    if pairs.numel() == 0:
+        return torch.empty(2, 0, dtype=torch.int64)
+    if pairs.dim() != 2 or pairs.shape[1] != 2:
+        raise GLNError(f"edges has shape {list(pairs.shape)}; expected [m, 2], one pair of node numbers per edge.")
+    if pairs.is_floating_point() and not torch.equal(pairs, pairs.round()):
+        raise GLNError("edges holds values that are not whole numbers; expected pairs of node numbers.")
+    return pairs.to(torch.int64).T
+
+
+def _check_edges(edge_index: Tensor | None, n: int) -> Tensor:
+    """Sorted ``edge_index`` of an undirected simple graph on ``n`` nodes."""
+    if edge_index is None:
+        return torch.empty(2, 0, dtype=torch.int64)
+    if edge_index.dim() != 2 or edge_index.shape[0] != 2 or edge_index.is_floating_point():
+        raise GLNError(
+            f"edge_index has shape {list(edge_index.shape)} and type {edge_index.dtype}; expected whole numbers [2, m]."
+        )
+    source, target = edge_index.to(torch.int64)
+    outside = (edge_index < 0) | (edge_index >= n)
+    if outside.any():
+        bad = int(edge_index[outside][0])
+        raise GLNError(f"An edge names node {bad}, but the {n} nodes are numbered 0 to {n - 1}; fix the edge list.")
+    if (source == target).any():
+        bad = int(source[source == target][0])
+        raise GLNError(f"Node {bad} has an edge to itself; remove self-loops (PyG: remove_self_loops).")
+    key = (source * n + target).sort().values
+    if key.numel() and (key[1:] == key[:-1]).any():
+        repeated = int(key[1:][key[1:] == key[:-1]][0])
+        raise GLNError(
+            f"The edge {repeated // n} to {repeated % n} is listed twice; remove repeated edges (PyG: coalesce)."
+        )
+    if not torch.equal(key, (target * n + source).sort().values):
+        one_way = key[~torch.isin(key, target * n + source)][0].item()
+        raise GLNError(
+            f"The edge {one_way // n} to {one_way % n} has no edge back: the graph is directed, expected undirected; "
+            "symmetrise it first (PyG: to_undirected, networkx: G.to_undirected(), matrices: A | A.T)."
+        )
+    return torch.stack([key // n, key % n])

@@ -1,0 +1,128 @@
+"""To and from what people hold: PyG, networkx, scipy sparse matrices, numpy and torch adjacencies."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable
+from typing import Any
+
+import networkx as nx
+import numpy as np
+import scipy.sparse as sp
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+
+from gln.errors import GLNError
+from gln.graphs.check import check_graph
+
+
+def as_graph(source: Any, pos: Any = None, x: Any = None) -> Data:
+    """Any graph as a checked ``Data``; isolated nodes are kept.
+
+    Args:
+        source: a PyG ``Data``, a networkx graph (nodes are numbered in the order of ``G.nodes``; the node
+            attributes ``pos`` and ``x`` are taken if every node has them), or an adjacency matrix ``[n, n]``
+            with entries 0 and 1 as a scipy sparse matrix, numpy array or tensor.
+        pos, x: positions and features to put on the nodes, in place of any that ``source`` carries.
+    """
+    if isinstance(source, Data):
+        graph = copy.copy(source)  # shares the tensors
+    elif isinstance(source, nx.Graph):
+        graph = _from_networkx(source)
+    elif sp.issparse(source) or isinstance(source, np.ndarray | Tensor):
+        graph = _from_matrix(source)
+    else:
+        raise GLNError(
+            f"Got a {type(source).__name__}; expected a graph: PyG Data, networkx, or an adjacency matrix "
+            "(scipy, numpy, torch)."
+        )
+    if pos is not None:
+        graph.pos = torch.as_tensor(pos)
+    if x is not None:
+        graph.x = torch.as_tensor(x)
+    return check_graph(graph)
+
+
+def as_graphs(sources: Iterable[Any], what: str = "graphs") -> list[Data]:
+    """Every graph of a collection as a checked ``Data``; the error names the one that is wrong."""
+    if isinstance(sources, Data | nx.Graph) or not isinstance(sources, Iterable):
+        raise GLNError(f"{what} is a single {type(sources).__name__}; expected a list of graphs.")
+    graphs = []
+    for number, source in enumerate(sources):
+        try:
+            graphs.append(as_graph(source))
+        except GLNError as error:
+            raise GLNError(f"{what}[{number}]: {error}") from None
+    if not graphs:
+        raise GLNError(f"{what} is empty; expected at least one graph.")
+    return graphs
+
+
+def to_networkx(graph: Data) -> nx.Graph:
+    """A networkx graph on nodes 0 … n−1, with ``pos`` and ``x`` as node attributes."""
+    graph = check_graph(graph)
+    out = nx.Graph()
+    out.add_nodes_from(range(graph.num_nodes))
+    for name in ("pos", "x"):
+        if graph.get(name) is not None:
+            nx.set_node_attributes(out, dict(enumerate(graph[name].tolist())), name)
+    out.add_edges_from(graph.edge_index.T[graph.edge_index[0] < graph.edge_index[1]].tolist())
+    return out
+
+
+def to_scipy(graph: Data) -> sp.csr_array:
+    """The adjacency matrix ``[n, n]`` as a boolean scipy CSR array."""
+    graph = check_graph(graph)
+    row, col = graph.edge_index.numpy(force=True)
+    return sp.csr_array((np.ones(len(row), dtype=bool), (row, col)), shape=(graph.num_nodes, graph.num_nodes))
+
+
+def to_numpy(graph: Data) -> np.ndarray:
+    """The adjacency matrix ``[n, n]`` as a boolean array."""
+    graph = check_graph(graph)
+    adjacency = np.zeros((graph.num_nodes, graph.num_nodes), dtype=bool)
+    adjacency[tuple(graph.edge_index.numpy(force=True))] = True
+    return adjacency
+
+
+def _from_networkx(source: nx.Graph) -> Data:
+    number = {node: i for i, node in enumerate(source.nodes)}
+    edges = [(number[a], number[b]) for a, b in source.edges()]
+    for a, b, weight in source.edges(data="weight"):
+        if weight is not None and weight != 1:
+            raise GLNError(f"The edge {a} to {b} has weight {weight}; expected an unweighted graph, threshold it first.")
+    pairs = torch.tensor(edges, dtype=torch.int64).reshape(-1, 2).T
+    if not source.is_directed():  # networkx lists an undirected edge once
+        loops = pairs[:, pairs[0] == pairs[1]]
+        others = pairs[:, pairs[0] != pairs[1]]
+        pairs = torch.cat([loops, others, others.flip(0)], dim=1)
+    graph = Data(edge_index=pairs, num_nodes=len(number))
+    for name in ("pos", "x"):
+        values = nx.get_node_attributes(source, name)
+        if values and len(values) == len(number):
+            graph[name] = _rows(name, [values[node] for node in source.nodes])
+    return graph
+
+
+def _rows(name: str, values: list[Any]) -> Tensor:
+    try:
+        return torch.from_numpy(np.array(values, dtype=np.float64))
+    except (TypeError, ValueError):
+        raise GLNError(f"The node attribute {name} is ragged or not numeric; give every node as many values.") from None
+
+
+def _from_matrix(source: Any) -> Data:
+    shape = tuple(source.shape)
+    if len(shape) != 2 or shape[0] != shape[1]:
+        raise GLNError(f"The adjacency matrix has shape {list(shape)}; expected a square matrix [n, n].")
+    if isinstance(source, Tensor):
+        source = source.to_dense().numpy(force=True)
+    entries = sp.coo_array(source)
+    entries.sum_duplicates()
+    weights = entries.data
+    if not np.isin(weights, (0, 1)).all():  # NaN is refused here too
+        bad = weights[~np.isin(weights, (0, 1))][0]
+        raise GLNError(f"The adjacency matrix holds {bad}; expected only 0 and 1, threshold it first.")
+    row, col = (torch.from_numpy(part[weights != 0].astype(np.int64)) for part in entries.coords)
+    return Data(edge_index=torch.stack([row, col]), num_nodes=shape[0])

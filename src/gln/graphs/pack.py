@@ -1,0 +1,48 @@
+"""Many graphs as a few flat tensors: what the cache stores and what worker processes send back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+
+
+def pack(graphs: Sequence[Data]) -> dict[str, Tensor]:
+    """Concatenate graphs that carry the same attributes; :func:`unpack` is the exact inverse.
+
+    Keys say what a row belongs to: ``graph.*`` one per graph, ``node.*`` one per node, ``edge.*`` one per edge.
+    An attribute without dimensions belongs to the graph, ``edge_index`` to the edges, all others to the nodes.
+    """
+    packed = {
+        "graph.num_nodes": torch.tensor([graph.num_nodes for graph in graphs]),
+        "graph.num_edges": torch.tensor([graph.num_edges for graph in graphs]),
+    }
+    for name in sorted(set(graphs[0].keys()) - {"num_nodes"}):
+        values = [graph[name] for graph in graphs]
+        if name == "edge_index":
+            packed["edge.edge_index"] = torch.cat([value.T for value in values])
+        elif values[0].dim() == 0:
+            packed[f"graph.{name}"] = torch.stack(values)
+        else:
+            packed[f"node.{name}"] = torch.cat(values)
+    return packed
+
+
+def unpack(packed: dict[str, Tensor]) -> list[Data]:
+    """The graphs behind :func:`pack`; node and graph attributes are views of the packed tensors."""
+    sizes, edges = packed["graph.num_nodes"].tolist(), packed["graph.num_edges"].tolist()
+    columns: dict[str, Sequence[Tensor]] = {}
+    for key, value in packed.items():
+        level, name = key.split(".", 1)
+        if level == "edge":
+            columns[name] = [part.T.contiguous() for part in value.split(edges)]
+        elif level == "node":
+            columns[name] = value.split(sizes)
+        elif name not in ("num_nodes", "num_edges"):
+            columns[name] = value.unbind()
+    rows = zip(*columns.values(), strict=True)
+    return [
+        Data(**dict(zip(columns, row, strict=True)), num_nodes=size) for row, size in zip(rows, sizes, strict=True)
+    ]

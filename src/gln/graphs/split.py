@@ -1,0 +1,34 @@
+"""Train, validation and test by seed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+import numpy as np
+
+from gln.errors import GLNError
+
+T = TypeVar("T")
+
+
+def split(graphs: Sequence[T], seed: int = 0, test: float = 0.2, val: float = 0.1) -> tuple[list[T], list[T], list[T]]:
+    """Shuffle by ``seed`` and cut into ``(train, val, test)``.
+
+    Args:
+        graphs: at least three, so that no part is empty.
+        seed: the same seed gives the same parts.
+        test: share of all graphs kept for the test (the paper's 20 %).
+        val: share of the remaining training graphs kept for validation.
+    """
+    count = len(graphs)
+    if count < 3:
+        raise GLNError(f"Got {count} graphs; a split needs at least 3, one for each of train, val and test.")
+    if not (0 < test < 1 and 0 < val < 1):
+        raise GLNError(f"Got test={test} and val={val}; both are shares between 0 and 1.")
+    n_test = min(max(round(count * test), 1), count - 2)
+    n_val = min(max(round((count - n_test) * val), 1), count - n_test - 1)
+    order = np.random.default_rng(seed).permutation(count)
+    parts = np.split(order, [count - n_test - n_val, count - n_test])
+    train, validation, held_out = ([graphs[i] for i in part] for part in parts)
+    return train, validation, held_out

@@ -1,0 +1,39 @@
+"""What every model answers: a graph per step of its recurrence."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class StructureOutput:
+    """The structure after every step, scored over all pairs or over ``K`` candidate pairs per node.
+
+    ==============  ==============================  =====================================================
+    ``logits``      steps × ``[B, N, N | K]``       ``sigmoid`` of it is the step's soft adjacency ``A``
+    ``states``      steps × ``[B, N, d]``           the step's node states ``H``
+    ``mask``        ``[B, N, N | K]``               bool: the entries that are pairs of real nodes and count
+    ``candidates``  ``[B, N, K]`` or ``None``       node number behind each candidate; ``None``: all pairs
+    ==============  ==============================  =====================================================
+    """
+
+    logits: tuple[Tensor, ...]
+    states: tuple[Tensor, ...]
+    mask: Tensor
+    candidates: Tensor | None = None
+
+    def target(self, adj: Tensor) -> Tensor:
+        """The true adjacency ``[B, N, N]`` at the scored entries, shaped as one step's logits."""
+        return adj if self.candidates is None else adj.gather(2, self.candidates) & self.mask
+
+    def probabilities(self, step: int = -1) -> Tensor:
+        """The soft adjacency ``[B, N, N]`` after ``step``, zero wherever no pair was scored."""
+        scored = self.logits[step].sigmoid().masked_fill(~self.mask, 0)
+        if self.candidates is None:
+            return scored
+        count, nodes, _ = scored.shape
+        dense = torch.zeros(count, nodes, nodes, dtype=scored.dtype, device=scored.device)
+        return dense.scatter_add(2, self.candidates, scored)  # masked slots add nothing, whatever they point at
