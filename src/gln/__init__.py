@@ -1,1 +1,71 @@
-"""gln: predict the graph over a set of nodes from the nodes themselves."""
+"""gln: predict the graph over a set of nodes from the nodes themselves.
+
+The public names are listed in ``__all__``; each is loaded on first use, so that importing ``gln`` is instant.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from gln.errors import GLNError
+    from gln.families import FAMILIES, Family, family, register
+    from gln.graphs import (
+        GraphBatch,
+        as_graph,
+        check_graph,
+        make_graph,
+        split,
+        to_networkx,
+        to_numpy,
+        to_scipy,
+    )
+    from gln.viewing import draw_graph, save_gallery
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "gln.errors": ["GLNError"],
+    "gln.families": ["FAMILIES", "Family", "family", "register"],
+    "gln.graphs": [
+        "GraphBatch",
+        "as_graph",
+        "check_graph",
+        "make_graph",
+        "split",
+        "to_networkx",
+        "to_numpy",
+        "to_scipy",
+    ],
+    "gln.viewing": ["draw_graph", "save_gallery"],
+}
+_MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
+
+__all__ = [
+    "FAMILIES",
+    "Family",
+    "GLNError",
+    "GraphBatch",
+    "as_graph",
+    "check_graph",
+    "draw_graph",
+    "family",
+    "make_graph",
+    "register",
+    "save_gallery",
+    "split",
+    "to_networkx",
+    "to_numpy",
+    "to_scipy",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module 'gln' has no attribute {name!r}")
+    return getattr(import_module(_MODULE_OF[name]), name)
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

@@ -1,0 +1,47 @@
+"""Judging graphs: edge scores, MMD, segmentation, novelty and calibration, for graphs of any kind.
+
+Nothing here knows a model: predictions are probabilities in a padded batch, or lists of graphs.
+"""
+
+from gln.evaluation.calibration import CalibrationError, calibration_error
+from gln.evaluation.components import component_labels, largest_components
+from gln.evaluation.descriptors import DESCRIPTORS, Descriptor
+from gln.evaluation.edge_lists import edge_scores
+from gln.evaluation.edges import EdgeScores
+from gln.evaluation.isomorphism import isomorphic
+from gln.evaluation.kernels import Kernel
+from gln.evaluation.metrics import METRICS, MetricInfo, Scores
+from gln.evaluation.mmd import mmd
+from gln.evaluation.mmd_result import Interval, MMDResult
+from gln.evaluation.novelty import novelty
+from gln.evaluation.orbits import orbits
+from gln.evaluation.segmentation import adjusted_rand, segmentation_scores
+from gln.evaluation.statistics import clustering, degrees, laplacian_spectrum
+from gln.evaluation.threshold import BestThreshold
+
+__all__ = [
+    "DESCRIPTORS",
+    "METRICS",
+    "BestThreshold",
+    "CalibrationError",
+    "Descriptor",
+    "EdgeScores",
+    "Interval",
+    "Kernel",
+    "MMDResult",
+    "MetricInfo",
+    "Scores",
+    "adjusted_rand",
+    "calibration_error",
+    "clustering",
+    "component_labels",
+    "degrees",
+    "edge_scores",
+    "isomorphic",
+    "laplacian_spectrum",
+    "largest_components",
+    "mmd",
+    "novelty",
+    "orbits",
+    "segmentation_scores",
+]

@@ -15,11 +15,14 @@ from __future__ import annotations
 
 import dataclasses
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from multiprocessing import get_context
+from itertools import repeat
+from multiprocessing import get_all_start_methods, get_context
+from multiprocessing.context import BaseContext
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, ClassVar, Literal, TypeVar
 
 import numpy as np
@@ -32,10 +35,10 @@ from gln.graphs import pack, unpack
 
 # Graphs are drawn in blocks: block b of a seed has its own random stream and is always drawn whole. Hence
 # sample(10) is the start of sample(100), and neither workers nor vectorisation can change a graph.
-BLOCK = 32
+# A multiple of six, so that a block holds the six kinds of surface equally often.
+BLOCK = 30
 
 Order = Literal["set", "ordered"]
-ORDERS: tuple[Order, ...] = ("set", "ordered")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,12 +65,14 @@ class Family(ABC):
     def draw(self, rng: np.random.Generator, count: int) -> list[Data]:
         """``count`` graphs in canonical form, as a function of ``rng`` alone."""
 
-    def sample(self, count: int, seed: int = 0, workers: int = 1, cache: Path | str | None = None) -> list[Data]:
+    def sample(
+        self, count: int, seed: int = 0, workers: int = 1, cache: Path | str | None = None
+    ) -> list[Data]:
         """``count`` graphs of this family.
 
         Args:
             count: how many; fewer graphs of the same seed are a prefix of more.
-            seed: the same seed gives the same graphs, in any process and for any number of workers.
+            seed: the same seed gives the same graphs, in any process and with any number of workers.
             workers: processes to draw with.
             cache: a folder to keep the graphs in, under a hash of every parameter, count, seed and version.
         """
@@ -84,12 +89,26 @@ class Family(ABC):
         """Name and every parameter, as plain data; ``family(**spec)`` gives the family back."""
         return {"name": self.name, **dataclasses.asdict(self)}
 
+    def caption(self, graph: Data) -> str:
+        """What a picture of ``graph`` says below it."""
+        return f"{graph.num_nodes} nodes, {graph.num_edges // 2} edges"
+
+    @classmethod
+    def summary(cls) -> str:
+        """The first line of the docstring."""
+        return (cls.__doc__ or "").strip().split("\n")[0]
+
+    @classmethod
+    def defaults(cls) -> dict[str, Any]:
+        """Every parameter and its default."""
+        return {field.name: field.default for field in dataclasses.fields(cls)}
+
     def __str__(self) -> str:
         """The short form that :func:`parse_family` reads, defaults left out."""
         changed = [
-            f"{field.name}={_write(getattr(self, field.name))}"
-            for field in dataclasses.fields(self)
-            if getattr(self, field.name) != field.default
+            f"{name}={write_value(getattr(self, name))}"
+            for name, default in self.defaults().items()
+            if getattr(self, name) != default
         ]
         return f"{self.name}:{','.join(changed)}" if changed else self.name
 
@@ -99,18 +118,26 @@ class Family(ABC):
             drawn = (self._block(seed, block) for block in blocks)
             return [graph for graphs in drawn for graph in graphs][:count]
         # Each worker sends its blocks back packed: a few large arrays instead of thousands of small tensors.
-        # "spawn" because forking a process that has used torch's threads can hang.
-        with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
-            share = -(-len(blocks) // (4 * workers))
-            starts = blocks[::share]
-            arrays = pool.map(_draw_packed, [self] * len(starts), [seed] * len(starts), [blocks[s : s + share] for s in starts])
-            graphs = [
-                graph for part in arrays for graph in unpack({key: torch.from_numpy(value) for key, value in part.items()})
-            ]
-        return graphs[:count]
+        share = -(-len(blocks) // (4 * workers))
+        starts = blocks[::share]
+        with ProcessPoolExecutor(workers, mp_context=_clean_processes()) as pool:
+            packed = pool.map(
+                _draw_packed, repeat(self), repeat(seed), [blocks[s : s + share] for s in starts]
+            )
+            parts = [{key: torch.from_numpy(value) for key, value in part.items()} for part in packed]
+        return [graph for part in parts for graph in unpack(part)][:count]
 
     def _block(self, seed: int, block: int) -> list[Data]:
         return self.draw(np.random.default_rng([seed, block]), BLOCK)
+
+
+def _clean_processes() -> BaseContext:
+    """Workers that do not inherit this process: forking one that has used torch's threads can hang."""
+    if "forkserver" not in get_all_start_methods():
+        return get_context("spawn")
+    context = get_context("forkserver")
+    context.set_forkserver_preload(["gln.families"])  # imported once, for all pools
+    return context
 
 
 def _draw_packed(family: Family, seed: int, blocks: range) -> dict[str, np.ndarray]:
@@ -119,6 +146,8 @@ def _draw_packed(family: Family, seed: int, blocks: range) -> dict[str, np.ndarr
 
 
 _REGISTRY: dict[str, type[Family]] = {}
+#: Every registered family by name.
+FAMILIES: Mapping[str, type[Family]] = MappingProxyType(_REGISTRY)
 F = TypeVar("F", bound=type[Family])
 
 
@@ -135,16 +164,11 @@ def register(name: str) -> Callable[[F], F]:
     return add
 
 
-def families() -> dict[str, type[Family]]:
-    """Every registered family by name."""
-    return dict(_REGISTRY)
-
-
 def family(name: str, **parameters: Any) -> Family:
     """A family by name, ``family("surfaces", points=400, kind="torus")``."""
     if name not in _REGISTRY:
         raise GLNError(f"There is no family {name!r}; choose from {', '.join(sorted(_REGISTRY))}.")
-    known = [field.name for field in dataclasses.fields(_REGISTRY[name])]
+    known = _REGISTRY[name].defaults()
     for parameter in parameters:
         if parameter not in known:
             raise GLNError(f"{name} has no parameter {parameter!r}; choose from {', '.join(known)}.")
@@ -152,13 +176,15 @@ def family(name: str, **parameters: Any) -> Family:
 
 
 def parse_family(text: str) -> Family:
-    """A family from its short form, as typed in a shell: ``surfaces:points=400,kind=torus``, ``delaunay:points=20-80``."""
+    """A family from its short form: ``surfaces:points=400,kind=torus``, ``delaunay:points=20-80``."""
     name, _, rest = text.partition(":")
     parameters = {}
     for part in filter(None, rest.split(",")):
         key, equals, value = part.partition("=")
         if not equals:
-            raise GLNError(f"Got {part!r} in {text!r}; expected name=value, as in surfaces:points=400,kind=torus.")
+            raise GLNError(
+                f"Got {part!r} in {text!r}; expected name=value, as in surfaces:points=400,kind=torus."
+            )
         parameters[key] = _read(value)
     return family(name, **parameters)
 
@@ -170,15 +196,15 @@ def _read(value: str) -> Any:
     low, dash, high = value.partition("-")
     if dash and low.isdigit() and high.isdigit():
         return int(low), int(high)
-    for kind in (int, float):
+    for number in (int, float):
         try:
-            return kind(value)
+            return number(value)
         except ValueError:
             continue
     return value
 
 
-def _write(value: Any) -> str:
+def write_value(value: Any) -> str:
     """The inverse of :func:`_read`."""
     if isinstance(value, bool):
         return str(value).lower()

@@ -23,7 +23,10 @@ def load_or_make(folder: Path, key: dict[str, Any], make: Callable[[], Packed]) 
     Two processes may ask for the same key at once: each makes the same graphs, and one whole file remains.
     """
     description = json.dumps(key, sort_keys=True)
-    path = folder / f"{key['family']['name']}-{hashlib.sha256(description.encode()).hexdigest()[:20]}.safetensors"
+    path = (
+        folder
+        / f"{key['family']['name']}-{hashlib.sha256(description.encode()).hexdigest()[:20]}.safetensors"
+    )
     stored = _load(path, description)
     if stored is not None:
         return stored
@@ -52,4 +55,3 @@ def _digest(packed: Packed) -> str:
         state.update(f"{name} {packed[name].dtype} {tuple(packed[name].shape)}".encode())
         state.update(packed[name].contiguous().numpy().tobytes())
     return state.hexdigest()
-

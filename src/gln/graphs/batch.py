@@ -41,12 +41,17 @@ class GraphBatch:
         count, width = mask.shape
 
         # One scatter for all graphs: an edge (g, i, j) lands at (g·N + i)·N + j.
-        shift = torch.repeat_interleave(torch.arange(count), torch.tensor([g.edge_index.shape[1] for g in graphs]))
+        shift = torch.repeat_interleave(
+            torch.arange(count), torch.tensor([g.edge_index.shape[1] for g in graphs])
+        )
         source, target = torch.cat([graph.edge_index for graph in graphs], dim=1)
         adj = torch.zeros(count * width * width, dtype=torch.bool)
         adj[(shift * width + source) * width + target] = True
         return cls(
-            pos=_pad("pos", graphs, mask), x=_pad("x", graphs, mask), adj=adj.view(count, width, width), mask=mask
+            pos=_pad("pos", graphs, mask),
+            x=_pad("x", graphs, mask),
+            adj=adj.view(count, width, width),
+            mask=mask,
         )
 
     def to_graphs(self) -> list[Data]:
@@ -104,7 +109,9 @@ def _pad(name: str, graphs: Sequence[Data], mask: Tensor) -> Tensor | None:
         return None
     widths = {None if row is None else row.shape[1] for row in rows}
     if len(widths) != 1:
-        raise GLNError(f"{name} differs between the graphs of a batch: widths {widths}; give all graphs the same {name}.")
+        raise GLNError(
+            f"{name} differs between the graphs of a batch: widths {widths}; give all graphs the same {name}."
+        )
     flat = torch.cat(rows)
     out = flat.new_zeros(*mask.shape, flat.shape[1])
     out[mask] = flat

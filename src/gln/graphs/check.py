@@ -29,7 +29,9 @@ def make_graph(pos: Any = None, x: Any = None, edges: Any = None, num_nodes: int
     if num_nodes is None:
         num_nodes = len(next(iter(fields.values()))) if fields else 0
     pairs = _as_pairs([] if edges is None else edges)
-    return check_graph(Data(edge_index=torch.cat([pairs, pairs.flip(0)], dim=1), num_nodes=num_nodes, **fields))
+    return check_graph(
+        Data(edge_index=torch.cat([pairs, pairs.flip(0)], dim=1), num_nodes=num_nodes, **fields)
+    )
 
 
 def check_graph(graph: Data) -> Data:
@@ -46,7 +48,9 @@ def check_graph(graph: Data) -> Data:
     n = _count_nodes(out, rows)
     for name, value in rows.items():
         if len(value) != n:
-            raise GLNError(f"{name} has {len(value)} rows, but the graph has {n} nodes; give one row per node.")
+            raise GLNError(
+                f"{name} has {len(value)} rows, but the graph has {n} nodes; give one row per node."
+            )
     out.num_nodes = n
     out.edge_index = _check_edges(out.edge_index, n)
     return out
@@ -73,7 +77,9 @@ def _as_rows(name: str, value: Any) -> Tensor:
     finite = rows.isfinite().all(dim=1)
     if not finite.all():
         bad = int((~finite).nonzero()[0])
-        raise GLNError(f"{name} of node {bad} is {rows[bad].tolist()}; remove or repair values that are not finite.")
+        raise GLNError(
+            f"{name} of node {bad} is {rows[bad].tolist()}; remove or repair values that are not finite."
+        )
     return rows
 
 
@@ -86,7 +92,9 @@ def _as_pairs(edges: Any) -> Tensor:
     if pairs.numel() == 0:
         return torch.empty(2, 0, dtype=torch.int64)
     if pairs.dim() != 2 or pairs.shape[1] != 2:
-        raise GLNError(f"edges has shape {list(pairs.shape)}; expected [m, 2], one pair of node numbers per edge.")
+        raise GLNError(
+            f"edges has shape {list(pairs.shape)}; expected [m, 2], one pair of node numbers per edge."
+        )
     if pairs.is_floating_point() and not torch.equal(pairs, pairs.round()):
         raise GLNError("edges holds values that are not whole numbers; expected pairs of node numbers.")
     return pairs.to(torch.int64).T
@@ -104,7 +112,9 @@ def _check_edges(edge_index: Tensor | None, n: int) -> Tensor:
     outside = (edge_index < 0) | (edge_index >= n)
     if outside.any():
         bad = int(edge_index[outside][0])
-        raise GLNError(f"An edge names node {bad}, but the {n} nodes are numbered 0 to {n - 1}; fix the edge list.")
+        raise GLNError(
+            f"An edge names node {bad}, but the {n} nodes are numbered 0 to {n - 1}; fix the edge list."
+        )
     if (source == target).any():
         bad = int(source[source == target][0])
         raise GLNError(f"Node {bad} has an edge to itself; remove self-loops (PyG: remove_self_loops).")

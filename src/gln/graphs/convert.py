@@ -91,7 +91,9 @@ def _from_networkx(source: nx.Graph) -> Data:
     edges = [(number[a], number[b]) for a, b in source.edges()]
     for a, b, weight in source.edges(data="weight"):
         if weight is not None and weight != 1:
-            raise GLNError(f"The edge {a} to {b} has weight {weight}; expected an unweighted graph, threshold it first.")
+            raise GLNError(
+                f"The edge {a} to {b} has weight {weight}; expected an unweighted graph, threshold it first."
+            )
     pairs = torch.tensor(edges, dtype=torch.int64).reshape(-1, 2).T
     if not source.is_directed():  # networkx lists an undirected edge once
         loops = pairs[:, pairs[0] == pairs[1]]
@@ -109,7 +111,9 @@ def _rows(name: str, values: list[Any]) -> Tensor:
     try:
         return torch.from_numpy(np.array(values, dtype=np.float64))
     except (TypeError, ValueError):
-        raise GLNError(f"The node attribute {name} is ragged or not numeric; give every node as many values.") from None
+        raise GLNError(
+            f"The node attribute {name} is ragged or not numeric; give every node as many values."
+        ) from None
 
 
 def _from_matrix(source: Any) -> Data:

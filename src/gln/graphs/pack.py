@@ -44,5 +44,6 @@ def unpack(packed: dict[str, Tensor]) -> list[Data]:
             columns[name] = value.unbind()
     rows = zip(*columns.values(), strict=True)
     return [
-        Data(**dict(zip(columns, row, strict=True)), num_nodes=size) for row, size in zip(rows, sizes, strict=True)
+        Data(**dict(zip(columns, row, strict=True)), num_nodes=size)
+        for row, size in zip(rows, sizes, strict=True)
     ]

@@ -12,7 +12,9 @@ from gln.errors import GLNError
 T = TypeVar("T")
 
 
-def split(graphs: Sequence[T], seed: int = 0, test: float = 0.2, val: float = 0.1) -> tuple[list[T], list[T], list[T]]:
+def split(
+    graphs: Sequence[T], seed: int = 0, test: float = 0.2, val: float = 0.1
+) -> tuple[list[T], list[T], list[T]]:
     """Shuffle by ``seed`` and cut into ``(train, val, test)``.
 
     Args:

@@ -1,0 +1,5 @@
+"""Looking at graphs."""
+
+from gln.viewing.pictures import draw_graph, save_gallery
+
+__all__ = ["draw_graph", "save_gallery"]

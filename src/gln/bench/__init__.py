@@ -1,0 +1,1 @@
+"""Speed and memory, side by side with the peers."""

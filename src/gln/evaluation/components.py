@@ -1,0 +1,41 @@
+"""Connected components of many graphs at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from scipy.sparse.csgraph import connected_components
+from torch import Tensor
+from torch_geometric.data import Data
+
+
+def component_labels(graphs: Sequence[Data]) -> list[Tensor]:
+    """The number of every node's component: int64 ``[n]`` per graph; no two graphs share a number.
+
+    Numbers grow with the first node of a component.
+    """
+    nodes = [graph.num_nodes for graph in graphs]
+    offsets = np.cumsum([0, *nodes])
+    source, target = np.concatenate(
+        [graph.edge_index.numpy(force=True) + offset for graph, offset in zip(graphs, offsets, strict=False)],
+        axis=1,
+    )
+    ones = np.ones(len(source), dtype=np.int8)
+    union = sp.csr_array((ones, (source, target)), shape=(offsets[-1], offsets[-1]))
+    labels = connected_components(union, directed=False)[1]
+    return list(torch.from_numpy(labels.astype(np.int64)).split(nodes))
+
+
+def largest_components(graphs: Sequence[Data]) -> list[Data]:
+    """The largest component of each graph, structure only; of equals, the one of the first node."""
+    out = []
+    for graph, label in zip(graphs, component_labels(graphs), strict=True):
+        label = (label - label.min()).to(graph.edge_index.device)
+        keep = label == label.bincount().argmax()
+        number = keep.cumsum(0) - 1  # of a kept node, among the kept
+        inside = keep[graph.edge_index[0]]  # an edge has both ends in one component
+        out.append(Data(edge_index=number[graph.edge_index[:, inside]], num_nodes=int(keep.sum())))
+    return out

@@ -1,0 +1,63 @@
+"""How a graph is counted, and how many graphs are counted together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Literal
+
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+
+from gln.evaluation.counting import dense, sparse
+from gln.evaluation.counting.blocks import Blocks, Counts
+
+Route = Literal["dense", "sparse"]
+
+# Listing K4 takes time ∝ density⁵·n⁴ and algebra ∝ n⁴: they meet near this share of all pairs, for every n (measured).
+DENSE_FROM = 0.35
+DENSE_NODES = 2048  # beyond, a few matrices of n² doubles no longer fit beside each other
+DENSE_ENTRIES = 2**21  # entries of a padded batch; a single graph may have more
+
+
+def choose(nodes: int, edges: int) -> Route:
+    """The rule: matrix algebra for dense graphs that fit, listing for all others."""
+    return "dense" if nodes <= DENSE_NODES and edges >= DENSE_FROM * nodes * (nodes - 1) / 2 else "sparse"
+
+
+def plan(graphs: Sequence[Data], route: Route | None = None) -> list[tuple[Route, list[int]]]:
+    """Which graphs to count together, and how: all sparse ones at once, dense ones by size in padded batches."""
+    ways = [route or choose(graph.num_nodes, graph.num_edges // 2) for graph in graphs]
+    groups: list[tuple[Route, list[int]]] = []
+    if members := [i for i, way in enumerate(ways) if way == "sparse"]:
+        groups.append(("sparse", members))
+    batch: list[int] = []
+    for i in sorted((i for i, way in enumerate(ways) if way == "dense"), key=lambda i: graphs[i].num_nodes):
+        if not batch or (len(batch) + 1) * graphs[i].num_nodes ** 2 > DENSE_ENTRIES:
+            groups.append(("dense", batch := []))
+        batch.append(i)
+    return groups
+
+
+def measure(
+    graphs: Sequence[Data],
+    compute: Callable[[Blocks, Route], Tensor],
+    device: torch.device | str | None = None,
+    route: Route | None = None,
+) -> list[Tensor]:
+    """Rows per node from ``compute(blocks, route) -> [n, ...]``, one tensor per graph in the order of ``graphs``."""
+    found: dict[int, Tensor] = {}
+    for way, members in plan(graphs, route):
+        blocks = Blocks.of([graphs[i] for i in members], device)
+        found.update(zip(members, compute(blocks, way).split(blocks.nodes), strict=True))
+    return [found[i] for i in range(len(graphs))]
+
+
+def count(blocks: Blocks, route: Route) -> Counts:
+    """All patterns that have to be searched for."""
+    return dense.count(blocks) if route == "dense" else sparse.count(blocks)
+
+
+def count_triangles(blocks: Blocks, route: Route) -> Tensor:
+    """Triangles on every edge: int64 ``[m]``."""
+    return dense.count_triangles(blocks) if route == "dense" else sparse.count_triangles(blocks)

@@ -1,0 +1,179 @@
+"""Counting by listing, for graphs with few edges.
+
+Nodes are renumbered by degree, so that hubs come last and patterns are found from nodes of small degree:
+
+========  ==========================================================================================
+triangle  ``x < y < z``: an edge xy with each later edge xz of x, kept if yz is an edge
+K4        two triangles ``x < y < z`` and ``x < y < z'`` on one edge xy, kept if zz' is an edge
+4-cycle   ``v`` its last node and ``w`` the opposite one: two paths v–u–w with u < v and w < v
+========  ==========================================================================================
+
+An edge uv lists at most min(deg u, deg v) paths, so that a star costs nothing, whatever its size. Lists are made
+in pieces: memory is O(n + m). All numbers are integers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import torch
+from torch import Tensor
+
+from gln.evaluation.counting.blocks import Blocks, Counts
+
+# Entries of a list held at a time, at about 100 bytes each: what the cache holds, what keeps a GPU busy.
+AT_ONCE = {"cpu": 2**16, "cuda": 2**22}
+REMEMBER = 2**23  # candidate triangles up to which the triangles are kept (24 bytes each) and not listed again
+
+
+def count(blocks: Blocks) -> Counts:
+    """The patterns of all graphs."""
+    ordered = _ByDegree(blocks)
+    later = ordered.later_edges()
+    again = int(later.sum()) > REMEMBER
+    triangles = ordered.triangles(later) if again else list(ordered.triangles(later))
+    on_edge = ordered.count_on_edges(triangles)
+    diamonds, cliques = ordered.diamonds_and_cliques(ordered.triangles(later) if again else triangles, on_edge)
+    at_nodes = (_pick(values, ordered.rank) for values in (diamonds, ordered.cycles(), cliques))
+    return Counts(ordered.edges_back(on_edge), *at_nodes)
+
+
+def count_triangles(blocks: Blocks) -> Tensor:
+    """Triangles on every edge: int64 ``[m]``."""
+    ordered = _ByDegree(blocks)
+    return ordered.edges_back(ordered.count_on_edges(ordered.triangles(ordered.later_edges())))
+
+
+class _ByDegree:
+    """The blocks renumbered by (graph, degree); ``low < high [m]`` are the ends of their sorted edges."""
+
+    def __init__(self, blocks: Blocks) -> None:
+        degree = blocks.degrees()
+        self.n, self.m, self.device = blocks.num_nodes, blocks.edges.shape[1], blocks.device
+        self.width = max(blocks.nodes)  # above all degrees, and all distances between nodes of one graph
+        # Half the bytes, and a third of the time to sort, if all keys (see below) and places of edges fit.
+        self.kind = torch.int32 if self.n * self.width < 2**31 else torch.int64
+        # The nodes of a graph stay together: near in memory, and near enough for short keys.
+        order = (blocks.graph_of(blocks.nodes) * self.width + degree).to(self.kind).argsort()
+        self.degree = _pick(degree, order)
+        self.rank = torch.empty_like(order).index_copy_(0, order, torch.arange(self.n, device=self.device))
+        one, other = (_pick(self.rank.to(self.kind), ends) for ends in blocks.edges)
+        keys, self.edge_order = self.key(torch.minimum(one, other), torch.maximum(one, other)).sort()
+        self.low, self.high = self.ends(keys)
+        self.above = self.low.bincount(minlength=self.n)  # [n] higher neighbours
+        self.begin_above = (self.above.cumsum(0) - self.above).to(self.kind)  # [n] the first edge with that low
+        self.reach = int(self.above.max()).bit_length()
+        self.keys = torch.cat([keys, keys.new_full((2**self.reach,), torch.iinfo(self.kind).max)])
+
+    def arange(self, length: int, start: int = 0) -> Tensor:
+        return torch.arange(start, start + length, dtype=self.kind, device=self.device)
+
+    def key(self, low: Tensor, high: Tensor) -> Tensor:
+        """One number for a pair ``low < high`` of nodes of one graph, in the order of (low, high)."""
+        return low * (self.width - 1) + high
+
+    def ends(self, key: Tensor) -> tuple[Tensor, Tensor]:
+        """The inverse of :meth:`key`."""
+        low = key // self.width
+        return low, key - low * (self.width - 1)
+
+    def find(self, low: Tensor, high: Tensor) -> tuple[Tensor, Tensor]:
+        """Which of the pairs ``low < high`` are edges, and the numbers of those edges."""
+        key = self.key(low, high)
+        at = _pick(self.begin_above, low)
+        for step in (2**bit for bit in reversed(range(self.reach))):  # bisection among the few edges of `low`
+            at = at + step * (_pick(self.keys, at + (step - 1)) < key)
+        found = (_pick(self.keys, at) == key).nonzero().flatten()
+        return found, _pick(at, found)
+
+    def edges_back(self, per_edge: Tensor) -> Tensor:
+        """``per_edge [m]`` in the order of ``blocks.edges``."""
+        return torch.empty_like(per_edge).index_copy_(0, self.edge_order, per_edge)
+
+    def later_edges(self) -> Tensor:
+        """How many edges ``xz`` come after the edge ``xy``, for every edge: ``[m]``."""
+        return _pick(self.above.cumsum(0).to(self.kind), self.low) - self.arange(self.m, 1)
+
+    def triangles(self, later: Tensor) -> Iterator[Tensor]:
+        """Triangles ``x < y < z`` as edges (xy, xz, yz) ``[3, T]``; those on one edge xy are in one piece, in a row."""
+        for start, end in _pieces(later):
+            xy, xz = _runs(self.arange(end - start, start + 1), later[start:end])
+            xy += start
+            found, yz = self.find(_pick(self.high, xy), _pick(self.high, xz))
+            yield torch.stack([_pick(xy, found), _pick(xz, found), yz])
+
+    def count_on_edges(self, triangles: Iterable[Tensor]) -> Tensor:
+        """Triangles on every edge: int64 ``[m]``."""
+        total = torch.zeros(self.m, dtype=torch.int64, device=self.device)
+        for piece in triangles:
+            total += piece.flatten().bincount(minlength=self.m)
+        return total
+
+    def diamonds_and_cliques(self, triangles: Iterable[Tensor], on_edge: Tensor) -> tuple[Tensor, Tensor]:
+        """Diamonds with the node off the chord, and K4, at every node: int64 ``[n]`` each."""
+        diamonds, cliques = torch.zeros_like(self.degree), torch.zeros_like(self.degree)
+        for xy, xz, yz in triangles:
+            x, y, z = _pick(self.low, xy), _pick(self.high, xy), _pick(self.high, xz)
+            for node, chord in ((x, yz), (y, xz), (z, xy)):
+                diamonds.index_add_(0, node, _pick(on_edge, chord) - 1)
+
+            size = xy.bincount(minlength=self.m)
+            first = _pick((size.cumsum(0) - size).to(self.kind), xy)  # the first triangle on the same xy
+            before = self.arange(len(xy)) - first
+            for start, end in _pieces(before):
+                late, early = _runs(first[start:end], before[start:end])
+                late += start
+                found, _ = self.find(_pick(z, early), _pick(z, late))
+                late, early = _pick(late, found), _pick(early, found)
+                corners = torch.cat([_pick(x, late), _pick(y, late), _pick(z, late), _pick(z, early)])
+                cliques += corners.bincount(minlength=self.n)
+        return diamonds, cliques
+
+    def cycles(self) -> Tensor:
+        """4-cycles through every node: int64 ``[n]``."""
+        order = self.high.argsort(stable=True)
+        u, v = _pick(self.low, order), _pick(self.high, order)  # [m] the edges sorted by (v, u)
+        below = self.degree - self.above
+        end_below = below.cumsum(0)
+        begin = self.degree.cumsum(0) - self.degree
+        # The neighbours of all nodes, ascending: the lower ones of a node come before the higher ones.
+        edge = torch.arange(self.m, device=self.device)
+        place = edge + _pick(end_below, self.low)  # of `high` among the neighbours of `low`
+        neighbours = self.low.new_empty(2 * self.m).index_copy_(0, place, self.high)
+        neighbours.index_copy_(0, edge + _pick(begin - end_below + below, v), u)
+        first = _pick(begin, u)
+        length = _pick(place, order) - first  # neighbours w of u with w < v
+        work = torch.zeros_like(begin).index_add_(0, v, length)
+        first, length = first.to(self.kind), length.to(self.kind)
+
+        between, opposite = torch.zeros_like(self.degree), torch.zeros_like(self.degree)
+        for start, end in _pieces(work):  # all paths from one v are in one piece
+            edges = slice(int(end_below[start] - below[start]), int(end_below[end - 1]))
+            edge, slot = _runs(first[edges], length[edges])
+            key, order = self.key(_pick(neighbours, slot), _pick(v[edges], edge)).sort()  # of (w, v)
+            pairs, pair, paths = key.unique_consecutive(return_inverse=True, return_counts=True)
+            between.index_add_(0, _pick(_pick(u[edges], edge), order), _pick(paths - 1, pair))
+            for node in self.ends(pairs):
+                opposite.index_add_(0, node, paths * (paths - 1))
+        return between + opposite // 2
+
+
+def _pick(values: Tensor, index: Tensor) -> Tensor:
+    return values.index_select(0, index)  # several times as fast as values[index] on the CPU
+
+
+def _runs(first: Tensor, length: Tensor) -> tuple[Tensor, Tensor]:
+    """The numbers ``first[i], first[i] + 1, …``, ``length[i]`` of them for every i; before them, the i of each."""
+    run = torch.repeat_interleave(length)
+    shift = first - (length.cumsum(0, dtype=length.dtype) - length)
+    return run, torch.arange(len(run), dtype=first.dtype, device=first.device) + _pick(shift, run)
+
+
+def _pieces(work: Tensor) -> list[tuple[int, int]]:
+    """Cut items into ranges of about :data:`AT_ONCE` of ``work`` each."""
+    total = work.cumsum(0)
+    if not len(work) or not total[-1]:
+        return []
+    marks = torch.arange(0, int(total[-1]), AT_ONCE.get(work.device.type, 2**20), device=work.device)
+    cuts = [0, *torch.searchsorted(total, marks[1:], right=True).unique_consecutive().tolist(), len(work)]
+    return [(a, b) for a, b in zip(cuts[:-1], cuts[1:], strict=True) if a < b]

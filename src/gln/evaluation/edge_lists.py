@@ -1,0 +1,105 @@
+"""Edge scores of lists of graphs, from their edge lists: no n × n matrix is ever built."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+
+from gln.errors import GLNError
+from gln.evaluation.edges import PER_GRAPH, per_graph
+from gln.evaluation.metrics import POOLED, Scores
+from gln.evaluation.pairs import Entries, average_precision, check_entries, ratios
+from gln.graphs import as_graphs
+
+
+def edge_scores(true: Iterable[Any], predicted: Iterable[Any], entries: Entries = "pairs") -> Scores:
+    """The scores of :class:`gln.evaluation.EdgeScores` for graphs of any kind and size, in time O(edges).
+
+    Args:
+        true: the true graphs: PyG, networkx, numpy, scipy or torch.
+        predicted: as many graphs on the same nodes; their edges are what is judged. An attribute
+            ``edge_prob [2m]`` of a ``Data``, one probability per column of its ``edge_index``, ranks the
+            edges for average precision; a pair without an edge has probability 0, and an edge without
+            ``edge_prob`` has 1.
+        entries: ``"pairs"`` counts unordered pairs i < j; ``"all"`` the n² entries, diagonal included.
+    """
+    check_entries(entries)
+    sources = list(predicted)
+    truths, guesses = as_graphs(true, "true"), as_graphs(sources, "predicted")
+    check_same_nodes(truths, guesses)
+    counts, precisions = [], []
+    for index, (truth, guess) in enumerate(zip(truths, guesses, strict=True)):
+        nodes = truth.num_nodes
+        probabilities = _probabilities(sources[index], f"predicted[{index}]")
+        edges = guess.edge_index if probabilities is None else sources[index].edge_index
+        actual = _keys(truth.edge_index, nodes, entries)
+        chosen = _keys(edges, nodes, entries)
+        hit = torch.isin(chosen, actual)
+        total = nodes**2 if entries == "all" else nodes * (nodes - 1) // 2
+        counts.append([int(hit.sum()), len(chosen), len(actual), total])
+        score = torch.ones(len(chosen)) if probabilities is None else probabilities[_counted(edges, entries)]
+        precisions.append(_sparse_average_precision(score, hit, len(actual), total))
+    table = torch.tensor(counts).T  # [4, G]
+    means = per_graph(table, torch.tensor(precisions, dtype=torch.float64)).mean(1)
+    pooled = {POOLED + name: value for name, value in ratios(*table.sum(1)).items()}
+    note = "over unordered pairs" if entries == "pairs" else "over all n² entries, diagonal included"
+    scores = dict(zip(PER_GRAPH, means, strict=True)) | pooled
+    return Scores(scores, notes=[f"{len(truths)} graphs, {note}"])
+
+
+def check_same_nodes(true: list[Data], predicted: list[Data]) -> None:
+    """Refuse two lists that are not graphs on the same nodes, one by one."""
+    if len(true) != len(predicted):
+        raise GLNError(f"Got {len(true)} true and {len(predicted)} predicted graphs; expected one for each.")
+    for index, (truth, guess) in enumerate(zip(true, predicted, strict=True)):
+        if truth.num_nodes != guess.num_nodes:
+            raise GLNError(
+                f"predicted[{index}] has {guess.num_nodes} nodes and true[{index}] has {truth.num_nodes}; "
+                "expected both on the same nodes, in the same order."
+            )
+
+
+def _counted(edge_index: Tensor, entries: Entries) -> Tensor:
+    """The columns that count: both directions of an edge, or i < j only."""
+    return (
+        torch.ones_like(edge_index[0], dtype=torch.bool)
+        if entries == "all"
+        else edge_index[0] < edge_index[1]
+    )
+
+
+def _keys(edge_index: Tensor, nodes: int, entries: Entries) -> Tensor:
+    """One number per entry that holds an edge."""
+    source, target = edge_index[:, _counted(edge_index, entries)].cpu().long()
+    return source * nodes + target
+
+
+def _probabilities(source: Any, what: str) -> Tensor | None:
+    """``edge_prob [2m]`` in the order of the columns it was given with."""
+    values = source.get("edge_prob") if isinstance(source, Data) else None
+    if values is None:
+        return None
+    values = torch.as_tensor(values, dtype=torch.float64).cpu()
+    if values.shape != (source.num_edges,):
+        raise GLNError(
+            f"{what}: edge_prob has shape {list(values.shape)}, expected one value for each of the "
+            f"{source.num_edges} columns of edge_index."
+        )
+    if not ((values >= 0) & (values <= 1)).all():
+        raise GLNError(f"{what}: edge_prob holds NaN or values outside 0 to 1; expected probabilities.")
+    return values
+
+
+def _sparse_average_precision(score: Tensor, hit: Tensor, true: int, total: int) -> float:
+    """AP ``(Σ precision at each true edge) / true`` where all entries that are not listed tie at score 0."""
+    if not true:
+        return 0.0
+    listed = score > 0
+    hits = int(hit[listed].sum())
+    among_listed = average_precision(score[None, listed], hit[None, listed], listed[None, listed])
+    # Those at score 0 come last, all together: the precision there is that of taking every entry.
+    return (float(among_listed) * hits + (true - hits) * true / total) / true

@@ -1,0 +1,103 @@
+"""What every metric is: its name, which way is better, its range and where it comes from.
+
+A metric that is computed anywhere in the package has an entry in :data:`METRICS`, and
+``tests/evaluation/test_metrics.py`` fails until it has a test there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import inf
+
+
+@dataclass(frozen=True)
+class MetricInfo:
+    """How to read one number."""
+
+    name: str
+    title: str
+    higher_is_better: bool
+    low: float
+    high: float
+    reference: str
+
+    @property
+    def arrow(self) -> str:
+        """Points where better is."""
+        return "↑" if self.higher_is_better else "↓"
+
+
+_RETRIEVAL = "Manning, Raghavan, Schütze 2008, Introduction to Information Retrieval, ch. 8"
+_NOVELTY = "Weisfeiler, Leman 1968, then exact isomorphism"
+_GRAPHRNN = "Gretton et al. 2012, A Kernel Two-Sample Test; You et al. 2018, GraphRNN"
+_RAND = "Hubert, Arabie 1985, Comparing Partitions"
+
+METRICS: Mapping[str, MetricInfo] = {
+    metric.name: metric
+    for metric in (
+        MetricInfo("accuracy", "accuracy", True, 0, 1, _RETRIEVAL),
+        MetricInfo("iou", "IoU", True, 0, 1, "Jaccard 1901"),
+        MetricInfo("dice", "dice (F1)", True, 0, 1, "Dice 1945"),
+        MetricInfo("precision", "precision", True, 0, 1, _RETRIEVAL),
+        MetricInfo("recall", "recall", True, 0, 1, _RETRIEVAL),
+        MetricInfo("average_precision", "average precision", True, 0, 1, _RETRIEVAL),
+        MetricInfo("exact", "graphs exactly right", True, 0, 1, "Serviansky et al. 2020, Set2Graph"),
+        MetricInfo("calibration_error", "calibration error", False, 0, 1, "Naeini, Cooper, Hauskrecht 2015"),
+        MetricInfo("mmd_degree", "MMD² degree", False, 0, 2, _GRAPHRNN),
+        MetricInfo("mmd_clustering", "MMD² clustering", False, 0, 2, _GRAPHRNN),
+        MetricInfo("mmd_orbit", "MMD² orbit", False, 0, 2, f"{_GRAPHRNN}; Hočevar, Demšar 2014, ORCA"),
+        MetricInfo("mmd_spectrum", "MMD² spectrum", False, 0, 2, "Liao et al. 2019, GRAN"),
+        MetricInfo("ari_components", "adjusted Rand, components", True, -1, 1, _RAND),
+        MetricInfo("ari_regions", "adjusted Rand, true regions", True, -1, 1, _RAND),
+        MetricInfo("novelty", "novel graphs", True, 0, 1, _NOVELTY),
+        MetricInfo("uniqueness", "distinct graphs", True, 0, 1, _NOVELTY),
+    )
+}
+
+POOLED = "pooled_"  # prefix of a score over the entries of all graphs together
+
+
+class Scores(dict[str, float]):
+    """Scores by metric name that print as a table; ``notes`` are printed under it.
+
+    A key is a name in :data:`METRICS`, with the prefix ``pooled_`` where all graphs count as one.
+    """
+
+    def __init__(self, scores: Mapping[str, float], notes: Sequence[str] = ()) -> None:
+        super().__init__({name: float(value) for name, value in scores.items()})
+        self.notes = tuple(notes)
+
+    def __repr__(self) -> str:
+        names = [
+            name for name in self if name.removeprefix(POOLED) not in self or not name.startswith(POOLED)
+        ]
+        pooled = any(POOLED + name in self for name in names)
+        rows = []
+        for name in names:
+            info = METRICS.get(name.removeprefix(POOLED))
+            title = f"{info.title} {info.arrow}" if info else name
+            rows.append([title, number(self[name]), number(self.get(POOLED + name)) if pooled else ""])
+        if not pooled:
+            return table(["metric", "value", ""], rows, self.notes)
+        legend = "value: mean over graphs where there is a pooled one; pooled: all graphs counted as one"
+        return table(["metric", "value", "pooled"], rows, [legend, *self.notes])
+
+
+def number(value: float | None) -> str:
+    """Four digits that count; empty where there is nothing."""
+    return (
+        "" if value is None else f"{value:.4f}" if 1e-3 <= abs(value) < inf or value == 0 else f"{value:.3g}"
+    )
+
+
+def table(header: Sequence[str], rows: Iterable[Sequence[str]], notes: Iterable[str] = ()) -> str:
+    """Text columns under a header, the first one left-aligned, with notes below."""
+    lines = [list(header), *(list(row) for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    lines.insert(1, ["─" * width for width in widths])
+    cells = (
+        (c.ljust(w) if i == 0 else c.rjust(w) for i, (c, w) in enumerate(zip(line, widths, strict=True)))
+        for line in lines
+    )
+    return "\n".join([*("  ".join(line).rstrip() for line in cells), *notes])

@@ -1,0 +1,81 @@
+"""What an MMD is the MMD of, and how it prints."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from gln.evaluation.estimators import TITLES, Estimator
+from gln.evaluation.metrics import number, table
+
+
+class Interval(NamedTuple):
+    """MMD² over random subsets: the mean, and the middle 95 % of the values."""
+
+    mean: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What an MMD² is the MMD² of."""
+
+    kernels: Mapping[str, str]
+    estimator: Estimator
+    reference: int
+    predicted: int
+    floor: int
+    largest_component: bool
+    subsets: int
+    subset_size: int
+
+
+class MMDResult(dict[str, float]):
+    """MMD² by descriptor, printed as a table that says how it was made.
+
+    ``floor`` holds the MMD² between the floor graphs and the reference and ``intervals`` what random
+    subsets gave, both by descriptor, each empty if not asked for.
+    """
+
+    def __init__(
+        self,
+        values: Mapping[str, float],
+        settings: Settings,
+        floor: Mapping[str, float],
+        intervals: Mapping[str, Interval],
+    ) -> None:
+        super().__init__(values)
+        self.settings, self.floor, self.intervals = settings, dict(floor), dict(intervals)
+
+    @property
+    def summary(self) -> str:
+        """In one line, how the values were made; for tables that show them beside other scores."""
+        kernels = (f"{name}: {kernel}" for name, kernel in self.settings.kernels.items())
+        return "; ".join([self._how(), *kernels])
+
+    def _how(self) -> str:
+        made = self.settings
+        graphs = f"{made.reference} reference and {made.predicted} predicted graphs"
+        scope = ", largest components only" if made.largest_component else ""
+        return f"MMD squared, {TITLES[made.estimator]}, {graphs}{scope}"
+
+    def __repr__(self) -> str:
+        made = self.settings
+        header = ["descriptor", "kernel", "MMD² ↓"]
+        rows = [[name, made.kernels[name], number(value)] for name, value in self.items()]
+        notes = [self._how()]
+        if self.floor:
+            header.append("floor")
+            for row in rows:
+                row.append(number(self.floor[row[0]]))
+            notes.append(f"floor: the same between {made.floor} floor graphs and the reference")
+        if self.intervals:
+            header += ["subsets", "95 % of them"]
+            for row in rows:
+                mean, low, high = map(number, self.intervals[row[0]])
+                row += [mean, f"{low} … {high}"]
+            size = f"{made.subset_size} graphs of each set"
+            notes.append(f"subsets: mean over {made.subsets} random draws of {size}")
+        return table(header, rows, notes)

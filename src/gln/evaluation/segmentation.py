@@ -1,0 +1,63 @@
+"""Segmentation as the paper defines it: the regions of an image are the connected components of its graph."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from gln.errors import GLNError
+from gln.evaluation.components import component_labels
+from gln.evaluation.edge_lists import check_same_nodes
+from gln.evaluation.metrics import Scores
+from gln.graphs import as_graphs
+
+
+def segmentation_scores(true: Iterable[Any], predicted: Iterable[Any]) -> Scores:
+    """Adjusted Rand index of the predicted components, mean over graphs.
+
+    ``ari_components`` compares them with the components of the true graph, ``ari_regions`` with the attribute
+    ``region [n]`` of the true graphs where they carry it.
+
+    Args:
+        true: the true graphs, of any kind.
+        predicted: as many graphs on the same nodes.
+    """
+    truths, guesses = as_graphs(true, "true"), as_graphs(predicted, "predicted")
+    check_same_nodes(truths, guesses)
+    components = component_labels(guesses)
+    scores = {"ari_components": adjusted_rand(component_labels(truths), components)}
+    regions = [graph.get("region") for graph in truths]
+    if any(region is not None for region in regions):
+        for index, (graph, region) in enumerate(zip(truths, regions, strict=True)):
+            if region is None or region.shape != (graph.num_nodes,):
+                got = "no region" if region is None else f"region of shape {list(region.shape)}"
+                raise GLNError(f"true[{index}] has {got}; expected one region number for each of its nodes.")
+        scores["ari_regions"] = adjusted_rand([region.cpu() for region in regions], components)
+    return Scores(
+        {name: float(value.mean()) for name, value in scores.items()}, notes=[f"{len(truths)} graphs"]
+    )
+
+
+def adjusted_rand(first: Sequence[Tensor], second: Sequence[Tensor]) -> Tensor:
+    """The adjusted Rand index of two labellings of the nodes of ``G`` graphs: float64 ``[G]``.
+
+    Args:
+        first, second: labels ``[n]`` per graph, any integers. Two labellings that both put every node, or
+            no two nodes, together agree: 1.
+    """
+    graph = torch.repeat_interleave(torch.tensor([len(labels) for labels in first]))  # [n]: which graph
+    cells = torch.stack([graph, torch.cat(list(first)), torch.cat(list(second))])
+
+    def together(*rows: int) -> Tensor:
+        """Pairs of nodes, per graph, that agree in these rows."""
+        kinds, sizes = cells[list(rows)].unique(dim=1, return_counts=True)
+        pairs = torch.zeros(len(first), dtype=torch.float64)
+        return pairs.index_add(0, kinds[0], sizes.double() * (sizes - 1) / 2)
+
+    both, one, other, every = together(0, 1, 2), together(0, 1), together(0, 2), together(0)
+    expected = one * other / every.clamp(min=1)
+    spread = (one + other) / 2 - expected
+    return torch.where(spread > 0, (both - expected) / spread.where(spread > 0, 1), 1.0)

@@ -1,0 +1,72 @@
+"""The threshold that suits the validation graphs best."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torchmetrics import Metric
+
+from gln.errors import GLNError
+from gln.evaluation.pairs import (
+    UNIT,
+    Entries,
+    check_entries,
+    flatten,
+    invalid,
+    ratios,
+    real,
+    refuse_invalid,
+    to_units,
+)
+
+
+class BestThreshold(Metric):
+    """The threshold with the highest mean IoU over graphs; of equals, the one nearest to one half.
+
+    Every graph is counted once, whatever the number of thresholds, and all states are integer sums.
+
+    Args:
+        steps: thresholds tried, evenly spread between 0 and 1: with 99, the hundredths.
+        entries: as in :class:`gln.evaluation.EdgeScores`.
+    """
+
+    full_state_update = False
+    higher_is_better = None
+    is_differentiable = False
+
+    thresholds: Tensor  # [T]
+    iou: Tensor  # [T] sums over graphs, in units
+    graphs: Tensor
+    invalid: Tensor
+
+    def __init__(self, steps: int = 99, entries: Entries = "pairs") -> None:
+        super().__init__()
+        check_entries(entries)
+        if steps < 1:
+            raise GLNError(f"Got steps={steps}; expected at least one threshold.")
+        self.entries = entries
+        self.register_buffer("thresholds", torch.arange(1, steps + 1) / (steps + 1), persistent=False)
+        self.add_state("iou", torch.zeros(steps, dtype=torch.int64), dist_reduce_fx="sum")
+        self.add_state("graphs", torch.zeros((), dtype=torch.int64), dist_reduce_fx="sum")
+        self.add_state("invalid", torch.zeros((), dtype=torch.int64), dist_reduce_fx="sum")
+
+    def update(self, probabilities: Tensor, adj: Tensor, mask: Tensor) -> None:
+        """Add a batch: ``probabilities [B, N, N]``, ``adj [B, N, N]`` bool, ``mask [B, N]`` bool."""
+        score, truth, valid = flatten(probabilities, adj, mask, self.entries)  # [B, P]
+        reached = torch.bucketize(score, self.thresholds, right=True)  # thresholds that this entry passes
+        zeros = torch.zeros(len(score), len(self.thresholds) + 1, dtype=torch.int64, device=score.device)
+        found, chosen = (
+            zeros.scatter_add(1, reached, part.long()).flip(1).cumsum(1).flip(1)[:, 1:]  # [B, T]
+            for part in (truth, valid)
+        )
+        true, entries = (part.sum(1, keepdim=True) for part in (truth, valid))  # [B, 1]
+        self.iou = self.iou + to_units(ratios(found, chosen, true, entries)["iou"]).sum(0)
+        self.graphs = self.graphs + len(score)
+        self.invalid = self.invalid + invalid(score, valid)
+
+    def compute(self) -> dict[str, Tensor]:
+        """``threshold`` and the mean ``iou`` it reached."""
+        refuse_invalid(self.invalid, self.graphs)
+        centre = (self.thresholds - 0.5).abs().masked_fill(self.iou < self.iou.max(), 1.0)
+        best = centre.argmin()
+        return {"threshold": self.thresholds[best], "iou": real(self.iou[best]) / UNIT / self.graphs}

@@ -1,0 +1,157 @@
+"""Communities: caves of people who all know each other, joined in a ring and by a few random links."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import torch
+from torch_geometric.data import Data
+
+from gln.errors import GLNError
+from gln.families.base import Family, Order, register
+
+# The rules of Fruchterman and Reingold's layout, as networkx applies them.
+ITERATIONS = 50
+THRESHOLD = 1e-4  # stop when the mean move of a node is shorter
+HEAT = 0.1  # the first step, as a share of the extent of the start
+SHORTEST = 0.01  # distances and forces count as at least this
+CHUNK = 2**15  # pairs laid out at a time: arrays that stay in the processor's cache
+
+
+@register("community")
+@dataclass(frozen=True, kw_only=True)
+class Community(Family):
+    """A connected caveman graph with random links between its communities; ``pos`` is its spring layout.
+
+    Every community is a clique with one edge taken out and given to the community before it, around a ring
+    (``networkx.connected_caveman_graph``). ``links`` further edges join two communities each: with
+    ``order="ordered"`` always the first two, as in the released code; with ``"set"`` any two. All links are
+    distinct and none was an edge before, so a graph has ``communities·size·(size − 1)/2 + links`` edges.
+
+    Nodes carry ``pos [n, 2]``, a layout from a random start, in [−1, 1]; and ``community [n]`` (int64).
+
+    Args:
+        communities: how many (paper: 2 and 4).
+        size: people in each (paper: 20).
+        links: random links between communities (released: 2).
+    """
+
+    communities: int = 2
+    size: int = 20
+    links: int = 2
+
+    orders: ClassVar[tuple[Order, ...]] = ("set", "ordered")
+    paper_count: ClassVar[int | None] = 300  # of the default, C = 2
+    paper_counts: ClassVar[dict[int, int]] = {2: 300, 4: 500}
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name, least in (("communities", 2), ("size", 3), ("links", 0)):
+            value = getattr(self, name)
+            if not isinstance(value, int) or value < least:
+                raise GLNError(
+                    f"community got {name}={value!r}; expected a whole number of at least {least}."
+                )
+        possible = len(self._free_pairs())
+        if self.links > possible:
+            raise GLNError(
+                f"community got links={self.links}, but only {possible} pairs between its communities are "
+                "free; lower links or raise size."
+            )
+        # On the object it shadows the class's value: the paper's count depends on the number of communities.
+        as_in_paper = (self.size, self.links) == (20, 2)
+        object.__setattr__(
+            self, "paper_count", self.paper_counts.get(self.communities) if as_in_paper else None
+        )
+
+    def draw(self, rng: np.random.Generator, count: int) -> list[Data]:
+        """``count`` graphs of ``n = communities·size`` nodes."""
+        n = self.communities * self.size
+        free = self._free_pairs()  # [F, 2]
+        adjacency = np.tile(self._caves(), (count, 1, 1))  # [B, n, n]
+        for matrix in adjacency:
+            i, j = free[rng.choice(len(free), self.links, replace=False)].T
+            matrix[i, j] = matrix[j, i] = True
+        pos = spring_layout(adjacency, rng.random((count, n, 2))).astype(np.float32)  # [B, n, 2]
+
+        order = np.tile(np.arange(n), (count, 1))  # [B, n]
+        if self.order == "set":
+            order = rng.permuted(order, axis=1)
+        return [
+            Data(
+                pos=torch.from_numpy(points[nodes]),
+                edge_index=torch.from_numpy(np.stack(matrix[np.ix_(nodes, nodes)].nonzero())),
+                community=torch.from_numpy(nodes // self.size),
+                num_nodes=n,
+            )
+            for points, matrix, nodes in zip(pos, adjacency, order, strict=True)
+        ]
+
+    def _caves(self) -> np.ndarray:
+        """Adjacency of the connected caveman graph: bool ``[n, n]``."""
+        label = np.arange(self.communities * self.size) // self.size
+        adjacency = label[:, None] == label
+        np.fill_diagonal(adjacency, False)
+        first = np.arange(self.communities) * self.size
+        adjacency[first, first + 1] = adjacency[first + 1, first] = False
+        adjacency[first, first - 1] = adjacency[first - 1, first] = (
+            True  # −1 is the last node: the ring closes
+        )
+        return adjacency
+
+    def _free_pairs(self) -> np.ndarray:
+        """Pairs that a link may join: ``[F, 2]``."""
+        label = np.arange(self.communities * self.size) // self.size
+        free = (label[:, None] < label) & ~self._caves()
+        if self.order == "ordered":
+            free &= label < 2
+        return np.argwhere(free)
+
+
+def spring_layout(adjacency: np.ndarray, start: np.ndarray, iterations: int = ITERATIONS) -> np.ndarray:
+    """Fruchterman and Reingold's layout of ``B`` graphs at once, step for step as networkx computes it.
+
+    The moves are chaotic: what differs by 1e-15 at the start can differ by 0.1 after 50 steps. So only
+    operations that IEEE arithmetic defines to the last bit are used, in a fixed order, and every machine gets
+    the same layout.
+
+    Args:
+        adjacency: bool ``[B, n, n]``, symmetric.
+        start: first positions ``[B, n, 2]``.
+        iterations: the most steps to take.
+
+    Returns:
+        Positions ``[B, n, 2]``: centred, the largest coordinate of each graph ±1.
+    """
+    share = max(1, CHUNK // adjacency.shape[1] ** 2)
+    chunks = [slice(i, i + share) for i in range(0, len(start), share)]
+    pos = np.concatenate([_move(adjacency[chunk], start[chunk], iterations) for chunk in chunks])
+    pos -= pos.mean(axis=1, keepdims=True)
+    return pos / np.abs(pos).max(axis=(1, 2), keepdims=True)
+
+
+def _move(adjacency: np.ndarray, start: np.ndarray, iterations: int) -> np.ndarray:
+    """The steps of :func:`spring_layout`, before it rescales."""
+    n = adjacency.shape[1]
+    rest = np.sqrt(1 / n)  # where the forces between two joined nodes cancel
+    joined = adjacency.swapaxes(0, 1).astype(np.float64)  # [n, B, n]
+    pos = np.moveaxis(start, -1, 0).astype(np.float64, order="C")  # [2, B, n]
+    step = HEAT * np.ptp(pos, axis=2).max(axis=0)  # [B]
+    cooling = step / (iterations + 1)
+    moving = np.ones(len(step), dtype=bool)  # [B]: a graph that has come to rest stays as it is
+    for _ in range(iterations):
+        # The other node is an outer axis: a sum over the inner one adds in an order that depends on the CPU.
+        delta = pos[:, None] - pos.swapaxes(1, 2)[..., None]  # [2, n, B, n]
+        distance = np.maximum(np.sqrt(delta[0] ** 2 + delta[1] ** 2), SHORTEST)  # [n, B, n]
+        force = rest * rest / distance**2 - joined * distance / rest
+        push = (delta * force).sum(axis=1)  # [2, B, n]
+        strength = np.maximum(np.sqrt(push[0] ** 2 + push[1] ** 2), SHORTEST)  # [B, n]
+        move = push * (step[:, None] / strength)
+        pos += move * moving[:, None]
+        step -= cooling
+        moving &= np.sqrt((move**2).sum(axis=(0, 2))) / n >= THRESHOLD
+        if not moving.any():
+            break
+    return np.moveaxis(pos, 0, -1)  # [B, n, 2]

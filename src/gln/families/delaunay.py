@@ -1,0 +1,92 @@
+"""Delaunay triangulations of random points, the benchmark of Set2Graph."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from scipy.spatial import Delaunay as Triangulation
+from scipy.spatial import QhullError
+from torch import Tensor
+from torch_geometric.data import Data
+
+from gln.errors import GLNError
+from gln.families.base import Family, register
+
+
+@register("delaunay")
+@dataclass(frozen=True, kw_only=True)
+class Delaunay(Family):
+    """Uniform points in the unit square (Set2Graph), joined by their Delaunay triangulation.
+
+    Args:
+        points: how many, at least 3 (Set2Graph: 50), or a range ``(low, high)`` from which every graph draws
+            its size uniformly, both ends included (Set2Graph: 20 to 80).
+    """
+
+    points: int | tuple[int, int] = 50
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if isinstance(self.points, list):  # a spec that has been through JSON
+            object.__setattr__(self, "points", tuple(self.points))
+        ends = self._ends()
+        if len(ends) != 2 or not all(isinstance(end, int) for end in ends) or not 3 <= ends[0] <= ends[1]:
+            raise GLNError(
+                f"delaunay got points={self.points!r}; expected a whole number of at least 3, "
+                "or two of them with the smaller first, such as (20, 80)."
+            )
+
+    def draw(self, rng: np.random.Generator, count: int) -> list[Data]:
+        low, high = self._ends()
+        sizes = rng.integers(low, high, size=count, endpoint=True)  # [count]
+        flat = rng.random((int(sizes.sum()), 2), dtype=np.float32)
+        sets = np.split(flat, np.cumsum(sizes)[:-1])
+        return [
+            Data(pos=torch.from_numpy(pos), edge_index=edge_index, num_nodes=len(pos))
+            for pos, edge_index in zip(sets, _edge_indices(sets), strict=True)
+        ]
+
+    def _ends(self) -> tuple[int, int]:
+        return self.points if isinstance(self.points, tuple) else (self.points, self.points)
+
+
+def delaunay_edges(pos: Tensor) -> Tensor:
+    """The true ``edge_index [2, 2m]`` over the points ``pos [n, 2]``, n ≥ 3.
+
+    Two cases that random points practically never meet: among points on one circle Qhull chooses the
+    diagonals, the same ones each time; and a point that it leaves out, because it equals another up to
+    rounding, has no edges.
+    """
+    return _edge_indices([pos.numpy()])[0]
+
+
+def _edge_indices(sets: Sequence[np.ndarray]) -> list[Tensor]:
+    """The edges ``[2, 2m]`` over each set ``[n, 2]``, sorted once for all sets."""
+    width = max(map(len, sets))
+    triangles = [_triangles(pos) for pos in sets]
+    owner = np.repeat(np.arange(len(sets)), list(map(len, triangles)))[:, None]  # [t, 1]
+    one = np.concatenate(triangles).astype(np.int64)  # [t, 3]
+    two = np.roll(one, 1, axis=1)
+    key = (owner * width + np.hstack([one, two])) * width + np.hstack([two, one])  # [t, 6]
+    key = np.sort(key, axis=None)
+    key = key[np.append(True, key[1:] != key[:-1])]  # a side of two triangles is listed twice
+    cuts = np.searchsorted(key, np.arange(1, len(sets)) * width**2)
+    return [
+        torch.from_numpy(np.stack([pairs // width % width, pairs % width])) for pairs in np.split(key, cuts)
+    ]
+
+
+def _triangles(pos: np.ndarray) -> np.ndarray:
+    """The corners ``[t, 3]`` of the triangles over ``pos [n, 2]``, computed in float64."""
+    try:
+        triangles = Triangulation(pos).simplices
+    except (QhullError, ValueError):
+        triangles = None
+    if triangles is None or triangles.shape[1] != 3:
+        raise GLNError(
+            f"Cannot triangulate points of shape {list(pos.shape)}; expected [n, 2], not all on one line."
+        )
+    return triangles

@@ -1,0 +1,182 @@
+"""Figures: small images whose pixels are joined within each region, so that the graph is a segmentation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+
+from gln.errors import GLNError
+from gln.families.base import Family, Order, register
+
+# Steps to a pixel's neighbours, (columns, rows): the four with a common side, then the four at its corners.
+STEPS = np.array([(0, -1), (-1, 0), (1, 0), (0, 1), (-1, -1), (1, -1), (-1, 1), (1, 1)])
+POOL = 32  # candidate colours per colour needed
+
+
+@register("figures")
+@dataclass(frozen=True, kw_only=True)
+class Figures(Family):
+    """Noisy images of circles, rectangles and divided planes; neighbouring pixels of one region are joined.
+
+    Every object is, with equal chance, a disc, a rectangle, or all that lies on one side of a line across the
+    image (its direction and place are uniform; chances and lines are ours, the paper names the shapes).
+    Discs and rectangles lie within the image, none covers it. Later objects are drawn over earlier ones and
+    may split or hide them; at least two regions are always seen.
+
+    Nodes carry ``pos [n, 2]``, the pixel's column and row counted from the top left corner; ``x [n, 3]``, its
+    noisy RGB colour; and ``region [n]`` (int64), 0 for the background and ``k`` for the ``k``-th object. The
+    true segments are the connected components of the graph: a region that another one cuts in two is two.
+
+    ``"ordered"`` lists the pixels row by row; ``"set"`` shuffles the pixels of the same images.
+
+    Args:
+        side: pixels along each side of the image, at least 4 (paper: 20).
+        objects: figures in an image (paper: 1, the others are ours).
+        neighbours: 4 or 8, which pixels count as neighbours (released: 4).
+        smallest: least diameter of a disc and least side of a rectangle; the greatest is ``side`` (paper: 1).
+        contrast: least distance between the colours of two regions, of 1 per channel (ours; the paper has any
+            colours, the released code two disjoint ranges).
+        noise: standard deviation of the white noise on every channel; the noisy colours are then clipped to
+            [0, 1], as in an image file (paper: white noise; its size is ours).
+    """
+
+    side: int = 20
+    objects: int = 1
+    neighbours: int = 4
+    smallest: int = 1
+    contrast: float = 0.5
+    noise: float = 0.1
+
+    orders: ClassVar[tuple[Order, ...]] = ("set", "ordered")
+    paper_count: ClassVar[int | None] = 3000
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        # On fewer than 4 × 4 pixels a disc is a square and could cover the image.
+        for name, least in (("side", 4), ("objects", 1), ("smallest", 1)):
+            value = getattr(self, name)
+            if not isinstance(value, int) or value < least:
+                raise GLNError(f"figures got {name}={value!r}; expected a whole number of at least {least}.")
+        _steps(self.neighbours)
+        if self.smallest >= self.side:
+            raise GLNError(f"figures got smallest={self.smallest}; expected less than side={self.side}.")
+        if not isinstance(self.contrast, int | float) or not 0 < self.contrast <= 1:
+            raise GLNError(f"figures got contrast={self.contrast!r}; expected a number above 0, at most 1.")
+        if not isinstance(self.noise, int | float) or not 0 <= self.noise < np.inf:
+            raise GLNError(f"figures got noise={self.noise!r}; expected a finite number, at least 0.")
+        # Colours at a distance c are spheres of diameter c that lie within a cube of side 1 + c. Thrown in at
+        # random, with new tries when they jam, they soon fill a fifth of it; 0.38 is that fifth over π/6.
+        if (self.objects + 1) * self.contrast**3 > 0.38 * (1 + self.contrast) ** 3:
+            most = int(0.38 * (1 + 1 / self.contrast) ** 3) - 1
+            raise GLNError(
+                f"figures got objects={self.objects}, but at contrast={self.contrast} colours can be found "
+                f"for at most {most}; lower objects or contrast."
+            )
+
+    def draw(self, rng: np.random.Generator, count: int) -> list[Data]:
+        """``count`` graphs of ``n = side²`` nodes."""
+        n = self.side**2
+        region = np.zeros((count, n), dtype=np.int64)
+        for number in range(1, self.objects + 1):
+            region[self._figure(rng, count).reshape(count, n)] = number
+        colours = self._colours(rng, count)  # [B, 1 + objects, 3]
+        image = np.take_along_axis(colours, region[:, :, None], axis=1)  # [B, n, 3]
+        image += self.noise * rng.standard_normal(image.shape)
+        image = image.clip(0, 1).astype(np.float32)
+        row, col = divmod(np.arange(n, dtype=np.float32), self.side)
+        pos = np.stack([col, row], axis=1)  # [n, 2]
+
+        order = np.tile(np.arange(n), (count, 1))  # [B, n]
+        if self.order == "set":
+            order = rng.permuted(order, axis=1)
+        graphs = []
+        for rgb, label, nodes in zip(image, region, order, strict=True):
+            graph = Data(x=torch.from_numpy(rgb[nodes]), pos=torch.from_numpy(pos[nodes]), num_nodes=n)
+            graph.region = torch.from_numpy(label[nodes])
+            graph.edge_index = region_edges(graph.pos, graph.region, self.neighbours)
+            graphs.append(graph)
+        return graphs
+
+    def _figure(self, rng: np.random.Generator, count: int) -> np.ndarray:
+        """The pixels of one figure per image: bool ``[B, side, side]``, neither none nor all of them."""
+        side, shape = self.side, (count, 1, 1)
+        row, col = np.ogrid[:side, :side]  # [side, 1], [1, side]
+
+        across = rng.integers(self.smallest, side + 1, shape)
+        top, left = rng.integers(0, side - across + 1), rng.integers(0, side - across + 1)
+        # In half pixels, so that the centre of every disc is a whole number.
+        disc = (2 * (row - top) - across + 1) ** 2 + (2 * (col - left) - across + 1) ** 2 <= across**2
+
+        lengths = side + 1 - self.smallest
+        # All pairs of lengths but the last, which is the whole image.
+        height, width = (
+            part + self.smallest for part in divmod(rng.integers(lengths**2 - 1, size=shape), lengths)
+        )
+        top, left = rng.integers(0, side - height + 1), rng.integers(0, side - width + 1)
+        rectangle = (row >= top) & (row < top + height) & (col >= left) & (col < left + width)
+
+        angle = 2 * np.pi * rng.random(shape)
+        along = np.cos(angle) * col + np.sin(angle) * row  # [B, side, side]
+        # From exactly 0 to exactly 1, so that every cut leaves a pixel on both sides.
+        along -= along.min(axis=(1, 2), keepdims=True)
+        along /= along.max(axis=(1, 2), keepdims=True)
+        half = along > rng.random(shape)
+
+        return np.choose(rng.integers(3, size=shape), [disc, rectangle, half])
+
+    def _colours(self, rng: np.random.Generator, count: int) -> np.ndarray:
+        """Uniform RGB colours, those of one image at least ``contrast`` apart: ``[B, R, 3]``."""
+        regions = self.objects + 1
+        colours = np.empty((count, regions, 3))
+        todo = np.arange(count)
+        while len(todo):
+            pool = rng.random((len(todo), POOL * regions, 3))  # [b, P, 3]
+            usable = np.ones(pool.shape[:2], dtype=bool)
+            found = np.ones(len(todo), dtype=bool)
+            for region in range(regions):
+                found &= usable.any(axis=1)
+                first = usable.argmax(axis=1)[:, None, None]
+                colour = np.take_along_axis(pool, first, axis=1)  # [b, 1, 3]
+                colours[todo, region] = colour[:, 0]
+                usable &= ((pool - colour) ** 2).sum(axis=2) >= self.contrast**2
+            todo = todo[~found]
+        return colours
+
+
+def region_edges(pos: Tensor, region: Tensor, neighbours: int = 4) -> Tensor:
+    """The true edges of an image: neighbouring pixels of the same region, in canonical form ``[2, 2m]``.
+
+    Args:
+        pos: column and row of each pixel ``[n, 2]``, whole numbers, in any order; the image may have holes.
+        region: the region of each pixel ``[n]``.
+        neighbours: 4 or 8.
+    """
+    steps = _steps(neighbours)
+    pixel, label = pos.numpy().astype(np.int64), region.numpy()
+    whole = np.array_equal(pixel, pos.numpy())
+    pixel += 1 - pixel.min(axis=0)  # a border of one, so that every neighbour can be looked up
+    n = len(pixel)
+    node = np.full(pixel.max(axis=0) + 2, n)  # [columns, rows] → node, n where there is none
+    node[tuple(pixel.T)] = np.arange(n)
+    if not whole or np.count_nonzero(node < n) < n:
+        raise GLNError(
+            "Two nodes share a pixel, or a position is between pixels; give distinct whole columns and rows."
+        )
+    other = node[tuple(np.moveaxis(pixel[:, None] + steps, -1, 0))]  # [n, neighbours]
+    same = np.append(label, -1)[other] == label[:, None]
+    other = np.sort(np.where(same, other, n), axis=1)
+    source, place = np.nonzero(other < n)
+    return torch.from_numpy(np.stack([source, other[source, place]]))
+
+
+def _steps(neighbours: int) -> np.ndarray:
+    if not isinstance(neighbours, int) or neighbours not in (4, 8):
+        raise GLNError(
+            f"Got neighbours={neighbours!r}; choose 4 (pixels that share a side) or 8 (or a corner)."
+        )
+    return STEPS[:neighbours]

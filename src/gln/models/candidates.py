@@ -1,0 +1,122 @@
+"""Which pairs a model scores: all of them, or those of every node with its K nearest, made symmetric.
+
+Candidates are chosen by distance, ties included, so that the order of the nodes cannot matter. The share of true
+edges among them, the *candidate recall*, is the ceiling of what a model can find; it is reported wherever candidates
+are used.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from scipy.spatial import cKDTree
+from torch import Tensor
+
+from gln.models.pairs import DensePairs, SparsePairs
+
+DENSE_NODES = 128  # up to here the matrix products of the dense form beat the gathers of the sparse one
+TREE_NODES = 4000  # above, a k-d tree beats the matrix of all distances
+TIE = 1 + 1e-6  # distances within this factor are equal
+
+
+class PairList(NamedTuple):
+    """Pairs as flat lists of equal length: number of the graph in the batch, source node, target node."""
+
+    graph: Tensor
+    source: Tensor
+    target: Tensor
+
+
+def all_pairs(mask: Tensor) -> DensePairs:
+    """All pairs of different real nodes; ``mask`` ``[B, N]``."""
+    both = mask[:, :, None] & mask[:, None, :]
+    return DensePairs(both & ~torch.eye(mask.shape[1], dtype=torch.bool, device=mask.device))
+
+
+def candidate_pairs(
+    where: Tensor,
+    mask: Tensor,
+    nearest: int | None,
+    extra: PairList | None = None,
+    sparse: bool | None = None,
+) -> DensePairs | SparsePairs:
+    """The pairs of every node with its ``nearest`` nodes, and ``extra`` ones, made symmetric.
+
+    Args:
+        where: positions ``[B, N, p]``.
+        mask: real nodes ``[B, N]``.
+        nearest: K, or ``None`` for all pairs.
+        extra: further pairs, for instance known edges or proposed ones.
+        sparse: force a form; by default the number of nodes decides.
+    """
+    nodes = mask.shape[1]
+    if nearest is None and not sparse:
+        return all_pairs(mask)
+    nearest = nodes - 1 if nearest is None else nearest
+    sparse = nodes > DENSE_NODES if sparse is None else sparse
+    if nodes <= TREE_NODES:
+        near = _near_by_matrix(where, mask, nearest)
+        if not sparse:
+            return _dense(near, mask, extra)
+        pairs = PairList(*near.nonzero(as_tuple=True))
+    else:
+        pairs = _near_by_tree(where, mask, nearest)
+    if extra is not None:
+        pairs = PairList(*(torch.cat(parts) for parts in zip(pairs, extra, strict=True)))
+    return _sparse(pairs, mask)
+
+
+def candidate_recall(pairs: DensePairs | SparsePairs, adj: Tensor) -> Tensor:
+    """Share of the true edges ``adj`` ``[B, N, N]`` that are among ``pairs``, per graph ``[B]``; 1 without edges."""
+    found = adj.gather(2, pairs.target) if isinstance(pairs, SparsePairs) else adj
+    edges = adj.flatten(1).sum(1)
+    return torch.where(edges > 0, (found & pairs.mask).flatten(1).sum(1) / edges.clamp(min=1), 1.0)
+
+
+def _near_by_matrix(where: Tensor, mask: Tensor, nearest: int) -> Tensor:
+    """True at ``[b, i, j]`` if ``j`` is among the nearest of ``i``: ``[B, N, N]``."""
+    everything = all_pairs(mask).mask
+    # The direct formula: the usual one with a matrix product loses the digits that decide between neighbours.
+    distance = torch.cdist(where, where, compute_mode="donot_use_mm_for_euclid_dist")
+    distance = distance.masked_fill(~everything, torch.inf)
+    reach = distance.kthvalue(min(nearest, mask.shape[1]), dim=2, keepdim=True).values
+    return (distance <= reach * TIE) & everything
+
+
+def _near_by_tree(where: Tensor, mask: Tensor, nearest: int) -> PairList:
+    """The same as a list, for sets too large for a matrix; of a node's ties the first ``nearest`` are seen."""
+    parts = []
+    for number, (points, size) in enumerate(zip(where.numpy(force=True), mask.sum(1).tolist(), strict=True)):
+        take = min(2 * nearest + 1, size)
+        distance, target = cKDTree(points[:size]).query(points[:size], k=take, workers=-1)
+        distance, target = distance.reshape(size, take), target.reshape(size, take)
+        near = distance <= distance[:, [min(nearest, take - 1)]] * TIE
+        near &= target != np.arange(size)[:, None]
+        source, slot = near.nonzero()
+        parts.append((np.full(len(source), number), source, target[source, slot]))
+    return PairList(
+        *(torch.from_numpy(np.concatenate(part)).to(where.device) for part in zip(*parts, strict=True))
+    )
+
+
+def _dense(near: Tensor, mask: Tensor, extra: PairList | None) -> DensePairs:
+    if extra is not None:
+        near[extra.graph, extra.source, extra.target] = True
+        near &= all_pairs(mask).mask
+    return DensePairs(near | near.transpose(1, 2))
+
+
+def _sparse(pairs: PairList, mask: Tensor) -> SparsePairs:
+    """Lists of candidates, each as long as the longest."""
+    count, nodes = mask.shape
+    graph, source, target = pairs
+    forth, back = (graph * nodes + source) * nodes + target, (graph * nodes + target) * nodes + source
+    key = torch.cat([forth, back]).unique()  # sorted by graph, source, target
+    row, target = key // nodes, key % nodes
+    degree = torch.bincount(row, minlength=count * nodes)
+    slot = torch.arange(len(key), device=mask.device) - (degree.cumsum(0) - degree)[row]
+    index = torch.full((count * nodes, max(int(degree.max()), 1)), nodes, device=mask.device)
+    index[row, slot] = target
+    return SparsePairs.from_index(index.view(count, nodes, -1))

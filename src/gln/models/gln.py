@@ -1,0 +1,267 @@
+"""GLN: the Graph Learning Network for unordered sets of any size.
+
+The paper's alternation, without what ties it to one node order and one n. Every step
+
+1. lets the nodes listen through the current structure ``A``: the paper's ``τ(A) H W_i`` with ``k`` kernels, each
+   gated by the state of the pair (η, λ);
+2. re-scores the structure: every pair reads its two ends and what its ends share with third nodes, and its new
+   score is the next ``A`` (α, ρ).
+
+What is new against the paper: every pair has a state of its own, pairs talk to pairs over third nodes, and nothing
+has a shape that depends on n. Pairs are all pairs or K candidates per node (:mod:`gln.models.pairs`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from gln.errors import GLNError
+from gln.graphs import GraphBatch
+from gln.models.candidates import PairList, candidate_pairs
+from gln.models.output import StructureOutput
+from gln.models.pairs import DensePairs, Pairs, SparsePairs
+
+LOCAL = 4  # the unit of length at a node is its mean distance to this many nearest nodes
+
+
+class GLN(nn.Module):
+    """Predicts the edges over a set of nodes from ``pos`` and ``x``.
+
+    Permuting the nodes permutes the answer; translating ``pos`` or changing its unit of length changes nothing.
+
+    Args:
+        in_channels: width of ``x``; 0 if the nodes have none.
+        pos_channels: width of ``pos``; 0 if the nodes have none (then ``x`` says who is near).
+        width: width of the node states.
+        pair_width: width of the pair states.
+        kernels: the paper's k; also the heads of the mixing over third nodes.
+        steps: how often structure and states are refined.
+        shared: one set of weights for all steps, so that more steps can be run than were trained.
+        candidates: K, the nearest nodes each node is paired with; ``None`` for all pairs.
+        mixing: pairs talk to pairs over third nodes; off only to measure what it is worth.
+        feedback: nodes and pairs see the step's ``A``; off only to measure what it is worth.
+    """
+
+    def __init__(
+        self,
+        in_channels: int = 0,
+        pos_channels: int = 2,
+        width: int = 96,
+        pair_width: int = 64,
+        kernels: int = 4,
+        steps: int = 5,
+        shared: bool = False,
+        candidates: int | None = None,
+        mixing: bool = True,
+        feedback: bool = True,
+    ) -> None:
+        super().__init__()
+        if in_channels + pos_channels < 1:
+            raise GLNError("Got in_channels=0 and pos_channels=0; a node needs a position or a feature.")
+        if width % kernels or pair_width % kernels:
+            raise GLNError(
+                f"Got width={width}, pair_width={pair_width}; both must be multiples of kernels={kernels}."
+            )
+        self.config: dict[str, Any] = {
+            "in_channels": in_channels,
+            "pos_channels": pos_channels,
+            "width": width,
+            "pair_width": pair_width,
+            "kernels": kernels,
+            "steps": steps,
+            "shared": shared,
+            "candidates": candidates,
+            "mixing": mixing,
+            "feedback": feedback,
+        }
+        self.threshold = 0.5
+        self.in_channels, self.pos_channels = in_channels, pos_channels
+        self.steps, self.candidates = steps, candidates
+        self.embed_node = _mlp(max(in_channels, 1), width, width)
+        self.embed_pair = _mlp(2 * pos_channels + 3 + 2 * in_channels, 2 * pair_width, pair_width)
+        blocks = 1 if shared else steps
+        self.blocks = nn.ModuleList(Step(width, pair_width, kernels, mixing, feedback) for _ in range(blocks))
+
+    def forward(
+        self,
+        batch: GraphBatch,
+        initial: Tensor | None = None,
+        steps: int | None = None,
+        pairs: DensePairs | SparsePairs | None = None,
+    ) -> StructureOutput:
+        """Every step's structure.
+
+        Args:
+            batch: the nodes; ``batch.adj`` is never read.
+            initial: ``A⁰`` ``[B, N, N]``, for instance known edges; none by default.
+            steps: how many to run, if not as many as trained; more need ``shared=True``.
+            pairs: the pairs to score; by default the model's own candidates, and the pairs of ``initial``.
+        """
+        steps = self.steps if steps is None else steps
+        if steps > len(self.blocks) and not self.config["shared"]:
+            raise GLNError(
+                f"Got steps={steps}, but the model has weights for {len(self.blocks)}; train it with shared=True."
+            )
+        x, pos = self._inputs(batch)
+        where = pos if self.pos_channels else x
+        if pairs is None:
+            extra = None if initial is None else PairList(*initial.nonzero(as_tuple=True))
+            pairs = candidate_pairs(where, batch.mask, self.candidates, extra)
+
+        e = self.embed_pair(_pair_features(pairs, where, pos, x))  # [B, N, S, c]
+        h = self.embed_node(x if self.in_channels else x.new_ones(*batch.mask.shape, 1))  # [B, N, d]
+        a = _on_pairs(pairs, initial, e)  # [B, N, S]
+        logits, states = [], []
+        for number in range(steps):
+            h, e, score = self.blocks[0 if self.config["shared"] else number](pairs, h, e, a)
+            a = score.sigmoid() * pairs.mask
+            logits.append(score)
+            states.append(h)
+        index = pairs.target if isinstance(pairs, SparsePairs) else None
+        return StructureOutput(tuple(logits), tuple(states), pairs.mask, index)
+
+    def _inputs(self, batch: GraphBatch) -> tuple[Tensor, Tensor]:
+        """Checked ``x`` and ``pos``, of width 0 where the model takes none."""
+        found = []
+        for name, value, expected in (
+            ("x", batch.x, self.in_channels),
+            ("pos", batch.pos, self.pos_channels),
+        ):
+            got = 0 if value is None else value.shape[-1]
+            if expected and got != expected:
+                raise GLNError(f"Got {name} with {got} values per node; the model was made for {expected}.")
+            weight = next(self.parameters())
+            found.append(
+                value.to(weight.dtype)
+                if value is not None and expected
+                else weight.new_zeros(*batch.mask.shape, 0)
+            )
+        return found[0], found[1]
+
+
+class Step(nn.Module):
+    """One turn of the alternation: nodes listen through the structure, then the structure is re-scored."""
+
+    def __init__(self, width: int, pair_width: int, kernels: int, mixing: bool, feedback: bool) -> None:
+        super().__init__()
+        self.feedback = feedback
+        self.listen = Listen(width, pair_width, kernels)
+        self.think = nn.Sequential(nn.LayerNorm(width), _mlp(width, 2 * width, width))
+        self.ends = Ends(width, pair_width)
+        self.mix = Mix(pair_width, kernels) if mixing else None
+        self.weigh = nn.Sequential(nn.LayerNorm(pair_width), _mlp(pair_width, 2 * pair_width, pair_width))
+        self.score = nn.Sequential(nn.LayerNorm(pair_width), nn.Linear(pair_width, 1))
+
+    def forward(self, pairs: Pairs, h: Tensor, e: Tensor, a: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """States ``h`` ``[B, N, d]`` and ``e`` ``[B, N, S, c]``, structure ``a`` ``[B, N, S]``; scores as ``a``."""
+        a = a if self.feedback else pairs.mask.to(a.dtype)
+        h = h + self.listen(pairs, h, e, a)
+        h = h + self.think(h)
+        e = e + self.ends(pairs, h, a)
+        if self.mix is not None:
+            e = e + self.mix(pairs, e)
+        e = e + self.weigh(e)
+        score = self.score(e).squeeze(-1)
+        return h, e, (score + pairs.reverse(score)) / 2
+
+
+class Listen(nn.Module):
+    """The paper's η and λ: ``Σ_i τ(A) H W_i``, where kernel ``i`` also hears the pair's own state."""
+
+    def __init__(self, width: int, pair_width: int, kernels: int) -> None:
+        super().__init__()
+        self.kernels = kernels
+        self.norm, self.pair_norm = nn.LayerNorm(width), nn.LayerNorm(pair_width)
+        self.W = nn.Linear(width, width, bias=False)
+        self.gate = nn.Linear(pair_width, kernels)
+        self.U = nn.Linear(width, width)
+
+    def forward(self, pairs: Pairs, h: Tensor, e: Tensor, a: Tensor) -> Tensor:
+        values = self.W(self.norm(h)).unflatten(-1, (self.kernels, -1))  # [B, N, k, d/k]
+        root = (1 + a.sum(-1)).rsqrt()  # D̂^(-1/2): [B, N]
+        tau = (
+            a * pairs.of_source(root[..., None])[..., 0] * pairs.of_target(root[..., None])[..., 0]
+        )  # [B, N, S]
+        weight = tau[..., None] * 2 * self.gate(self.pair_norm(e)).sigmoid()  # [B, N, S, k]
+        heard = pairs.aggregate(weight, values) + (root**2)[..., None, None] * values
+        return self.U(nn.functional.gelu(heard.flatten(-2)))
+
+
+class Ends(nn.Module):
+    """What a pair reads at its two ends, and its place in the current structure."""
+
+    def __init__(self, width: int, pair_width: int) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(width)
+        self.source, self.target = nn.Linear(width, 2 * pair_width), nn.Linear(width, 2 * pair_width)
+        self.structure = nn.Linear(1, pair_width)
+        self.out = nn.Linear(pair_width, pair_width)
+
+    def forward(self, pairs: Pairs, h: Tensor, a: Tensor) -> Tensor:
+        h = self.norm(h)
+        left, left_factor = pairs.of_source(self.source(h)).chunk(2, dim=-1)
+        right, right_factor = pairs.of_target(self.target(h)).chunk(2, dim=-1)
+        both = left + right + left_factor * right_factor + self.structure(a[..., None])  # sum and product: α
+        return self.out(nn.functional.gelu(both))
+
+
+class Mix(nn.Module):
+    """Pairs that share a third node: the pair ``ij`` attends over ``k`` by what ``ik`` and ``jk`` say together."""
+
+    def __init__(self, pair_width: int, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.norm = nn.LayerNorm(pair_width)
+        self.read = nn.Linear(pair_width, 4 * pair_width)
+        self.out = nn.Linear(pair_width + heads, pair_width)
+
+    def forward(self, pairs: Pairs, e: Tensor) -> Tensor:
+        query, key, first, second = (
+            part.unflatten(-1, (self.heads, -1)) for part in self.read(self.norm(e)).chunk(4, dim=-1)
+        )
+        mixed, total = pairs.mix(query, key, first, second)
+        return self.out(torch.cat([mixed.flatten(-2), total], dim=-1))
+
+
+def _pair_features(pairs: Pairs, where: Tensor, pos: Tensor, x: Tensor) -> Tensor:
+    """What a pair knows before the first step, free of origin and unit of length: ``[B, N, S, 2p + 3 + 2f]``."""
+    offset = pairs.of_target(pos) - pairs.of_source(pos)
+    change = (pairs.of_target(x) - pairs.of_source(x)).expand(*pairs.mask.shape, -1)
+    distance = _norm(pairs.of_target(where) - pairs.of_source(where)).expand(pairs.mask.shape)  # [B, N, S]
+    unit = _local_unit(distance, pairs.mask)[..., None]  # [B, N, 1]
+    ours, theirs = pairs.of_source(unit), pairs.of_target(unit)
+    common = (ours * theirs).sqrt()
+    distance = distance[..., None]
+    tiny = torch.finfo(distance.dtype).tiny
+    lengths = [distance / common, (distance / ours + 1e-3).log(), (distance / theirs + 1e-3).log()]
+    directions = [(offset / common).expand(*pairs.mask.shape, -1), offset / distance.clamp(min=tiny)]
+    return torch.cat([*directions, *lengths, change, change.abs()], dim=-1) * pairs.mask[..., None]
+
+
+def _norm(offset: Tensor) -> Tensor:
+    """Euclidean length, with a zero gradient at zero length."""
+    square = offset.square().sum(-1)
+    return torch.where(square > 0, square.clamp(min=torch.finfo(square.dtype).tiny).sqrt(), 0)
+
+
+def _local_unit(distance: Tensor, mask: Tensor) -> Tensor:
+    """The mean distance of a node to its nearest few: ``[B, N]``; 1 for a node that is alone or among coinciding ones."""
+    near = distance.masked_fill(~mask, torch.inf).topk(min(LOCAL, mask.shape[-1]), largest=False).values
+    real = near.isfinite()
+    mean = near.where(real, 0).sum(-1) / real.sum(-1).clamp(min=1)
+    return torch.where(mean > 0, mean, 1)
+
+
+def _on_pairs(pairs: DensePairs | SparsePairs, structure: Tensor | None, like: Tensor) -> Tensor:
+    """A structure ``[B, N, N]`` at the places of the pairs ``[B, N, S]``; zero if there is none."""
+    if structure is None:
+        return like.new_zeros(pairs.mask.shape)
+    structure = structure.to(like.dtype)
+    return (structure.gather(2, pairs.target) if isinstance(pairs, SparsePairs) else structure) * pairs.mask
+
+
+def _mlp(inputs: int, hidden: int, outputs: int) -> nn.Sequential:
+    return nn.Sequential(nn.Linear(inputs, hidden), nn.GELU(), nn.Linear(hidden, outputs))

@@ -1,0 +1,189 @@
+"""Pairs of nodes, all of them or K candidates per node, behind one set of operations.
+
+A pair state is ``[B, N, S, c]``: row ``i`` holds the states of the directed pairs ``i → j``, one per slot. In the
+dense form slot ``j`` *is* node ``j`` (``S = N``); in the sparse form it is the node ``index[i, slot]`` (``S = K``).
+Both forms hold a symmetric set of pairs and compute the same function of it:
+
+===============  =================================================================================
+``of_source``    node values at the first end of every pair, ``v_i``
+``of_target``    node values at the second end, ``v_j``
+``reverse``      the state of ``j → i`` at the place of ``i → j``
+``aggregate``    ``Σ_j w_ij v_j``: pairs to nodes
+``mix``          attention of the pair ``i → j`` over third nodes ``k`` that both ends are paired with
+===============  =================================================================================
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor
+from torch.utils.checkpoint import checkpoint
+
+NEVER = -1e4  # a score whose softmax weight is exactly zero, finite so that gradients stay finite
+
+
+class Pairs(Protocol):
+    """What a model may ask of a set of pairs; ``mask`` ``[B, N, S]`` is True on pairs, False on empty slots."""
+
+    @property
+    def mask(self) -> Tensor: ...
+
+    def of_source(self, values: Tensor) -> Tensor: ...
+
+    def of_target(self, values: Tensor) -> Tensor: ...
+
+    def reverse(self, state: Tensor) -> Tensor: ...
+
+    def aggregate(self, weight: Tensor, values: Tensor) -> Tensor: ...
+
+    def mix(self, query: Tensor, key: Tensor, first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]: ...
+
+
+def _attend(scores: Tensor, allowed: Tensor) -> tuple[Tensor, Tensor]:
+    """Weights over the last axis and their log-normaliser.
+
+    One slot of score 0 and value 0 stands beside the others, so that a pair without third nodes listens to nothing.
+    """
+    scores = scores.masked_fill(~allowed, NEVER)
+    total = torch.logaddexp(scores.logsumexp(-1), scores.new_zeros(()))
+    return (scores - total[..., None]).exp(), total
+
+
+@dataclass(frozen=True)
+class DensePairs:
+    """Every ordered pair has a place; ``mask`` ``[B, N, N]``, symmetric, says which of them are pairs."""
+
+    mask: Tensor
+
+    def of_source(self, values: Tensor) -> Tensor:
+        """``[B, N, c] → [B, N, 1, c]``, to be broadcast."""
+        return values[:, :, None]
+
+    def of_target(self, values: Tensor) -> Tensor:
+        """``[B, N, c] → [B, 1, N, c]``, to be broadcast."""
+        return values[:, None]
+
+    def reverse(self, state: Tensor) -> Tensor:
+        """``[B, N, N, ...] → [B, N, N, ...]``."""
+        return state.transpose(1, 2)
+
+    def aggregate(self, weight: Tensor, values: Tensor) -> Tensor:
+        """Weights ``[B, N, N, h]``, node values ``[B, N, h, c]`` → ``[B, N, h, c]``."""
+        return torch.einsum("bijh,bjhc->bihc", weight, values)
+
+    def mix(self, query: Tensor, key: Tensor, first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:
+        """For every pair ``ij``: ``Σ_k a_ijk (first_ik + second_jk)`` with ``a = softmax_k(query_ik · key_jk)``.
+
+        Args:
+            query, key: ``[B, N, N, h, d]``.
+            first, second: ``[B, N, N, h, c]``.
+
+        Returns:
+            The mixed values ``[B, N, N, h, c]`` and the log-normaliser, a soft maximum of the scores, ``[B, N, N, h]``.
+        """
+        scores = torch.einsum("bikhd,bjkhd->bhijk", query, key)
+        allowed = (
+            self.mask[:, None, :, None, :] & self.mask[:, None, None, :, :]
+        )  # k is paired with i and with j
+        weight, total = _attend(scores, allowed)
+        mixed = torch.einsum("bhijk,bikhc->bijhc", weight, first) + torch.einsum(
+            "bhijk,bjkhc->bijhc", weight, second
+        )
+        return mixed, total.permute(0, 2, 3, 1)
+
+
+@dataclass(frozen=True)
+class SparsePairs:
+    """K candidates per node: state O(N·K), workspace O(chunk·K²).
+
+    ===========  =============  ==================================================================
+    ``index``    ``[B, N, K]``  the node in each slot, ascending; ``N`` in empty slots
+    ``back``     ``[B, N, K]``  the slot of ``i`` in the row of ``index[i, slot]``; 0 where empty
+    ``mask``     ``[B, N, K]``  True on pairs
+    ===========  =============  ==================================================================
+    """
+
+    index: Tensor
+    back: Tensor
+    mask: Tensor
+    chunk: int = 256  # rows of N whose third nodes are looked up at once
+
+    @classmethod
+    def from_index(cls, index: Tensor, chunk: int = 256) -> SparsePairs:
+        """From symmetric candidates ``[B, N, K]``: ascending node numbers, then ``N`` in empty slots."""
+        count, nodes, _ = index.shape
+        mask = index < nodes
+        rows = _rows(index, index.where(mask, 0))  # [B, N, K, K]: the candidates of every candidate
+        own = (
+            torch.arange(nodes, device=index.device)
+            .view(1, nodes, 1, 1)
+            .expand(count, nodes, index.shape[2], 1)
+        )
+        back = torch.searchsorted(rows, own.contiguous()).squeeze(-1)
+        return cls(index, back.where(mask, 0), mask, chunk)
+
+    @property
+    def target(self) -> Tensor:
+        """The node in each slot, 0 where empty, so that it can always be gathered."""
+        return self.index.where(self.mask, 0)
+
+    def of_source(self, values: Tensor) -> Tensor:
+        """``[B, N, c] → [B, N, 1, c]``, to be broadcast."""
+        return values[:, :, None]
+
+    def of_target(self, values: Tensor) -> Tensor:
+        """``[B, N, c] → [B, N, K, c]``."""
+        return _rows(values, self.target)
+
+    def reverse(self, state: Tensor) -> Tensor:
+        """``[B, N, K, ...] → [B, N, K, ...]``."""
+        slots = state.shape[2]
+        return _rows(state.flatten(1, 2), self.target * slots + self.back)
+
+    def aggregate(self, weight: Tensor, values: Tensor) -> Tensor:
+        """Weights ``[B, N, K, h]``, node values ``[B, N, h, c]`` → ``[B, N, h, c]``."""
+        return torch.einsum("bijh,bijhc->bihc", weight, self.of_target(values))
+
+    def mix(self, query: Tensor, key: Tensor, first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:
+        """As :meth:`DensePairs.mix`, a chunk of rows at a time."""
+        parts = []
+        for start in range(0, query.shape[1], self.chunk):
+            rows = slice(start, start + self.chunk)
+            arguments = (query[:, rows], key, first[:, rows], second, self.index[:, rows], self.mask[:, rows])
+            # With gradients a chunk is computed again in the backward pass instead of being kept.
+            again = torch.is_grad_enabled() and query.shape[1] > self.chunk
+            parts.append(
+                checkpoint(self._mix_rows, *arguments, use_reentrant=False)
+                if again
+                else self._mix_rows(*arguments)
+            )
+        mixed, total = zip(*parts, strict=True)
+        return torch.cat(mixed, dim=1), torch.cat(total, dim=1)
+
+    def _mix_rows(
+        self, query: Tensor, key: Tensor, first: Tensor, second: Tensor, index: Tensor, mask: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Rows ``[B, R, K, ...]`` of ``query`` and ``first`` against all rows of ``key`` and ``second``."""
+        count, rows, slots = index.shape
+        target = index.where(mask, 0)
+        theirs = _rows(self.index, target)  # [B, R, K, K]: candidates of j
+        ours = (
+            index[:, :, None].expand(count, rows, slots, slots).contiguous()
+        )  # [B, R, K, K]: k, as in our row
+        place = torch.searchsorted(theirs, ours).clamp_(max=slots - 1)  # where k would stand in the row of j
+        shared = (theirs.gather(-1, place) == ours) & mask[:, :, None] & mask[..., None]
+        place = target[..., None] * slots + place  # row and slot in one number
+        scores = torch.einsum("brkhd,brjkhd->brhjk", query, _rows(key.flatten(1, 2), place))
+        weight, total = _attend(scores, shared[:, :, None])
+        mixed = torch.einsum("brhjk,brkhc->brjhc", weight, first)
+        mixed = mixed + torch.einsum("brhjk,brjkhc->brjhc", weight, _rows(second.flatten(1, 2), place))
+        return mixed, total.transpose(2, 3)
+
+
+def _rows(values: Tensor, index: Tensor) -> Tensor:
+    """``values`` ``[B, M, ...]`` at ``index`` ``[B, ...]``, which numbers the rows of its own batch entry."""
+    batch = torch.arange(len(values), device=values.device).view(-1, *[1] * (index.dim() - 1))
+    return values[batch, index]

@@ -1,0 +1,105 @@
+"""Where a run stands, whole, in one file.
+
+Order, noise, dropout and learning rate are functions of the seed and of the counters below, so the weights,
+the optimiser's moments and these counters are all there is to restore.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from gln.errors import GLNError
+from gln.training.tensors import read_tensors, write_tensors
+
+FORMAT = "gln checkpoint 1"
+
+
+@dataclass
+class Progress:
+    """The counters of a run; plain data.
+
+    ``epoch`` epochs are done, and ``batch`` batches of the one in work; ``step`` optimiser steps in all.
+    ``loss_sum`` is the loss of the ``graphs`` graphs seen in the epoch in work. ``best`` is the highest
+    validation IoU, reached in epoch ``best_epoch`` (counted from 1) at ``threshold``. ``history`` has one row
+    per epoch, ``noise`` is what :func:`gln.generate` needs to know about the training features.
+    """
+
+    epoch: int = 0
+    batch: int = 0
+    step: int = 0
+    loss_sum: float = 0.0
+    graphs: int = 0
+    seconds: float = 0.0
+    best: float | None = None
+    best_epoch: int | None = None
+    threshold: float = 0.5
+    history: list[dict[str, Any]] = field(default_factory=list)
+    noise: dict[str, Any] | None = None
+
+
+@dataclass
+class Checkpoint:
+    """What a checkpoint file holds."""
+
+    weights: dict[str, Tensor]
+    best: dict[str, Tensor]  # the weights of the best epoch; empty before the first epoch has ended
+    optimizer: dict[str, Any]  # as torch's ``Optimizer.state_dict``
+    progress: Progress
+
+
+def write_checkpoint(
+    path: Path, model: nn.Module, best: Mapping[str, Tensor], optimizer: Optimizer, progress: Progress
+) -> None:
+    """Write the state of a run to ``path`` in one step."""
+    tensors = {f"weights.{name}": tensor for name, tensor in model.state_dict().items()}
+    tensors |= {f"best.{name}": tensor for name, tensor in best.items()}
+    state = optimizer.state_dict()
+    plain: dict[str, dict[str, Any]] = {}
+    for index, values in state["state"].items():
+        for name, value in values.items():
+            if isinstance(value, Tensor):
+                tensors[f"optimizer.{index}.{name}"] = value
+            else:
+                plain.setdefault(str(index), {})[name] = value
+    facts = {
+        "format": FORMAT,
+        "progress": dataclasses.asdict(progress),
+        "optimizer": {"groups": state["param_groups"], "state": plain},
+    }
+    write_tensors(path, tensors, facts)
+
+
+def read_checkpoint(path: Path) -> Checkpoint:
+    """Read what :func:`write_checkpoint` wrote."""
+    tensors, facts = read_tensors(path)
+    if facts.get("format") != FORMAT:
+        raise GLNError(f"{path} is a {facts.get('format', 'file of weights')!r}; expected a {FORMAT!r}.")
+    try:
+        return _unpack(tensors, facts)
+    except (KeyError, TypeError, ValueError, AttributeError):
+        raise GLNError(
+            f"{path} says it is a {FORMAT!r}, but parts of it are missing; use another checkpoint."
+        ) from None
+
+
+def _unpack(tensors: dict[str, Tensor], facts: dict[str, Any]) -> Checkpoint:
+    groups: dict[str, dict[str, Tensor]] = {"weights": {}, "best": {}}
+    state: dict[int, dict[str, Any]] = {
+        int(index): dict(values) for index, values in facts["optimizer"]["state"].items()
+    }
+    for key, tensor in tensors.items():
+        kind, _, name = key.partition(".")
+        if kind in groups:
+            groups[kind][name] = tensor
+        else:
+            index, _, name = name.partition(".")
+            state.setdefault(int(index), {})[name] = tensor
+    optimizer = {"state": state, "param_groups": facts["optimizer"]["groups"]}
+    return Checkpoint(groups["weights"], groups["best"], optimizer, Progress(**facts["progress"]))

@@ -1,0 +1,116 @@
+"""How to train, as plain data: settings of :func:`gln.fit`, flags of ``gln train``, the saved config."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+from gln.errors import GLNError
+
+Optimizer = Literal["adamw", "adam"]
+Schedule = Literal["cosine", "constant"]
+Precision = Literal["32", "bf16"]
+
+# What says where and how comfortably a run computes, not what: these may change when it is resumed.
+FREE = (
+    "epochs",
+    "accelerator",
+    "devices",
+    "num_nodes",
+    "strategy",
+    "num_workers",
+    "checkpoint_minutes",
+    "progress",
+)
+
+
+@dataclass(frozen=True)
+class FitConfig:
+    """The settings of a training run.
+
+    Args:
+        epochs: passes over the training graphs. A resumed run may have more of them than it began with.
+        batch_size: graphs per optimiser step, over all processes together.
+        optimizer: AdamW or Adam.
+        lr: learning rate, the highest the schedule reaches.
+        weight_decay: AdamW's decoupled decay, or Adam's L2 term.
+        schedule: ``cosine`` falls from ``lr`` to 0 at the last epoch; ``constant`` stays.
+        warmup: epochs, or a part of one, over which the learning rate rises from 0.
+        clip: scale the gradient down to this norm where it is larger; none: never.
+        precision: ``32``, or ``bf16`` for bfloat16 products with float32 weights, losses and scores.
+        patience: stop after this many epochs without a better validation IoU; none: never.
+        seed: order, noise and dropout are functions of it.
+        checkpoint_minutes: how often to write a checkpoint; one is always written at the end.
+        num_workers: processes per device that put batches together beside the training.
+        accelerator: where to compute: ``auto``, ``cpu``, ``gpu``, … (Lightning's names).
+        devices: how many devices per machine, or ``auto`` for all.
+        num_nodes: how many machines.
+        strategy: ``auto`` or one of Lightning's ``ddp`` strategies.
+        progress: show a progress bar.
+    """
+
+    epochs: int = 100
+    batch_size: int = 20
+    optimizer: Optimizer = "adamw"
+    lr: float = 1e-3
+    weight_decay: float = 0.01
+    schedule: Schedule = "cosine"
+    warmup: float = 1.0
+    clip: float | None = 1.0
+    precision: Precision = "32"
+    patience: int | None = None
+    seed: int = 0
+    checkpoint_minutes: float = 0.5
+    num_workers: int = 0
+    accelerator: str = "auto"
+    devices: int | str = 1
+    num_nodes: int = 1
+    strategy: str = "auto"
+    progress: bool = True
+
+    def __post_init__(self) -> None:
+        least = {
+            "epochs": 1,
+            "batch_size": 1,
+            "lr": 0,
+            "weight_decay": 0,
+            "warmup": 0,
+            "clip": 0,
+            "patience": 1,
+        }
+        least |= {"seed": 0, "checkpoint_minutes": 0, "num_workers": 0, "num_nodes": 1}
+        for name, bound in least.items():
+            value = getattr(self, name)
+            if value is not None and not (math.isfinite(value) and value >= bound):
+                raise GLNError(f"Got {name}={value}; expected {bound} or more.")
+        for name, kind in (("optimizer", Optimizer), ("schedule", Schedule), ("precision", Precision)):
+            if getattr(self, name) not in get_args(kind):
+                raise GLNError(
+                    f"Got {name}={getattr(self, name)!r}; choose from {', '.join(get_args(kind))}."
+                )
+        if self.strategy != "auto" and not self.strategy.startswith("ddp"):
+            # Sharded strategies cut the weights up; checkpoints here hold them whole.
+            raise GLNError(
+                f"Got strategy={self.strategy!r}; expected auto or a ddp strategy such as ddp or ddp_spawn."
+            )
+
+    def lr_at(self, epoch: int, batch: int, batches: int) -> float:
+        """The learning rate of step ``batch`` of the ``batches`` in ``epoch``; no scheduler to restore."""
+        now = (
+            epoch + (batch + 0.5) / batches
+        )  # the middle of the step, so that no step is wasted on a rate of 0
+        if now < self.warmup:
+            return self.lr * now / self.warmup
+        if self.schedule == "constant":
+            return self.lr
+        return self.lr * 0.5 * (1 + math.cos(math.pi * (now - self.warmup) / (self.epochs - self.warmup)))
+
+    def changed(self, **settings: Any) -> FitConfig:
+        """This config with other settings, checked by name."""
+        known = [field.name for field in dataclasses.fields(self)]
+        for name in settings:
+            if name not in known:
+                raise GLNError(f"Training has no setting {name!r}; choose from {', '.join(known)}.")
+        return dataclasses.replace(self, **settings)

@@ -1,0 +1,57 @@
+"""What a result must say about where it came from."""
+
+from __future__ import annotations
+
+import platform
+import subprocess
+from datetime import UTC, datetime
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import torch
+
+PACKAGES = ("gln", "torch", "torch-geometric", "pytorch-lightning", "torchmetrics", "safetensors", "numpy")
+
+
+@cache
+def versions() -> dict[str, str]:
+    """Versions of Python and of the packages that a result depends on."""
+    found = {"python": platform.python_version()}
+    for package in PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:  # a source tree that was never installed
+            continue
+    return found
+
+
+@cache
+def commit() -> str | None:
+    """The commit of the source tree this package runs from, ``-dirty`` if it was changed; or ``None``."""
+    here = Path(__file__).parent.parent / "__init__.py"
+    git = ["git", "-C", str(here.parent)]
+    try:
+        # A package installed in a folder inside some other repository is not that repository's code.
+        _run([*git, "ls-files", "--error-unmatch", here.name])
+        return _run([*git, "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"])
+    except (OSError, subprocess.SubprocessError):
+        return None
+
+
+def environment() -> dict[str, Any]:
+    """Versions, commit, machine and time, as plain data."""
+    return {
+        "time": datetime.now(UTC).isoformat(timespec="seconds"),
+        "versions": versions(),
+        "commit": commit(),
+        "platform": platform.platform(),
+        "threads": torch.get_num_threads(),
+        "gpu": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
+    }
+
+
+def _run(command: list[str]) -> str:
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=10)
+    return done.stdout.strip()

@@ -1,0 +1,156 @@
+"""Training: the one path that every model here takes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import torch
+from pytorch_lightning import Trainer
+from pytorch_lightning.utilities.exceptions import MisconfigurationException
+from torch import nn
+from torch_geometric.data import Data
+
+from gln.errors import GLNError
+from gln.graphs import as_graphs
+from gln.training.checkpoint import read_checkpoint
+from gln.training.config import FitConfig
+from gln.training.data import Augment, Source, describe
+from gln.training.feed import Feed
+from gln.training.guard import clear_errors, quiet
+from gln.training.learner import Learner, Loss
+from gln.training.run import RunFolder, is_finished, resolve, training_facts
+from gln.training.saved import annotate, check_model, save
+from gln.training.tensors import load_weights
+
+
+@dataclass(frozen=True)
+class FitResult:
+    """What a run came to.
+
+    ==============  ===================================================================================
+    ``history``     one row per epoch: epoch, step, train_loss, val_loss, val_iou, threshold, seconds
+    ``best_iou``    the highest validation IoU, and
+    ``best_epoch``  the epoch that reached it, counted from 1; the model is left as it was then
+    ``threshold``   the decision threshold chosen in that epoch, now ``model.threshold``
+    ``run``         the run folder, if one was asked for
+    ==============  ===================================================================================
+    """
+
+    history: list[dict[str, Any]]
+    best_iou: float
+    best_epoch: int
+    threshold: float
+    run: Path | None
+
+    def __str__(self) -> str:
+        where = f"; {self.run}" if self.run else ""
+        return (
+            f"validation IoU {self.best_iou:.4f} in epoch {self.best_epoch} of {len(self.history)}, "
+            f"threshold {self.threshold:.2f}{where}"
+        )
+
+
+def fit(
+    model: nn.Module,
+    train: Source,
+    val: Sequence[Data],
+    *,
+    run: Path | str | None = None,
+    resume: bool = False,
+    loss: Loss | None = None,
+    augment: Augment | None = None,
+    config: FitConfig | None = None,
+    **settings: Any,
+) -> FitResult:
+    """Train ``model`` and leave it at its best epoch, with the threshold that suits the validation graphs.
+
+    Args:
+        model: any model as :mod:`gln.models` describes them; it ends on the device it was trained on.
+        train: graphs, or a function of the epoch that makes them, such as :class:`gln.Fresh`.
+        val: graphs on which the best epoch and the decision threshold are chosen.
+        run: a folder for checkpoints, logs and the trained model; without it nothing is kept but the model.
+        resume: go on where the run in ``run`` stands, exactly; begin it if it has not begun.
+        loss: per-graph losses ``[B]`` of a batch; default: :class:`gln.losses.Loss`.
+        augment: changes a training graph, by a random generator that is a function of seed, epoch and graph.
+        config: the settings; default: :class:`FitConfig`.
+        settings: single settings by name, ``epochs=20`` for instance; see :class:`FitConfig`.
+    """
+    config = (config or FitConfig()).changed(**settings)
+    check_model(model)
+    if resume and run is None:
+        raise GLNError("Got resume=True without a run folder; give run= the folder of the run to continue.")
+    if loss is None:
+        from gln.losses import Loss as DefaultLoss
+
+        loss = DefaultLoss()
+    source: Source = train if callable(train) else as_graphs(train, "train")
+    graphs = as_graphs(val, "val")
+    with TemporaryDirectory(prefix="gln-") as scratch, quiet():
+        folder = RunFolder(Path(scratch if run is None else run), kept=run is not None)
+        trainer = _trainer(config, folder.path)
+        if run is None and trainer.world_size > 1:
+            raise GLNError(f"{trainer.world_size} processes need a folder that they share; give run=.")
+        if trainer.is_global_zero:
+            data = {"train": describe(source), "val": describe(graphs)}
+            folder.begin(resolve(config, model, loss, data), resume)
+        checkpoint = read_checkpoint(folder.checkpoint) if resume and folder.checkpoint.exists() else None
+        if checkpoint is not None:
+            load_weights(model, checkpoint.weights, folder.checkpoint)
+        if checkpoint is None or not is_finished(checkpoint.progress, config):
+            model.train()
+            feed = Feed(source, graphs, augment, config)
+            learner = Learner(model, loss, feed, config, folder, checkpoint)
+            with torch.random.fork_rng(devices=[]), clear_errors(folder):
+                try:
+                    trainer.fit(learner)
+                finally:
+                    learner.recorder.close()
+        return _finish(model, config, folder, trainer)
+
+
+def _finish(model: nn.Module, config: FitConfig, folder: RunFolder, trainer: Trainer) -> FitResult:
+    """Leave the model at its best epoch, here and in the folder.
+
+    All is read from the folder: the process that trained may have been another one.
+    """
+    checkpoint = read_checkpoint(folder.checkpoint)
+    load_weights(model, checkpoint.best, folder.checkpoint)
+    at = checkpoint.progress
+    annotate(model, at.threshold, training_facts(at, config))
+    if folder.kept and trainer.is_global_zero:
+        save(model, folder.path)
+    model.to(trainer.strategy.root_device).eval()
+    assert at.best is not None
+    assert at.best_epoch is not None
+    run = folder.path if folder.kept else None
+    return FitResult(at.history, at.best, at.best_epoch, at.threshold, run)
+
+
+def _trainer(config: FitConfig, folder: Path) -> Trainer:
+    try:
+        return Trainer(
+            accelerator=config.accelerator,
+            devices=config.devices,
+            num_nodes=config.num_nodes,
+            strategy=config.strategy,
+            precision={"32": "32-true", "bf16": "bf16-mixed"}[config.precision],  # type: ignore[arg-type]
+            max_epochs=-1,  # the learner counts, from where a resumed run stands
+            reload_dataloaders_every_n_epochs=1,
+            use_distributed_sampler=False,  # our shares make the same global batches for any number
+            num_sanity_val_steps=0,
+            default_root_dir=folder,
+            logger=False,
+            enable_checkpointing=False,
+            enable_progress_bar=False,
+            enable_model_summary=False,
+            inference_mode=False,
+        )
+    except (MisconfigurationException, ValueError, RuntimeError) as error:
+        raise GLNError(
+            f"Got accelerator={config.accelerator!r}, devices={config.devices!r}, num_nodes="
+            f"{config.num_nodes}, strategy={config.strategy!r}, which Lightning refuses here: {error}"
+        ) from error

@@ -1,0 +1,75 @@
+"""Noise in, graphs out: the paper's generator mode."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol, cast, runtime_checkable
+
+import numpy as np
+import torch
+from torch import nn
+from torch_geometric.data import Data
+
+from gln.errors import GLNError
+from gln.graphs import as_graphs
+from gln.training.data import GENERATE, feature_noise
+from gln.training.prediction import predict
+
+
+@runtime_checkable
+class Generator(Protocol):
+    """What a generating baseline offers."""
+
+    def sample(self, count: int, seed: int = 0) -> list[Data]: ...
+
+
+def generate(
+    model: nn.Module | Generator,
+    count: int,
+    seed: int = 0,
+    *,
+    like: Sequence[Data] | None = None,
+    threshold: float | None = None,
+    steps: int | None = None,
+    batch_size: int = 32,
+) -> list[Data]:
+    """``count`` graphs that the model sees in normal noise of the shape and scale of the training features.
+
+    Args:
+        model: a trained model, or anything with the baselines' ``sample(count, seed)``.
+        count: how many; fewer graphs of the same seed begin as more do.
+        seed: the same seed gives the same noise.
+        like: graphs whose sizes and features the noise takes after; default: those the model was trained on,
+            which it remembers.
+        threshold, steps, batch_size: as in :func:`gln.predict`.
+    """
+    if count < 1 or seed < 0:
+        raise GLNError(f"Got count={count} and seed={seed}; expected count ≥ 1 and seed ≥ 0.")
+    if not isinstance(model, nn.Module):
+        if not isinstance(model, Generator):
+            raise GLNError(
+                f"Got a {type(model).__name__}; expected a model or something with sample(count, seed)."
+            )
+        return model.sample(count, seed)
+    remembered = (getattr(model, "training_facts", None) or {}).get("noise")
+    noise = remembered if like is None else feature_noise(as_graphs(like, "like"))
+    if noise is None:
+        raise GLNError(
+            "The model does not know which features it was trained on; give like=graphs of the same kind."
+        )
+    points = [noise_points(noise, np.random.default_rng([GENERATE, seed, number])) for number in range(count)]
+    return cast(list[Data], predict(model, points, threshold=threshold, steps=steps, batch_size=batch_size))
+
+
+def noise_points(noise: dict[str, Any], rng: np.random.Generator) -> Data:
+    """One set of nodes with normal features, from what :func:`gln.training.data.feature_noise` knows."""
+    sizes, counts = np.array(noise["sizes"]).T
+    size = int(rng.choice(sizes, p=counts / counts.sum()))
+    rows = {
+        name: torch.from_numpy(
+            rng.normal(noise[name]["mean"], noise[name]["std"], (size, len(noise[name]["mean"])))
+        ).float()
+        for name in ("pos", "x")
+        if name in noise
+    }
+    return Data(**rows, num_nodes=size)

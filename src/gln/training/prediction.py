@@ -1,0 +1,155 @@
+"""Points in, graphs out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any, Protocol, cast, runtime_checkable
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch_geometric.data import Data
+
+from gln.errors import GLNError
+from gln.graphs import GraphBatch, check_graph, make_graph
+from gln.models.output import StructureOutput
+
+
+@runtime_checkable
+class Predictor(Protocol):
+    """What a baseline offers: points in, a graph out, perhaps with ``edge_prob``."""
+
+    def predict(self, points: Data) -> Data: ...
+
+
+def predict(
+    model: nn.Module | Predictor,
+    points: Any,
+    *,
+    threshold: float | None = None,
+    known: Any = None,
+    steps: int | None = None,
+    batch_size: int = 32,
+) -> Any:
+    """The graph over ``points``, as the model sees it.
+
+    Args:
+        model: a model, or anything with the baselines' ``predict(points)``.
+        points: positions ``[n, p]`` as an array or tensor, a ``Data`` with ``pos`` and/or ``x``, or a list of
+            these. An ``edge_index`` in it is never looked at, unless ``known`` says so.
+        threshold: a pair is an edge where its probability reaches this; default: the one stored with it.
+        known: a structure ``A⁰`` for the model to start from: ``True`` for the ``edge_index`` of ``points``,
+            or pairs ``[m, 2]`` (one table of pairs per graph where ``points`` is a list). The answer is the
+            model's alone: it may leave a known edge out.
+        steps: how many steps of the recurrence; default: as trained.
+        batch_size: graphs at a time.
+
+    Returns:
+        A ``Data`` with ``pos``, ``x``, ``edge_index [2, 2m]`` (both directions, sorted) and
+        ``edge_prob [2m]``, the probability of each of its columns, on the CPU; a list of them for a list.
+    """
+    many = isinstance(points, list | tuple)
+    items = list(points) if many else [points]
+    structures = known if many and isinstance(known, list | tuple) else [known] * len(items)
+    if len(structures) != len(items):
+        raise GLNError(
+            f"Got known edges for {len(structures)} of {len(items)} sets of points; give them for each."
+        )
+    graphs = [as_points(item, edges) for item, edges in zip(items, structures, strict=True)]
+    if not graphs:
+        return []
+    cut = getattr(model, "threshold", 0.5) if threshold is None else threshold
+    answers: list[Any] = [None] * len(graphs)
+    if isinstance(model, nn.Module):
+        for numbers, _, soft in soft_batches(model, graphs, steps, batch_size, start=known is not None):
+            for number, matrix in zip(numbers, soft.cpu(), strict=True):
+                answers[number] = graph_above(graphs[number], matrix, cut)
+    elif known is not None or steps is not None:
+        raise GLNError(f"{type(model).__name__} takes neither known nor steps; leave them out.")
+    else:
+        answers = [_ask(model, graph, threshold) for graph in graphs]
+    return answers if many else answers[0]
+
+
+def soft_batches(
+    model: nn.Module,
+    graphs: Sequence[Data],
+    steps: int | None = None,
+    batch_size: int = 32,
+    start: bool = False,
+) -> Iterator[tuple[list[int], GraphBatch, Tensor]]:
+    """Batches of ``graphs``: their numbers, the padded batch, the soft adjacency ``[B, N, N]``.
+
+    With ``start`` the recurrence begins at the edges of the graphs; otherwise the model is shown none.
+    """
+    device = next((parameter.device for parameter in model.parameters()), torch.device("cpu"))
+    order = sorted(
+        range(len(graphs)), key=lambda number: graphs[number].num_nodes
+    )  # like sizes pad each other least
+    was_training = model.training
+    model.eval()
+    try:
+        for begin in range(0, len(order), batch_size):
+            numbers = order[begin : begin + batch_size]
+            batch = GraphBatch.from_graphs([graphs[number] for number in numbers]).to(device)
+            initial = batch.adj.float() if start else None
+            blind = replace(batch, adj=torch.zeros_like(batch.adj))  # what a model cannot see it cannot copy
+            with torch.no_grad():
+                soft = soft_adjacency(model(blind, initial=initial, steps=steps))
+            yield numbers, batch, soft
+    finally:
+        model.train(was_training)
+
+
+def graph_above(graph: Data, soft: Tensor, threshold: float) -> Data:
+    """The nodes of ``graph``, joined where the soft adjacency ``[N, N]`` reaches ``threshold``."""
+    soft = soft[: graph.num_nodes, : graph.num_nodes]
+    chosen = soft >= threshold
+    chosen.fill_diagonal_(False)
+    edge_index = chosen.nonzero().T.contiguous()
+    rows = {name: graph[name] for name in ("pos", "x") if graph.get(name) is not None}
+    return Data(
+        **rows, edge_index=edge_index, edge_prob=soft[edge_index[0], edge_index[1]], num_nodes=graph.num_nodes
+    )
+
+
+def soft_adjacency(output: StructureOutput) -> Tensor:
+    """The last step's soft adjacency ``[B, N, N]`` in float32, the mean of both directions."""
+    soft = full_precision(output).probabilities()
+    return (soft + soft.transpose(1, 2)) / 2
+
+
+def full_precision(output: StructureOutput) -> StructureOutput:
+    """The output with float32 logits, whatever precision the model computed in."""
+    return replace(output, logits=tuple(step.float() for step in output.logits))
+
+
+def as_points(item: Any, known: Any = None) -> Data:
+    """Checked nodes with no edges, or with the known ones."""
+    if isinstance(item, Data):
+        rows = {name: item[name] for name in ("pos", "x") if item.get(name) is not None}
+        if known is True:
+            return check_graph(Data(**rows, edge_index=item.edge_index, num_nodes=item.num_nodes))
+        return make_graph(**rows, edges=known, num_nodes=item.num_nodes)
+    if known is True:
+        raise GLNError(
+            f"known=True reads the edges of a Data, but got a {type(item).__name__}; give the edges instead."
+        )
+    if not isinstance(item, np.ndarray | Tensor):
+        raise GLNError(
+            f"Got a {type(item).__name__}; expected points as an array [n, p], a tensor or a Data."
+        )
+    return make_graph(pos=item, edges=known)
+
+
+def _ask(model: Any, graph: Data, threshold: float | None) -> Data:
+    if not isinstance(model, Predictor):
+        raise GLNError(f"Got a {type(model).__name__}; expected a model or something with predict(points).")
+    answer = cast(Data, model.predict(graph))
+    if answer.get("edge_prob") is None:
+        answer.edge_prob = torch.ones(answer.edge_index.shape[1])
+    elif threshold is not None:
+        kept = answer.edge_prob >= threshold
+        answer.edge_index, answer.edge_prob = answer.edge_index[:, kept], answer.edge_prob[kept]
+    return answer

@@ -1,0 +1,132 @@
+"""The run folder: everything a training run leaves behind.
+
+::
+
+    RUN/
+      config.json             the resolved config: settings, loss, model and what identifies the graphs
+      environment.json        one entry per start: time, versions, commit, machine
+      metrics.csv             one row per epoch
+      tensorboard/            the same, and every tenth step, for TensorBoard
+      checkpoint.safetensors  where the run stands; resume=True goes on from here
+      model.safetensors       the best checkpoint: the weights of the epoch with the highest validation IoU,
+      model.json              and their class, config and decision threshold; gln.load(RUN) reads both
+
+Every file but TensorBoard's is written in one step, and none of them can run code when read.
+"""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import io
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from gln.errors import GLNError
+from gln.files import write_atomically
+from gln.training.checkpoint import Progress
+from gln.training.config import FREE, FitConfig
+from gln.training.facts import environment
+from gln.training.tensors import clear_disk_errors, read_json, write_json
+
+
+class RunFolder:
+    """The paths in a run folder, and what is written first; ``kept`` if it outlives the call."""
+
+    def __init__(self, path: Path, kept: bool = True) -> None:
+        self.path, self.kept = path, kept
+        self.config = path / "config.json"
+        self.environment = path / "environment.json"
+        self.metrics = path / "metrics.csv"
+        self.tensorboard = path / "tensorboard"
+        self.checkpoint = path / "checkpoint.safetensors"
+
+    def begin(self, resolved: dict[str, Any], resume: bool) -> None:
+        """Make the folder and write what was asked for; refuse to mix two runs.
+
+        With ``resume``, a run that never began is begun: whoever repeats a command until it succeeds needs no
+        other one for the first time.
+        """
+        resolved = json.loads(json.dumps(resolved, default=str))  # as it will be read back: lists for tuples
+        starts: list[Any] = []
+        if self.config.exists():
+            if not resume:
+                raise GLNError(
+                    f"{self.path} already holds a run; continue it with resume=True or choose another folder."
+                )
+            check_same(read_json(self.config), resolved)
+            starts = read_json(self.environment)["starts"] if self.environment.exists() else []
+        with clear_disk_errors(self.path):
+            self.path.mkdir(parents=True, exist_ok=True)
+            for unfinished in self.path.glob(".*.part"):  # what a kill left of a file in writing
+                unfinished.unlink()
+        write_json(self.environment, {"starts": [*starts, environment()]})
+        write_json(self.config, resolved)
+
+    def write_metrics(self, history: list[dict[str, Any]]) -> None:
+        """The whole history: a resumed run has every epoch once."""
+        text = io.StringIO()
+        writer = csv.DictWriter(text, list(history[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(history)
+        with clear_disk_errors(self.metrics):
+            write_atomically(self.metrics, text.getvalue().encode())
+
+
+def resolve(config: FitConfig, model: nn.Module, loss: Any, data: dict[str, Any]) -> dict[str, Any]:
+    """All that decides what a run computes, as plain data."""
+    fields = dataclasses.asdict(loss) if dataclasses.is_dataclass(loss) and not isinstance(loss, type) else {}
+    name = getattr(loss, "__qualname__", type(loss).__name__)
+    return {
+        "fit": dataclasses.asdict(config),
+        "loss": {"name": name, **fields},
+        "model": {"name": type(model).__name__, "config": model.config},
+        "data": data,
+    }
+
+
+def check_same(saved: dict[str, Any], now: dict[str, Any]) -> None:
+    """Refuse to continue a run under settings that would make it another run."""
+    for name, before, after in _differences(saved, now):
+        if name.startswith("data."):
+            part = name.split(".")[1]
+            raise GLNError(
+                f"The {part} graphs differ from those the run began with; resume with the same graphs, "
+                "or start a new run in another folder."
+            )
+        if name not in {f"fit.{setting}" for setting in FREE}:
+            raise GLNError(
+                f"The run began with {name}={before!r}, now it is {after!r}; resume with the same, "
+                "or start a new run in another folder."
+            )
+    before, after = saved["fit"]["epochs"], now["fit"]["epochs"]
+    if after < before:
+        raise GLNError(f"The run began with epochs={before}, now it is {after}; resume with as many or more.")
+
+
+def _differences(before: Any, after: Any, name: str = "") -> Iterator[tuple[str, Any, Any]]:
+    if isinstance(before, dict) and isinstance(after, dict):
+        for key in [*before, *(key for key in after if key not in before)]:
+            yield from _differences(before.get(key), after.get(key), f"{name}.{key}" if name else key)
+    elif before != after:
+        yield name, before, after
+
+
+def training_facts(progress: Progress, config: FitConfig) -> dict[str, Any]:
+    """What a saved model says about its training."""
+    return {
+        "epoch": progress.best_epoch,
+        "val_iou": progress.best,
+        "seed": config.seed,
+        "noise": progress.noise,
+    }
+
+
+def is_finished(progress: Progress, config: FitConfig) -> bool:
+    """Whether all epochs are done, or the validation IoU has not risen for ``patience`` epochs."""
+    waited = progress.epoch - (progress.best_epoch or 0)
+    return progress.epoch >= config.epochs or (config.patience is not None and waited >= config.patience)

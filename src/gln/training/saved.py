@@ -1,0 +1,141 @@
+"""Saved models: ``model.safetensors`` with the weights and ``model.json`` with all else, in one folder.
+
+``model.json`` names the class (a name in ``gln.models.MODELS``, never a path to code), the config that
+rebuilds it, the decision threshold, versions, and facts about the training. Reading them can run no code,
+whoever wrote them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from gln.errors import GLNError
+from gln.training.facts import commit, versions
+from gln.training.tensors import (
+    clear_disk_errors,
+    load_weights,
+    read_json,
+    read_tensors,
+    write_json,
+    write_tensors,
+)
+
+FORMAT = "gln model 1"
+SHIPPED = (
+    Path(__file__).parent.parent / "shipped"
+)  # trained models that come with the package, one folder each
+
+
+def save(model: nn.Module, path: Path | str) -> Path:
+    """Write ``model``, with its threshold and what is known of its training, into the folder ``path``.
+
+    Args:
+        model: any model with a ``config`` from which ``type(model)(**config)`` rebuilds it.
+        path: the folder, made if need be; a model that is there already is replaced.
+    """
+    check_model(model)
+    folder = Path(path)
+    with clear_disk_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    write_model(model, model.state_dict(), folder)
+    return folder
+
+
+def write_model(model: nn.Module, tensors: Mapping[str, Tensor], folder: Path) -> None:
+    """Write ``model`` with ``tensors`` for its weights."""
+    weights = folder / "model.safetensors"
+    write_tensors(weights, tensors, {"format": FORMAT})
+    facts = {
+        "format": FORMAT,
+        "model": type(model).__name__,
+        "config": model.config,
+        "threshold": float(getattr(model, "threshold", 0.5)),
+        "weights_sha256": hashlib.sha256(weights.read_bytes()).hexdigest(),
+        "training": getattr(model, "training_facts", None),
+        "versions": versions(),
+        "commit": commit(),
+    }
+    write_json(folder / "model.json", facts)
+
+
+def load(path: Path | str) -> nn.Module:
+    """The model saved in a folder (a run folder, say), or one that ships with the package, by its name."""
+    folder = _find(path)
+    facts = read_json(folder / "model.json")
+    missing = [key for key in ("model", "config", "threshold", "weights_sha256") if key not in facts]
+    if facts.get("format") != FORMAT or missing:
+        raise GLNError(f"{folder / 'model.json'} is not a {FORMAT!r}; expected what gln.save or a run wrote.")
+    weights = folder / "model.safetensors"
+    tensors, _ = read_tensors(weights)
+    model = _build(facts, folder / "model.json")
+    load_weights(model, tensors, weights)
+    if hashlib.sha256(weights.read_bytes()).hexdigest() != facts["weights_sha256"]:
+        raise GLNError(
+            f"{weights} is not the file that the model.json beside it was written for; "
+            "copy both from one save, or try again if a run is just writing them."
+        )
+    annotate(model, float(facts["threshold"]), facts.get("training"))
+    return model.eval()
+
+
+def annotate(model: nn.Module, threshold: float, training: dict[str, Any] | None) -> None:
+    """Give ``model`` what training found out beside the weights; :func:`save` keeps it."""
+    model.threshold = threshold  # type: ignore[assignment]
+    model.training_facts = training  # type: ignore[assignment]
+
+
+def shipped() -> list[str]:
+    """Names of the trained models that come with the package."""
+    return sorted(entry.parent.name for entry in SHIPPED.glob("*/model.json"))
+
+
+def check_model(model: Any) -> None:
+    """Refuse what cannot be trained and saved here."""
+    if not isinstance(model, nn.Module) or not isinstance(getattr(model, "config", None), dict):
+        raise GLNError(
+            f"Got a {type(model).__name__}; expected an nn.Module with a config dict that rebuilds it."
+        )
+
+
+def _find(path: Path | str) -> Path:
+    folder = Path(path)
+    if folder.suffix in (".safetensors", ".json") and folder.is_file():
+        folder = folder.parent
+    if folder.is_dir():
+        if not (folder / "model.json").exists():
+            raise GLNError(
+                f"{folder} holds no model.json; expected a saved model, or a run after its first epochs."
+            )
+        return folder
+    if str(path) in shipped():
+        return SHIPPED / str(path)
+    names = ", ".join(shipped()) or "none yet"
+    raise GLNError(
+        f"There is no folder {str(path)!r} and no shipped model of that name; shipped models: {names}."
+    )
+
+
+def _build(facts: dict[str, Any], path: Path) -> nn.Module:
+    from gln.models import MODELS
+
+    name, config = facts["model"], facts["config"]
+    if name not in MODELS:
+        raise GLNError(
+            f"{path} names the model class {name!r}; known are {', '.join(MODELS)}; "
+            "for a class of your own, set gln.models.MODELS[name] = it before loading."
+        )
+    try:
+        with torch.random.fork_rng(devices=[]):  # the weights drawn here are overwritten: leave no trace
+            return MODELS[name](**config)
+    except GLNError:
+        raise
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise GLNError(
+            f"{path} holds a config that {name} does not take ({error}); use the one it was saved with."
+        ) from None

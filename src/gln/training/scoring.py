@@ -1,0 +1,57 @@
+"""How good a model is on graphs it has not seen."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import nn
+from torch_geometric.data import Data
+
+from gln.evaluation.edge_lists import edge_scores
+from gln.evaluation.edges import EdgeScores
+from gln.evaluation.metrics import Scores
+from gln.evaluation.mmd import mmd
+from gln.graphs import as_graphs
+from gln.training.prediction import Predictor, graph_above, predict, soft_batches
+
+
+def evaluate(
+    model: nn.Module | Predictor,
+    graphs: Any,
+    *,
+    threshold: float | None = None,
+    steps: int | None = None,
+    batch_size: int = 32,
+) -> Scores:
+    """Edge scores, and the MMD between the true and the predicted graphs, as a dict that prints as a table.
+
+    Args:
+        model: a model, or anything with the baselines' ``predict(points)``; it sees the nodes only.
+        graphs: the true graphs.
+        threshold: a pair is an edge where its probability reaches this; default: the one stored with it.
+        steps: how many steps of the recurrence; default: as trained.
+        batch_size: graphs at a time.
+    """
+    true = as_graphs(graphs)
+    if not isinstance(model, nn.Module):
+        predicted = predict(model, true, threshold=threshold, steps=steps)
+        scores = dict(edge_scores(true, predicted))
+        note = f"{len(true)} graphs"
+    else:
+        cut = float(getattr(model, "threshold", 0.5) if threshold is None else threshold)
+        predicted, scores = _score(model, true, cut, steps, batch_size)
+        note = f"{len(true)} graphs, threshold {cut:.2f}"
+    scores |= {f"mmd_{name}": float(value) for name, value in mmd(true, predicted).items()}
+    return Scores(scores, notes=[note])
+
+
+def _score(
+    model: nn.Module, true: list[Data], threshold: float, steps: int | None, batch_size: int
+) -> tuple[list[Data], dict[str, float]]:
+    metric = EdgeScores(threshold)
+    predicted: list[Any] = [None] * len(true)
+    for numbers, batch, soft in soft_batches(model, true, steps, batch_size):
+        metric.to(soft.device).update(soft, batch.adj, batch.mask)
+        for number, matrix in zip(numbers, soft.cpu(), strict=True):
+            predicted[number] = graph_above(true[number], matrix, threshold)
+    return predicted, {name: float(value) for name, value in metric.compute().items()}

@@ -1,0 +1,101 @@
+"""Tensors and plain facts in one file, and back.
+
+Every file of weights is a safetensors file: a JSON header, then raw numbers. Nothing in it can run, whoever
+wrote it. (``torch.load`` is not used, not even with ``weights_only=True``: before torch 2.6 that could be
+made to run code, and this package allows 2.4.)
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import safetensors.torch
+from safetensors import SafetensorError, safe_open
+from torch import Tensor, nn
+
+from gln.errors import GLNError
+from gln.files import write_atomically
+
+
+def write_tensors(path: Path, tensors: Mapping[str, Tensor], facts: dict[str, Any]) -> None:
+    """Write ``tensors`` and the JSON ``facts`` to ``path`` in one step; on a full disk the old file stays."""
+    # Cloned, because safetensors refuses tensors that share memory, as tied weights do.
+    whole = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
+    data = safetensors.torch.save(whole, metadata={"gln": json.dumps(facts, allow_nan=False)})
+    with clear_disk_errors(path):
+        write_atomically(path, data)
+
+
+def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Tensors and facts of a file that :func:`write_tensors` wrote."""
+    try:
+        with safe_open(path, framework="pt") as file:
+            facts = json.loads((file.metadata() or {}).get("gln", "null"))
+            tensors = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118 (not a dict)
+    except OSError:  # FileNotFoundError, PermissionError, IsADirectoryError
+        raise GLNError(f"{path} cannot be read; expected a file of weights, check the path.") from None
+    except (SafetensorError, ValueError):
+        raise GLNError(
+            f"{path} is not a whole safetensors file: it is truncated or of another kind; copy it again, or "
+            "use another."
+        ) from None
+    if not isinstance(facts, dict):
+        raise GLNError(
+            f"{path} is a safetensors file, but gln did not write it; expected a file that gln saved."
+        )
+    return tensors, facts
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """A JSON object."""
+    try:
+        value = json.loads(path.read_bytes())
+    except OSError:
+        raise GLNError(f"{path} cannot be read; check the path.") from None
+    except ValueError:  # also bytes that are not UTF-8
+        raise GLNError(
+            f"{path} is not whole JSON: it is truncated or of another kind; copy it again."
+        ) from None
+    if not isinstance(value, dict):
+        raise GLNError(f"{path} holds a JSON {type(value).__name__}; expected an object as gln writes it.")
+    return value
+
+
+def write_json(path: Path, value: Any) -> None:
+    """A JSON file for people to read, in one step."""
+    with clear_disk_errors(path):
+        write_atomically(path, (json.dumps(value, indent=2, allow_nan=False) + "\n").encode())
+
+
+def load_weights(model: nn.Module, tensors: Mapping[str, Tensor], path: Path) -> None:
+    """Put ``tensors`` into ``model``, or say which of them does not fit."""
+    wanted = model.state_dict()
+    for name in sorted(wanted.keys() | tensors.keys()):
+        ours, theirs = (list(group[name].shape) if name in group else "absent" for group in (wanted, tensors))
+        if ours != theirs:
+            raise GLNError(
+                f"{path} does not match the config of {type(model).__name__}: {name} is {theirs} in the "
+                f"file, {ours} in the model; use the config that these weights were saved with."
+            )
+    model.load_state_dict(dict(tensors))
+
+
+@contextmanager
+def clear_disk_errors(path: Path) -> Iterator[None]:
+    """A disk that is full or refuses, in one sentence."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise GLNError(
+                f"The disk is full: {path} could not be written, what was there before is intact; "
+                "free some space and resume."
+            ) from error
+        if error.errno in (errno.EACCES, errno.EROFS, errno.EPERM):
+            raise GLNError(f"{path} may not be written; choose a folder you can write to.") from error
+        raise

@@ -1,0 +1,44 @@
+"""Small graphs of every shape, for property tests."""
+
+from __future__ import annotations
+
+import os
+
+import hypothesis.strategies as st
+import torch
+from hypothesis import settings
+from torch_geometric.data import Data
+
+from gln.graphs import make_graph
+
+# Two test processes on two cores: more threads only get in each other's way.
+torch.set_num_threads(1)
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+settings.register_profile("gln", deadline=None, max_examples=60)
+settings.load_profile("gln")
+
+
+@st.composite
+def graphs(
+    draw: st.DrawFn, pos_width: int | None = 2, x_width: int | None = None, max_nodes: int = 7
+) -> Data:
+    """Any graph of up to ``max_nodes`` nodes: empty, complete, disconnected, a single node."""
+    n = draw(st.integers(1, max_nodes))
+    pairs = [(i, j) for i in range(n) for j in range(i)]
+    edges = draw(st.lists(st.sampled_from(pairs), unique=True)) if pairs else []
+    value = st.floats(-1e6, 1e6, width=32)
+    rows = {
+        name: draw(st.lists(st.lists(value, min_size=width, max_size=width), min_size=n, max_size=n))
+        for name, width in (("pos", pos_width), ("x", x_width))
+        if width is not None
+    }
+    return make_graph(**rows, edges=edges, num_nodes=n)
+
+
+def assert_same_graph(actual: Data, expected: Data) -> None:
+    """Equal to the bit, in every attribute."""
+    assert set(actual.keys()) == set(expected.keys())
+    assert actual.num_nodes == expected.num_nodes
+    for name in set(expected.keys()) - {"num_nodes"}:
+        assert actual[name].dtype == expected[name].dtype, name
+        assert torch.equal(actual[name], expected[name]), name

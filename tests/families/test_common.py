@@ -1,0 +1,167 @@
+"""Laws that every registered family obeys. A new family needs an entry in SMALL."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from torch_geometric.data import Data
+
+from gln.errors import GLNError
+from gln.families import FAMILIES, Family, family, parse_family, register
+from gln.families.base import BLOCK, write_value
+from gln.graphs import check_graph, make_graph
+from tests.conftest import assert_same_graph
+
+# Small members of every registered family, in every order it offers.
+SMALL = {
+    "community": ["community:size=5", "community:size=4,communities=4,order=ordered"],
+    "surfaces": ["surfaces:points=16", "surfaces:points=25,kind=torus,order=ordered"],
+    "figures": ["figures:side=6", "figures:side=8,objects=3,neighbours=8", "figures:side=5,order=ordered"],
+    "delaunay": ["delaunay:points=12", "delaunay:points=5-9"],
+}
+MEMBERS = [spec for specs in SMALL.values() for spec in specs]
+
+
+def test_every_registered_family_is_tested_in_every_order() -> None:
+    assert set(SMALL) == set(FAMILIES), "add small members of the new family to SMALL"
+    for name, specs in SMALL.items():
+        assert {parse_family(spec).order for spec in specs} == set(FAMILIES[name].orders)
+        assert FAMILIES[name].summary().endswith(".")
+
+
+@pytest.mark.parametrize("spec", MEMBERS)
+class TestEveryFamily:
+    def test_graphs_are_canonical_and_carry_points(self, spec: str) -> None:
+        for graph in parse_family(spec).sample(8, seed=1):
+            assert_same_graph(check_graph(graph), graph)
+            assert graph.pos.shape[0] == graph.num_nodes
+            assert graph.num_edges > 0
+
+    def test_fewer_graphs_are_the_first_of_more(self, spec: str) -> None:
+        member = parse_family(spec)
+        more = member.sample(BLOCK + 3, seed=2)
+        for count in (1, 5, BLOCK, BLOCK + 2):
+            for actual, expected in zip(member.sample(count, seed=2), more, strict=False):
+                assert_same_graph(actual, expected)
+
+    def test_graphs_and_seeds_differ(self, spec: str) -> None:
+        member = parse_family(spec)
+        graphs = member.sample(4, seed=3) + member.sample(4, seed=4)
+        drawn = {
+            graph.pos.numpy().tobytes() + (b"" if graph.get("x") is None else graph.x.numpy().tobytes())
+            for graph in graphs
+        }
+        assert len(drawn) == 8
+
+    def test_set_members_have_distinct_points(self, spec: str) -> None:
+        member = parse_family(spec)
+        if member.order == "set":
+            for graph in member.sample(6, seed=5):
+                assert len(graph.pos.unique(dim=0)) == graph.num_nodes
+
+    def test_the_short_form_and_the_spec_give_the_family_back(self, spec: str) -> None:
+        member = parse_family(spec)
+        assert parse_family(str(member)) == member
+        assert family(**member.spec()) == member
+
+    def test_the_cache_gives_the_same_graphs(self, spec: str, tmp_path: Path) -> None:
+        member = parse_family(spec)
+        for _ in range(2):
+            for actual, expected in zip(
+                member.sample(3, 6, cache=tmp_path), member.sample(3, 6), strict=True
+            ):
+                assert_same_graph(actual, expected)
+
+
+SCRIPT = """
+import hashlib, sys
+from gln.families import parse_family
+from gln.graphs import pack
+
+def main():
+    state = hashlib.sha256()
+    for spec in sys.argv[2:]:
+        packed = pack(parse_family(spec).sample(40, seed=7, workers=int(sys.argv[1])))
+        for name in sorted(packed):
+            state.update(name.encode() + packed[name].numpy().tobytes())
+    print(state.hexdigest())
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+def test_another_process_with_any_number_of_workers_draws_the_same_graphs(tmp_path: Path) -> None:
+    script = tmp_path / "draw.py"
+    script.write_text(SCRIPT)
+    digests = {
+        subprocess.run(
+            [sys.executable, script, str(workers), *MEMBERS], check=True, capture_output=True, text=True
+        ).stdout
+        for workers in (1, 2)
+    }
+    assert len(digests) == 1
+
+
+@pytest.mark.parametrize("name", ["community", "figures"])
+def test_set_and_ordered_hold_the_same_kind_of_graph_in_another_order(name: str) -> None:
+    shuffled, kept = family(name).sample(3, 0), family(name, order="ordered").sample(3, 0)
+    assert all(a.num_nodes == b.num_nodes for a, b in zip(shuffled, kept, strict=True))
+    orders = {"community": "community", "figures": "region"}
+    assert any(not torch.equal(a[orders[name]], b[orders[name]]) for a, b in zip(shuffled, kept, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("nowhere", "no family 'nowhere'"),
+        ("surfaces:sides=3", "no parameter 'sides'"),
+        ("surfaces:points", "expected name=value"),
+        ("delaunay:order=ordered", "no order='ordered'"),
+    ],
+)
+def test_a_mistyped_family_gets_one_sentence(text: str, message: str) -> None:
+    with pytest.raises(GLNError, match=message):
+        parse_family(text)
+
+
+@pytest.mark.parametrize("bad", [{"count": 0}, {"count": 3, "seed": -1}, {"count": 3, "workers": 0}])
+def test_impossible_samples_are_refused(bad: dict) -> None:
+    with pytest.raises(GLNError, match="expected count"):
+        family("delaunay").sample(**bad)
+
+
+@given(
+    st.one_of(
+        st.booleans(),
+        st.integers(-5, 500),
+        st.floats(0.001, 9),
+        st.tuples(st.integers(0, 9), st.integers(0, 99)),
+    )
+)
+def test_parameter_values_can_be_written_and_read(value: object) -> None:
+    from gln.families.base import _read
+
+    assert _read(write_value(value)) == value
+
+
+def test_a_new_family_needs_one_decorator_and_one_method() -> None:
+    @dataclass(frozen=True, kw_only=True)
+    class Path3(Family):
+        """Three points in a row."""
+
+        def draw(self, rng: np.random.Generator, count: int) -> list[Data]:
+            return [make_graph(pos=rng.random((3, 2)), edges=[[0, 1], [1, 2]]) for _ in range(count)]
+
+    with pytest.raises(GLNError, match="registered already"):
+        register("delaunay")(Path3)
+    Path3.name = "path"  # not registered, so that the other tests do not meet it
+    assert [graph.num_edges for graph in Path3().sample(3)] == [4, 4, 4]

@@ -1,0 +1,79 @@
+"""What passes the door, what does not, and what it is told."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given
+from torch_geometric.data import Data
+
+from gln.errors import GLNError
+from gln.graphs import check_graph, make_graph
+from tests.conftest import assert_same_graph, graphs
+
+TWO = torch.tensor([[0.0, 0.0], [1.0, 0.0]])
+
+
+@pytest.mark.parametrize(
+    ("bad", "message"),
+    [
+        (Data(pos=torch.tensor([[0.0, float("nan")]])), "pos of node 0"),
+        (Data(pos=TWO, x=torch.tensor([[1.0], [float("inf")]])), "x of node 1"),
+        (Data(pos=TWO, edge_index=torch.tensor([[0, 2], [2, 0]])), "numbered 0 to 1"),
+        (Data(pos=TWO, edge_index=torch.tensor([[0, -1], [-1, 0]])), "names node -1"),
+        (Data(pos=TWO, edge_index=torch.tensor([[1], [1]])), "edge to itself"),
+        (Data(pos=TWO, edge_index=torch.tensor([[0], [1]])), "symmetrise"),
+        (Data(pos=TWO, edge_index=torch.tensor([[0, 0, 1, 1], [1, 1, 0, 0]])), "listed twice"),
+        (Data(pos=TWO, x=torch.zeros(3, 1)), "3 nodes"),
+        (Data(pos=TWO, num_nodes=5), "one row per node"),
+        (Data(pos=torch.zeros(4)), "one row per node"),
+        (Data(pos=TWO, edge_index=torch.tensor([[0.0, 1.0], [1.0, 0.0]])), "whole numbers"),
+        (Data(pos=torch.zeros(0, 2)), "no nodes"),
+        (Data(num_nodes=0), "no nodes"),
+    ],
+)
+def test_a_bad_graph_gets_one_sentence(bad: Data, message: str) -> None:
+    with pytest.raises(GLNError, match=message) as caught:
+        check_graph(bad)
+    assert str(caught.value).endswith(".")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("bad", "message"),
+    [
+        ({"pos": [[0, 1], [2]]}, "ragged"),
+        ({"pos": [["a", "b"]]}, "not a number"),
+        ({"pos": TWO, "edges": [[0, 1, 1]]}, r"expected \[m, 2\]"),
+        ({"pos": TWO, "edges": [[0, 0.5]]}, "whole numbers"),
+        ({"pos": TWO, "edges": [[0, 1], [1, 0]]}, "listed twice"),
+        ({}, "no nodes"),
+    ],
+)
+def test_bad_arrays_get_one_sentence(bad: dict, message: str) -> None:
+    with pytest.raises(GLNError, match=message):
+        make_graph(**bad)
+
+
+@pytest.mark.parametrize("n", [1, 2])
+def test_one_and_two_nodes_are_legal(n: int) -> None:
+    graph = make_graph(pos=[[0.0, 0.0]] * n, edges=[[0, 1]] if n == 2 else None)
+    assert graph.num_nodes == n
+    assert graph.edge_index.shape == (2, 2 * (n - 1))
+
+
+@given(graphs(x_width=1))
+def test_the_canonical_form_is_a_fixed_point_for_any_order_of_edges(graph: Data) -> None:
+    shuffled = graph.clone()
+    shuffled.edge_index = graph.edge_index[:, torch.randperm(graph.num_edges)].flip(0)
+    assert_same_graph(check_graph(shuffled), graph)
+
+
+def test_the_graph_passed_in_is_not_changed() -> None:
+    edges = torch.tensor([[1, 0], [0, 1]], dtype=torch.int32)
+    graph = Data(pos=TWO.double(), edge_index=edges)
+    checked = check_graph(graph)
+    assert graph.edge_index is edges
+    assert graph.pos.dtype == torch.float64
+    assert checked.edge_index.tolist() == [[0, 1], [1, 0]]
+    assert checked.pos.dtype == torch.float32

@@ -1,0 +1,193 @@
+"""The laws of the set model."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+
+from gln.errors import GLNError
+from gln.graphs import GraphBatch, make_graph
+from gln.models.candidates import PairList, all_pairs, candidate_pairs, candidate_recall
+from gln.models.gln import GLN
+from gln.models.pairs import SparsePairs
+
+SIZES = (1, 2, 5, 12, 9)
+
+
+def batch_of(sizes: tuple[int, ...] = SIZES, seed: int = 0, width: int = 2) -> GraphBatch:
+    """Random points in float64, so that laws can be tested to 1e-9."""
+    rng = torch.Generator().manual_seed(seed)
+    batch = GraphBatch.from_graphs(
+        [make_graph(pos=torch.rand(n, width, generator=rng), x=torch.rand(n, 1, generator=rng)) for n in sizes]
+    )
+    return GraphBatch(batch.pos.double(), batch.x.double(), batch.adj, batch.mask)
+
+
+def model_of(**changes: object) -> GLN:
+    torch.manual_seed(0)
+    settings = {"in_channels": 1, "pos_channels": 2, "width": 8, "pair_width": 8, "kernels": 2, "steps": 3}
+    return GLN(**settings | changes).double()
+
+
+def close(one: Tensor, other: Tensor) -> bool:
+    return torch.allclose(one, other, rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("nearest", [None, 3])
+def test_permuting_the_nodes_permutes_the_answer(nearest: int | None) -> None:
+    model, batch = model_of(candidates=nearest), batch_of((11, 11))
+    order = torch.randperm(11)
+    shuffled = GraphBatch(batch.pos[:, order], batch.x[:, order], batch.adj, batch.mask)
+    for step in range(3):
+        assert close(model(shuffled).probabilities(step), model(batch).probabilities(step)[:, order][:, :, order])
+
+
+def test_ties_in_distance_do_not_let_the_order_in() -> None:
+    """On a grid many nodes are equally near; all of them or none are candidates."""
+    grid = torch.cartesian_prod(torch.arange(5.0), torch.arange(5.0)).double()
+    order = torch.randperm(25)
+    mask = torch.ones(1, 25, dtype=torch.bool)
+    pairs, shuffled = candidate_pairs(grid[None], mask, 3), candidate_pairs(grid[None, order], mask, 3)
+    assert torch.equal(pairs.mask[:, order][:, :, order], shuffled.mask)
+
+
+@pytest.mark.parametrize("nearest", [None, 3])
+def test_scores_are_symmetric_and_only_pairs_have_a_probability(nearest: int | None) -> None:
+    batch = batch_of()
+    output = model_of(candidates=nearest)(batch)
+    for step in range(3):
+        probability = output.probabilities(step)
+        assert torch.equal(probability, probability.mT)
+        assert not probability[~batch.pair_mask].any()
+        assert probability[output.mask].min() > 0
+
+
+@pytest.mark.parametrize("nearest", [None, 3])
+def test_padding_changes_nothing(nearest: int | None) -> None:
+    model, batch = model_of(candidates=nearest), batch_of()
+    together = model(batch).probabilities()
+    for row, size in enumerate(SIZES):
+        alone = GraphBatch(
+            batch.pos[row : row + 1, :size], batch.x[row : row + 1, :size], batch.adj, batch.mask[row : row + 1, :size]
+        )
+        assert close(model(alone).probabilities()[0], together[row, :size, :size])
+
+
+def test_translation_and_unit_of_length_change_nothing() -> None:
+    model, batch = model_of(), batch_of()
+    moved = GraphBatch(batch.pos * 37 + torch.tensor([5.0, -800.0]), batch.x, batch.adj, batch.mask)
+    assert close(model(moved).probabilities(), model(batch).probabilities())
+
+
+@pytest.mark.parametrize("nearest", [2, 4, 11])
+@pytest.mark.parametrize("chunk", [1, 5, 100])
+def test_dense_equals_sparse_in_values_and_gradients(nearest: int, chunk: int) -> None:
+    """For any K, and so for K = n − 1; for any number of rows at once."""
+    model, batch = model_of(), batch_of()
+    dense = candidate_pairs(batch.pos, batch.mask, nearest, sparse=False)
+    sparse = candidate_pairs(batch.pos, batch.mask, nearest, sparse=True)
+    assert isinstance(sparse, SparsePairs)
+    sparse = SparsePairs(sparse.index, sparse.back, sparse.mask, chunk)
+    gradients = []
+    outputs = [model(batch, pairs=pairs) for pairs in (dense, sparse)]
+    for output in outputs:
+        model.zero_grad()
+        sum(logits[output.mask].square().sum() for logits in output.logits).backward()
+        gradients.append(torch.cat([weight.grad.flatten() for weight in model.parameters()]))
+    for step in range(3):
+        assert close(outputs[0].probabilities(step), outputs[1].probabilities(step))
+    assert torch.allclose(*gradients, rtol=1e-9, atol=1e-9)
+    if nearest == 11:
+        assert torch.equal(dense.mask, all_pairs(batch.mask).mask)
+
+
+def test_the_mixing_over_third_nodes_equals_three_loops() -> None:
+    rng = torch.Generator().manual_seed(1)
+    mask = candidate_pairs(torch.rand(1, 6, 2, generator=rng), torch.ones(1, 6, dtype=torch.bool), 2).mask
+    query, key, first, second = torch.randn(4, 1, 6, 6, 2, 3, generator=rng, dtype=torch.float64).unbind()
+    pairs = all_pairs(torch.ones(1, 6, dtype=torch.bool))
+    pairs = type(pairs)(mask)
+    mixed, total = pairs.mix(query, key, first, second)
+    for i, j in mask[0].nonzero().tolist():
+        for head in range(2):
+            weights, value = torch.ones((), dtype=torch.float64), torch.zeros(3, dtype=torch.float64)
+            for k in range(6):
+                if mask[0, i, k] and mask[0, j, k]:
+                    weight = (query[0, i, k, head] @ key[0, j, k, head]).exp()
+                    weights = weights + weight
+                    value = value + weight * (first[0, i, k, head] + second[0, j, k, head])
+            assert close(mixed[0, i, j, head], value / weights)
+            assert close(total[0, i, j, head], weights.log())
+
+
+def test_the_initial_structure_has_an_effect_and_its_edges_are_candidates() -> None:
+    model, batch = model_of(candidates=2), batch_of((12,))
+    far = (torch.cdist(batch.pos, batch.pos)).flatten().argmax()
+    i, j = divmod(int(far), 12)
+    known = torch.zeros(1, 12, 12)
+    known[0, i, j] = known[0, j, i] = 1
+    plain, informed = model(batch), model(batch, initial=known)
+    assert not plain.mask[0, i, j]
+    assert informed.mask[0, i, j]
+    near = plain.mask
+    assert not close(plain.probabilities()[near], informed.probabilities()[near])
+
+
+def test_shared_weights_run_for_more_steps_and_others_refuse() -> None:
+    batch = batch_of()
+    model = model_of(shared=True)
+    assert len(model(batch, steps=7).logits) == 7
+    assert close(model(batch, steps=7).logits[2], model(batch).logits[2])
+    with pytest.raises(GLNError, match="shared=True"):
+        model_of()(batch, steps=7)
+
+
+def test_the_true_edges_are_never_read() -> None:
+    model, batch = model_of(), batch_of()
+    other = GraphBatch(batch.pos, batch.x, batch.pair_mask, batch.mask)
+    assert torch.equal(model(batch).probabilities(), model(other).probabilities())
+
+
+def test_coinciding_points_and_lonely_nodes_give_finite_gradients() -> None:
+    pos = torch.zeros(1, 4, 2, dtype=torch.float64, requires_grad=True)
+    batch = GraphBatch(pos, torch.zeros(1, 4, 1).double(), torch.zeros(1, 4, 4, dtype=torch.bool), torch.ones(1, 4) > 0)
+    model = model_of()
+    model(batch).probabilities().sum().backward()
+    assert pos.grad.isfinite().all()
+    assert all(weight.grad.isfinite().all() for weight in model.parameters() if weight.grad is not None)
+
+
+def test_candidate_recall_is_the_share_of_edges_that_can_be_found() -> None:
+    pos = torch.tensor([[[0.0], [1.0], [2.1], [10.0]]])
+    mask = torch.ones(1, 4, dtype=torch.bool)
+    adj = torch.zeros(1, 4, 4, dtype=torch.bool)
+    adj[0, 0, 1] = adj[0, 1, 0] = adj[0, 0, 3] = adj[0, 3, 0] = True
+    for sparse in (False, True):
+        assert candidate_recall(candidate_pairs(pos, mask, 1, sparse=sparse), adj).item() == 0.5
+        extra = PairList(*(torch.tensor([value]) for value in (0, 0, 3)))
+        assert candidate_recall(candidate_pairs(pos, mask, 1, extra, sparse=sparse), adj).item() == 1
+
+
+def test_the_tree_finds_the_same_candidates_as_the_matrix(monkeypatch: pytest.MonkeyPatch) -> None:
+    batch = batch_of((40, 23))
+    by_matrix = candidate_pairs(batch.pos, batch.mask, 5, sparse=True)
+    monkeypatch.setattr("gln.models.candidates.TREE_NODES", 0)
+    by_tree = candidate_pairs(batch.pos, batch.mask, 5, sparse=True)
+    assert torch.equal(by_matrix.index, by_tree.index)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [({"in_channels": 0, "pos_channels": 0}, "position or a feature"), ({"width": 7}, "multiples of kernels")],
+)
+def test_impossible_settings_are_refused(settings: dict, message: str) -> None:
+    with pytest.raises(GLNError, match=message):
+        model_of(**settings)
+
+
+def test_features_the_model_was_not_made_for_are_named() -> None:
+    with pytest.raises(GLNError, match="pos with 3 values"):
+        model_of()(batch_of(width=3))
+    with pytest.raises(GLNError, match="x with 0 values"):
+        model_of()(GraphBatch.from_graphs([make_graph(pos=[[0.0, 0.0]])]))

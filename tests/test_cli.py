@@ -1,0 +1,70 @@
+"""The command line as a user meets it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gln.cli import main
+
+
+def run(monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
+    monkeypatch.setattr("sys.argv", ["gln", *words])
+    try:
+        main()
+    except SystemExit as stop:
+        return int(stop.code or 0)
+    return 0
+
+
+def test_list_names_every_family_with_its_defaults(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    assert run(monkeypatch, "list") == 0
+    out = capsys.readouterr().out
+    for word in ("community", "surfaces", "figures", "delaunay", "points=100", "communities=2"):
+        assert word in out
+
+
+@pytest.mark.parametrize(
+    "spec", ["surfaces:points=16", "figures:side=5", "delaunay:points=9", "community:size=4"]
+)
+def test_show_draws_a_picture(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, spec: str) -> None:
+    assert run(monkeypatch, "show", spec, "-o", str(tmp_path / "new" / "a.png"), "--count", "2") == 0
+    assert (tmp_path / "new" / "a.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["show", "nowhere"], "no family 'nowhere'"),
+        (["show", "delaunay", "-o", "a.bmp"], ".png, .pdf or .svg"),
+        (["show", "delaunay", "--count", "0"], "count ≥ 1"),
+    ],
+)
+def test_a_mistake_is_one_sentence_and_exit_code_2(
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture,
+    words: list[str],
+    message: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run(monkeypatch, *words) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.startswith("gln: ")
+    assert error.count("\n") == 1
+    assert not list(tmp_path.iterdir())
+
+
+def test_ctrl_c_is_one_word_and_exit_code_130(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    def interrupt(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("gln.cli.app.cli", interrupt)
+    assert run(monkeypatch, "list") == 130
+    assert capsys.readouterr().err == "gln: interrupted.\n"

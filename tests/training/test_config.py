@@ -1,0 +1,57 @@
+"""Settings: the schedule, their names, and that reading them is instant."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from gln.errors import GLNError
+from gln.training.config import FitConfig
+
+
+def test_the_cosine_rises_over_the_warm_up_and_falls_to_nothing() -> None:
+    config = FitConfig(epochs=10, warmup=2.5, lr=0.1)
+    rates = [config.lr_at(epoch, batch, 4) for epoch in range(10) for batch in range(4)]
+    top = rates.index(max(rates))
+    assert top in (9, 10)  # 2.5 epochs of 4 batches
+    assert rates[: top + 1] == sorted(rates[: top + 1])
+    assert rates[top:] == sorted(rates[top:], reverse=True)
+    assert 0 < rates[-1] < 1e-3 * config.lr
+    assert max(rates) <= config.lr
+
+
+def test_constant_is_constant_after_the_warm_up() -> None:
+    config = FitConfig(epochs=3, schedule="constant", warmup=1.0, lr=0.1)
+    rates = [config.lr_at(epoch, batch, 5) for epoch in range(3) for batch in range(5)]
+    assert set(rates[5:]) == {0.1}
+    assert rates[0] == pytest.approx(0.01)
+
+
+def test_no_warm_up_and_only_warm_up_are_fine() -> None:
+    assert FitConfig(warmup=0, schedule="constant").lr_at(0, 0, 1) == FitConfig().lr
+    assert FitConfig(epochs=1, warmup=1, lr=1.0).lr_at(0, 0, 1) == 0.5
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"epochs": 0}, "epochs=0"),
+        ({"lr": float("nan")}, "lr=nan"),
+        ({"clip": -1.0}, "clip=-1"),
+        ({"optimizer": "sgd"}, "adamw, adam"),
+        ({"precision": "16"}, "32, bf16"),
+        ({"strategy": "fsdp"}, "ddp"),
+        ({"learning_rate": 1.0}, "no setting 'learning_rate'; choose from epochs"),
+    ],
+)
+def test_a_wrong_setting_is_named(settings: dict[str, Any], words: str) -> None:
+    with pytest.raises(GLNError, match=words):
+        FitConfig().changed(**settings)
+
+
+def test_settings_load_without_torch() -> None:
+    code = "import sys, gln.training; gln.training.FitConfig(); assert 'torch' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -1,0 +1,111 @@
+"""Which process sees which graph: laws over any number of graphs, batch sizes and processes."""
+
+from __future__ import annotations
+
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from torch_geometric.data import Data
+
+from gln.training.data import Fresh, Shares, describe, feature_noise, global_batches
+from tests.training.tiny import TinyLoss, graphs, tiny
+
+GRAPHS = graphs(23)
+
+
+@given(st.integers(1, 60), st.integers(1, 25), st.integers(0, 5), st.integers(0, 5))
+def test_an_epoch_shows_every_graph_once(count: int, size: int, seed: int, epoch: int) -> None:
+    batches = global_batches(count, size, seed, epoch)
+    assert sorted(np.concatenate(batches).tolist()) == list(range(count))
+    assert [len(batch) for batch in batches[:-1]] == [size] * (len(batches) - 1)
+    assert all(map(np.array_equal, batches, global_batches(count, size, seed, epoch)))
+
+
+def test_the_order_depends_on_seed_and_epoch() -> None:
+    orders = {tuple(np.concatenate(global_batches(50, 8, seed, epoch))) for seed in range(3) for epoch in range(3)}
+    assert len(orders) == 9
+    assert np.array_equal(np.concatenate(global_batches(50, 8)), np.arange(50))
+
+
+@given(st.integers(1, 23), st.integers(1, 9), st.integers(1, 5))
+def test_processes_share_every_global_batch_among_them(count: int, size: int, world: int) -> None:
+    batches = global_batches(count, size, seed=1)
+    parts = [Shares(GRAPHS[:count], batches, rank, world) for rank in range(world)]
+    for number, batch in enumerate(batches):
+        shares = [part[number] for part in parts]
+        seen = [graph for share in shares if share.weight for graph in share.batch.to_graphs()]
+        assert len(seen) == len(batch)
+        assert all(share.numbers == batch.tolist() and share.total == len(batch) for share in shares)
+        # What DDP averages: the mean over processes of the weighted sums is the mean over graphs.
+        values = [float((share.batch.sizes**2).sum()) * share.weight for share in shares]
+        assert np.mean(values) == pytest.approx(np.mean([GRAPHS[i].num_nodes ** 2 for i in batch]))
+
+
+def test_gradients_of_shares_average_to_the_gradient_of_the_global_batch() -> None:
+    model, loss, batches = tiny(dropout=0.0), TinyLoss(), [np.arange(7)]
+
+    def gradients(world: int) -> list[torch.Tensor]:
+        total = [torch.zeros_like(parameter) for parameter in model.parameters()]
+        for rank in range(world):
+            share = Shares(GRAPHS, batches, rank, world)[0]
+            weighted = loss(model(share.batch), share.batch, model).sum() * share.weight
+            for sum_, part in zip(total, torch.autograd.grad(weighted, list(model.parameters())), strict=True):
+                sum_ += part / world
+        return total
+
+    whole = gradients(1)
+    for world in (2, 3, 9):  # 9 processes for 7 graphs: two have only a stand-in
+        for one, many in zip(whole, gradients(world), strict=True):
+            assert torch.allclose(one, many, atol=1e-7)
+
+
+def jitter(graph: Data, rng: np.random.Generator) -> Data:
+    graph = graph.clone()
+    graph.pos += torch.from_numpy(rng.normal(size=graph.pos.shape)).float()
+    return graph
+
+
+def test_noise_is_a_function_of_seed_epoch_and_graph_alone() -> None:
+    def noisy(size: int, world: int, seed: int = 3, epoch: int = 0) -> dict[int, torch.Tensor]:
+        batches = global_batches(23, size, seed, epoch)
+        found = {}
+        for rank in range(world):
+            shares = Shares(GRAPHS, batches, rank, world, jitter, seed, epoch)
+            for share in (shares[number] for number in range(len(shares))):
+                mine = zip(share.numbers[rank::world], share.batch.to_graphs(), strict=False)
+                found |= {number: graph.pos for number, graph in mine}
+        return found
+
+    one, many = noisy(size=5, world=1), noisy(size=4, world=3)
+    assert all(torch.equal(one[number], many[number]) for number in range(23))
+    for other in (noisy(5, 1, epoch=1), noisy(5, 1, seed=4)):
+        assert not any(torch.equal(one[number], other[number]) for number in range(23))
+
+
+class Family:
+    def sample(self, count: int, seed: int = 0) -> list[Data]:
+        return graphs(count, seed)
+
+
+def test_fresh_graphs_are_new_in_every_epoch_and_the_same_each_time() -> None:
+    fresh = Fresh(Family(), 4, seed=2)
+    assert describe(fresh(0)) == describe(fresh(0))
+    assert len({describe(fresh(epoch))["sha256"] for epoch in range(4)}) == 4
+    assert describe(fresh(0)) != describe(Fresh(Family(), 4, seed=3)(0))
+
+
+def test_a_fingerprint_sees_every_value() -> None:
+    changed = [graph.clone() for graph in GRAPHS]
+    assert describe(changed) == describe(GRAPHS)
+    changed[5].pos[0, 0] += 1e-6
+    assert describe(changed) != describe(GRAPHS)
+
+
+def test_feature_noise_measures_sizes_and_columns() -> None:
+    noise = feature_noise(GRAPHS)
+    rows = torch.cat([graph.pos for graph in GRAPHS]).double()
+    assert noise["pos"]["mean"] == pytest.approx(rows.mean(0).tolist())
+    assert noise["pos"]["std"] == pytest.approx(rows.std(0, correction=0).tolist())
+    assert sum(count for _, count in noise["sizes"]) == len(GRAPHS)

@@ -1,0 +1,173 @@
+"""Points in, graphs out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch_geometric.data import Data
+
+from gln.errors import GLNError
+from gln.graphs import check_graph, make_graph
+from gln.training import evaluate, generate, predict
+from gln.training.data import feature_noise
+from tests.conftest import assert_same_graph
+from tests.training.tiny import graphs, tiny
+
+MODEL, GRAPHS = tiny(), graphs(9)
+
+
+def test_the_answer_is_a_graph_with_the_probability_of_every_edge() -> None:
+    for graph in GRAPHS:
+        answer = predict(MODEL, graph, threshold=0.4)
+        check_graph(answer)  # undirected, sorted, no self-loops
+        assert torch.equal(answer.pos, graph.pos)
+        assert answer.edge_prob.shape == (answer.num_edges,)
+        everything = predict(MODEL, graph, threshold=0.0)
+        n = graph.num_nodes
+        assert everything.num_edges == n * (n - 1)
+        soft = torch.zeros(n, n).index_put(tuple(everything.edge_index), everything.edge_prob)
+        assert torch.equal(soft, soft.T)
+        assert torch.equal(answer.edge_index, (soft >= 0.4).nonzero().T)
+        assert torch.equal(answer.edge_prob, soft[tuple(answer.edge_index)])
+
+
+def test_the_threshold_of_the_model_is_used_unless_another_is_given() -> None:
+    model = tiny()
+    model.threshold = 0.71
+    assert_same_graph(predict(model, GRAPHS[0]), predict(MODEL, GRAPHS[0], threshold=0.71))
+    assert_same_graph(predict(model, GRAPHS[0], threshold=0.5), predict(MODEL, GRAPHS[0]))
+
+
+def test_arrays_tensors_data_and_lists_of_them_are_the_same_points() -> None:
+    pos = GRAPHS[0].pos
+    expected = predict(MODEL, pos)
+    assert_same_graph(predict(MODEL, pos.numpy()), expected)
+    assert_same_graph(predict(MODEL, pos.double().numpy()), expected)
+    assert_same_graph(predict(MODEL, Data(pos=pos)), expected)
+    for answer in predict(MODEL, [pos, pos.numpy(), GRAPHS[0]]):
+        assert_same_graph(answer, expected)
+    assert predict(MODEL, []) == []
+
+
+def test_a_list_is_answered_in_order_whatever_the_batches() -> None:
+    alone = [predict(MODEL, graph) for graph in GRAPHS]
+    for batch_size in (1, 2, 32):
+        for one, other in zip(alone, predict(MODEL, GRAPHS, batch_size=batch_size), strict=True):
+            assert torch.equal(one.pos, other.pos)
+            assert torch.equal(one.edge_index, other.edge_index)
+            assert torch.allclose(one.edge_prob, other.edge_prob, atol=1e-6)
+
+
+def test_given_edges_are_looked_at_only_when_they_are_known() -> None:
+    graph = GRAPHS[0]
+    other = make_graph(graph.pos, edges=[[0, 1]])
+    assert_same_graph(predict(MODEL, graph), predict(MODEL, other))
+    known = predict(MODEL, graph, known=True)
+    pairs = graph.edge_index[:, graph.edge_index[0] < graph.edge_index[1]].T
+    assert_same_graph(known, predict(MODEL, graph.pos, known=pairs))
+    assert_same_graph(known, predict(MODEL, [graph], known=[pairs.numpy()])[0])
+    assert known.num_edges >= graph.num_edges  # this model adds to what it starts from
+    assert not torch.equal(known.edge_prob, predict(MODEL, graph).edge_prob)
+
+
+def test_the_model_is_left_as_it_was() -> None:
+    model = tiny()
+    model.train()
+    first = predict(model, GRAPHS)
+    assert model.training
+    for one, other in zip(first, predict(model.eval(), GRAPHS), strict=True):
+        assert_same_graph(one, other)  # no dropout
+
+
+class Baseline:
+    """Joins everything, or says how likely it is."""
+
+    def __init__(self, probability: float | None = None) -> None:
+        self.probability = probability
+
+    def predict(self, points: Data) -> Data:
+        assert points.edge_index.numel() == 0
+        n = points.num_nodes
+        graph = make_graph(points.pos, edges=[(i, j) for i in range(n) for j in range(i)])
+        if self.probability is not None:
+            graph.edge_prob = torch.full((graph.num_edges,), self.probability)
+        return graph
+
+    def sample(self, count: int, seed: int = 0) -> list[Data]:
+        return graphs(count, seed)
+
+
+def test_baselines_answer_the_same_calls() -> None:
+    answer = predict(Baseline(), GRAPHS)[3]
+    assert torch.equal(answer.edge_prob, torch.ones(answer.num_edges))
+    assert predict(Baseline(0.4), GRAPHS[0], threshold=0.5).num_edges == 0
+    assert predict(Baseline(0.4), GRAPHS[0]).num_edges > 0
+    scores = evaluate(Baseline(), GRAPHS)
+    assert scores["recall"] == 1
+    assert scores["iou"] < 1
+    assert_same_graph(generate(Baseline(), 2, seed=3)[1], graphs(2, 3)[1])
+
+
+@pytest.mark.parametrize(
+    ("points", "options", "words"),
+    [
+        ("points", {}, "Got a str"),
+        (np.zeros(3), {}, r"shape \[3\]"),
+        (np.zeros((3, 2)), {"known": True}, "reads the edges of a Data"),
+        ([np.zeros((3, 2))], {"known": []}, "0 of 1 sets"),
+        (np.full((3, 2), np.nan), {}, "not finite"),
+    ],
+)
+def test_a_mistake_is_one_sentence(points: Any, options: dict[str, Any], words: str) -> None:
+    with pytest.raises(GLNError, match=words):
+        predict(MODEL, points, **options)
+
+
+def test_what_is_no_model_is_told() -> None:
+    for call in (predict, evaluate):
+        with pytest.raises(GLNError, match="Got a int"):
+            call(3, GRAPHS)  # type: ignore[operator]
+    with pytest.raises(GLNError, match="neither known nor steps"):
+        predict(Baseline(), GRAPHS, steps=3)
+
+
+def test_evaluate_scores_what_predict_predicts() -> None:
+    from gln.evaluation.edge_lists import edge_scores
+    from gln.evaluation.mmd import mmd
+
+    model = tiny()
+    model.threshold = 0.4
+    scores = evaluate(model, GRAPHS, batch_size=4)
+    predicted = predict(model, GRAPHS)
+    for name, value in edge_scores(GRAPHS, predicted).items():
+        if name != "average_precision":  # which also ranks the pairs below the threshold
+            assert scores[name] == pytest.approx(value, abs=1e-6), name
+    for name, value in mmd(GRAPHS, predicted).items():
+        assert scores[f"mmd_{name}"] == pytest.approx(value)
+    assert "IoU ↑" in str(scores)
+    assert "threshold 0.40" in str(scores)
+
+
+def test_generated_graphs_have_the_size_and_scale_of_the_training_graphs() -> None:
+    model = tiny()
+    model.training_facts = {"noise": feature_noise(GRAPHS)}  # as fit leaves it
+    made = generate(model, 400, seed=1)
+    assert {graph.num_nodes for graph in made} == {graph.num_nodes for graph in GRAPHS}
+    rows, real = (torch.cat([graph.pos for graph in part]) for part in (made, GRAPHS))
+    assert torch.allclose(rows.mean(0), real.mean(0), atol=0.1)
+    assert torch.allclose(rows.std(0), real.std(0, correction=0), atol=0.1)
+    for one, other in zip(generate(model, 3, seed=1), made, strict=False):
+        assert torch.equal(one.pos, other.pos)
+        assert torch.equal(one.edge_index, other.edge_index)
+    assert not torch.equal(generate(model, 1, seed=2)[0].pos[:4], made[0].pos[:4])
+    assert_same_graph(generate(MODEL, 1, seed=1, like=GRAPHS)[0], generate(model, 1, seed=1)[0])
+
+
+def test_a_model_that_never_trained_needs_to_be_shown_graphs() -> None:
+    with pytest.raises(GLNError, match="like=graphs"):
+        generate(tiny(), 1)
+    with pytest.raises(GLNError, match="count ≥ 1"):
+        generate(tiny(), 0, like=GRAPHS)

@@ -1,0 +1,102 @@
+"""Saved models: whole, honest, and unable to run anything."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from gln.errors import GLNError
+from gln.training import load, save, saved, shipped
+from tests.training.tiny import Payload, tiny
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    model = tiny(width=4)
+    model.threshold = 0.3
+    return save(model, tmp_path / "deep" / "model")
+
+
+def change(folder: Path, **facts: Any) -> None:
+    path = folder / "model.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | facts))
+
+
+def test_a_model_comes_back_whole(folder: Path) -> None:
+    torch.manual_seed(0)
+    state = torch.get_rng_state()
+    model = load(folder)
+    assert torch.equal(torch.get_rng_state(), state)
+    assert model.config == {"channels": 2, "width": 4, "dropout": 0.1}
+    assert model.threshold == 0.3
+    assert not model.training
+    assert all(map(torch.equal, model.state_dict().values(), tiny(width=4).state_dict().values()))
+    for path in (str(folder), folder / "model.json", folder / "model.safetensors"):
+        assert load(path).threshold == 0.3
+
+
+def test_what_is_saved_again_is_the_same(folder: Path, tmp_path: Path) -> None:
+    save(load(folder), tmp_path)
+    assert json.loads((tmp_path / "model.json").read_text()) == json.loads((folder / "model.json").read_text())
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "model.json"])
+def test_a_pickle_in_place_of_a_model_does_not_run(folder: Path, name: str, tmp_path: Path) -> None:
+    (folder / name).write_bytes(pickle.dumps(Payload(tmp_path / "owned")))
+    with pytest.raises(GLNError, match="of another kind"):
+        load(folder)
+    torch.save(Payload(tmp_path / "owned"), folder / name)
+    with pytest.raises(GLNError, match="of another kind"):
+        load(folder)
+    assert not (tmp_path / "owned").exists()
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "model.json"])
+def test_a_truncated_model_is_refused(folder: Path, name: str) -> None:
+    path = folder / name
+    path.write_bytes(path.read_bytes()[:-20])
+    with pytest.raises(GLNError, match=f"{name} is not .*whole"):
+        load(folder)
+
+
+@pytest.mark.parametrize(
+    ("facts", "words"),
+    [
+        ({"config": {"width": 7}}, r"layer.0.bias is \[4\] in the file, \[7\] in the model"),
+        ({"config": {"depth": 7}}, "config that Tiny does not take"),
+        ({"model": "os.system"}, "names the model class 'os.system'; known are GLN, PaperGLN"),
+        ({"format": "other"}, "is not a 'gln model 1'"),
+        ({"weights_sha256": ""}, "not the file that the model.json beside it was written for"),
+    ],
+)
+def test_a_description_that_does_not_match_is_refused(folder: Path, facts: dict[str, Any], words: str) -> None:
+    change(folder, **facts)
+    with pytest.raises(GLNError, match=words):
+        load(folder)
+
+
+def test_a_folder_without_a_model_is_told(tmp_path: Path) -> None:
+    with pytest.raises(GLNError, match="holds no model.json"):
+        load(tmp_path)
+
+
+def test_shipped_models_are_found_by_name(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(saved, "SHIPPED", tmp_path / "shipped")
+    with pytest.raises(GLNError, match="no folder 'rings' and no shipped model of that name; .* none yet"):
+        load("rings")
+    shutil.copytree(folder, tmp_path / "shipped" / "rings")
+    assert shipped() == ["rings"]
+    assert load("rings").threshold == 0.3
+    with pytest.raises(GLNError, match="shipped models: rings"):
+        load("lines")
+
+
+def test_only_models_are_saved(tmp_path: Path) -> None:
+    with pytest.raises(GLNError, match="config dict"):
+        save(torch.nn.Linear(1, 1), tmp_path)

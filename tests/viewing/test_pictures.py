@@ -1,0 +1,51 @@
+"""Pictures show every node and every edge, for any graph."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from matplotlib.figure import Figure
+from torch_geometric.data import Data
+
+from gln.errors import GLNError
+from gln.families import parse_family
+from gln.graphs import make_graph
+from gln.viewing import draw_graph, save_gallery
+from tests.conftest import graphs
+
+
+@pytest.mark.parametrize("width", [None, 1, 2, 3, 5])
+def test_every_edge_and_node_is_drawn_for_any_width_of_pos(width: int | None) -> None:
+    @settings(max_examples=8)
+    @given(graph=graphs(pos_width=width))
+    def check(graph: Data) -> None:
+        ax = Figure().add_subplot()
+        draw_graph(graph, ax)
+        lines, dots = ax.collections
+        assert len(lines.get_segments()) == graph.num_edges // 2
+        assert len(dots.get_offsets()) == graph.num_nodes
+
+    check()
+
+
+def test_figures_are_drawn_over_their_image() -> None:
+    ax = Figure().add_subplot()
+    (graph,) = parse_family("figures:side=6").sample(1)
+    draw_graph(graph, ax)
+    (image,) = ax.images
+    column, row = graph.pos[7].int().tolist()
+    assert image.get_array()[row, column].tolist() == pytest.approx(graph.x[7].clip(0, 1).tolist())
+
+
+@pytest.mark.parametrize("kind", ["png", "pdf", "svg"])
+def test_a_gallery_is_written_in_the_format_of_its_suffix(tmp_path: Path, kind: str) -> None:
+    path = save_gallery([make_graph(pos=[[0, 0], [1, 1]], edges=[[0, 1]])], tmp_path / f"a.{kind}")
+    assert path.read_bytes()[:5] in (b"\x89PNG\r", b"%PDF-", b"<?xml")
+
+
+def test_an_unknown_format_is_refused_and_nothing_is_written(tmp_path: Path) -> None:
+    with pytest.raises(GLNError, match="png"):
+        save_gallery([make_graph(num_nodes=1)], tmp_path / "a.bmp")
+    assert not list(tmp_path.iterdir())
