@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from gln.errors import GLNError
+    from gln.evaluation import EdgeScores, edge_scores, mmd, novelty, segmentation_scores
     from gln.families import FAMILIES, Family, family, register
     from gln.graphs import (
         GraphBatch,
@@ -21,12 +22,17 @@ if TYPE_CHECKING:
         to_numpy,
         to_scipy,
     )
+    from gln.losses import Loss
+    from gln.models import GLN, PaperGLN
+    from gln.training import FitConfig, Fresh, evaluate, fit, generate, load, predict, save
+    from gln.transforms import GLNGraph
     from gln.viewing import draw_graph, save_gallery
 
 __version__ = "0.1.0"
 
 _HOME = {
     "gln.errors": ["GLNError"],
+    "gln.evaluation": ["EdgeScores", "edge_scores", "mmd", "novelty", "segmentation_scores"],
     "gln.families": ["FAMILIES", "Family", "family", "register"],
     "gln.graphs": [
         "GraphBatch",
@@ -38,22 +44,43 @@ _HOME = {
         "to_numpy",
         "to_scipy",
     ],
+    "gln.losses": ["Loss"],
+    "gln.models": ["GLN", "PaperGLN"],
+    "gln.training": ["FitConfig", "Fresh", "evaluate", "fit", "generate", "load", "predict", "save"],
+    "gln.transforms": ["GLNGraph"],
     "gln.viewing": ["draw_graph", "save_gallery"],
 }
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
 
 __all__ = [
     "FAMILIES",
+    "GLN",
+    "EdgeScores",
     "Family",
+    "FitConfig",
+    "Fresh",
     "GLNError",
+    "GLNGraph",
     "GraphBatch",
+    "Loss",
+    "PaperGLN",
     "as_graph",
     "check_graph",
     "draw_graph",
+    "edge_scores",
+    "evaluate",
     "family",
+    "fit",
+    "generate",
+    "load",
     "make_graph",
+    "mmd",
+    "novelty",
+    "predict",
     "register",
+    "save",
     "save_gallery",
+    "segmentation_scores",
     "split",
     "to_networkx",
     "to_numpy",

@@ -131,7 +131,7 @@ def test_lists_without_probabilities_rank_edges_before_all_else(data) -> None:
     hard = [(p >= 0.5).fill_diagonal_(False) for p in probabilities]
     metric = EdgeScores()
     metric.update(*padded([h.float() for h in hard], truths))
-    assert edge_scores(truths, [h.numpy() for h in hard]) == pytest.approx(computed(metric), abs=1e-8)
+    assert edge_scores(truths, (h.numpy() for h in hard)) == pytest.approx(computed(metric), abs=1e-8)
 
 
 @given(predictions())
@@ -195,6 +195,7 @@ TWO = make_graph(num_nodes=2)
         (lambda: edge_scores([TWO], [make_graph(num_nodes=3)]), "predicted\\[0\\] has 3 nodes"),
         (lambda: edge_scores([TWO, TWO], [TWO]), "2 true and 1 predicted"),
         (lambda: edge_scores([], []), "true is empty"),
+        (lambda: edge_scores([TWO], TWO), "predicted is a single Data"),
     ],
 )
 def test_mistakes_are_named(act, words) -> None:

@@ -13,7 +13,7 @@ from gln.training.config import FitConfig
 
 
 def test_the_cosine_rises_over_the_warm_up_and_falls_to_nothing() -> None:
-    config = FitConfig(epochs=10, warmup=2.5, lr=0.1)
+    config = FitConfig(epochs=10, warmup=0.25, lr=0.1)
     rates = [config.lr_at(epoch, batch, 4) for epoch in range(10) for batch in range(4)]
     top = rates.index(max(rates))
     assert top in (9, 10)  # 2.5 epochs of 4 batches
@@ -24,8 +24,8 @@ def test_the_cosine_rises_over_the_warm_up_and_falls_to_nothing() -> None:
 
 
 def test_constant_is_constant_after_the_warm_up() -> None:
-    config = FitConfig(epochs=3, schedule="constant", warmup=1.0, lr=0.1)
-    rates = [config.lr_at(epoch, batch, 5) for epoch in range(3) for batch in range(5)]
+    config = FitConfig(epochs=2, schedule="constant", warmup=0.5, lr=0.1)
+    rates = [config.lr_at(epoch, batch, 5) for epoch in range(2) for batch in range(5)]
     assert set(rates[5:]) == {0.1}
     assert rates[0] == pytest.approx(0.01)
 
@@ -39,7 +39,9 @@ def test_no_warm_up_and_only_warm_up_are_fine() -> None:
     ("settings", "words"),
     [
         ({"epochs": 0}, "epochs=0"),
+        ({"epochs": "20"}, "epochs='20'; expected a number"),
         ({"lr": float("nan")}, "lr=nan"),
+        ({"warmup": 5.0}, "share of all epochs"),
         ({"clip": -1.0}, "clip=-1"),
         ({"optimizer": "sgd"}, "adamw, adam"),
         ({"precision": "16"}, "32, bf16"),

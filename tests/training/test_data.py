@@ -17,21 +17,25 @@ GRAPHS = graphs(23)
 
 @given(st.integers(1, 60), st.integers(1, 25), st.integers(0, 5), st.integers(0, 5))
 def test_an_epoch_shows_every_graph_once(count: int, size: int, seed: int, epoch: int) -> None:
-    batches = global_batches(count, size, seed, epoch)
+    batches = global_batches([9] * count, size, seed, epoch)
     assert sorted(np.concatenate(batches).tolist()) == list(range(count))
     assert [len(batch) for batch in batches[:-1]] == [size] * (len(batches) - 1)
-    assert all(map(np.array_equal, batches, global_batches(count, size, seed, epoch)))
+    assert all(map(np.array_equal, batches, global_batches([9] * count, size, seed, epoch)))
 
 
 def test_the_order_depends_on_seed_and_epoch() -> None:
-    orders = {tuple(np.concatenate(global_batches(50, 8, seed, epoch))) for seed in range(3) for epoch in range(3)}
+    orders = {
+        tuple(np.concatenate(global_batches([9] * 50, 8, seed, epoch)))
+        for seed in range(3)
+        for epoch in range(3)
+    }
     assert len(orders) == 9
-    assert np.array_equal(np.concatenate(global_batches(50, 8)), np.arange(50))
+    assert np.array_equal(np.concatenate(global_batches([9] * 50, 8)), np.arange(50))
 
 
 @given(st.integers(1, 23), st.integers(1, 9), st.integers(1, 5))
 def test_processes_share_every_global_batch_among_them(count: int, size: int, world: int) -> None:
-    batches = global_batches(count, size, seed=1)
+    batches = global_batches([9] * count, size, seed=1)
     parts = [Shares(GRAPHS[:count], batches, rank, world) for rank in range(world)]
     for number, batch in enumerate(batches):
         shares = [part[number] for part in parts]
@@ -51,7 +55,9 @@ def test_gradients_of_shares_average_to_the_gradient_of_the_global_batch() -> No
         for rank in range(world):
             share = Shares(GRAPHS, batches, rank, world)[0]
             weighted = loss(model(share.batch), share.batch, model).sum() * share.weight
-            for sum_, part in zip(total, torch.autograd.grad(weighted, list(model.parameters())), strict=True):
+            for sum_, part in zip(
+                total, torch.autograd.grad(weighted, list(model.parameters())), strict=True
+            ):
                 sum_ += part / world
         return total
 
@@ -69,7 +75,7 @@ def jitter(graph: Data, rng: np.random.Generator) -> Data:
 
 def test_noise_is_a_function_of_seed_epoch_and_graph_alone() -> None:
     def noisy(size: int, world: int, seed: int = 3, epoch: int = 0) -> dict[int, torch.Tensor]:
-        batches = global_batches(23, size, seed, epoch)
+        batches = global_batches([9] * 23, size, seed, epoch)
         found = {}
         for rank in range(world):
             shares = Shares(GRAPHS, batches, rank, world, jitter, seed, epoch)
@@ -109,3 +115,15 @@ def test_feature_noise_measures_sizes_and_columns() -> None:
     assert noise["pos"]["mean"] == pytest.approx(rows.mean(0).tolist())
     assert noise["pos"]["std"] == pytest.approx(rows.std(0, correction=0).tolist())
     assert sum(count for _, count in noise["sizes"]) == len(GRAPHS)
+
+
+def test_graphs_of_like_size_share_a_batch_and_every_graph_is_seen_once() -> None:
+    nodes = np.random.default_rng(0).integers(20, 81, 5000)
+    batches = global_batches(nodes.tolist(), 64, seed=1)
+    assert sorted(np.concatenate(batches)) == list(range(5000))
+    room = sum(len(batch) * nodes[batch].max() for batch in batches)
+    assert 1 - nodes.sum() / room < 0.15
+    sizes = [nodes[batch].max() for batch in batches]
+    assert sizes != sorted(sizes)
+    again = global_batches(nodes.tolist(), 64, seed=1)
+    assert all(map(np.array_equal, batches, again))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -10,40 +10,63 @@ import pytest
 import torch
 
 from gln.errors import GLNError
-from gln.training import fit, load
+from gln.training import FitConfig, fit
+from gln.training.checkpoint import read_checkpoint
+from gln.training.feed import Feed
+from gln.training.learner import Learner
+from gln.training.run import RunFolder
+from tests.training.processes import start
 from tests.training.tiny import BrokenLoss, TinyLoss, graphs, tiny
 
-# 9 graphs in batches of 4: the last batch has 1, so that the second process has none of it, nor of the one in val.
+# 9 graphs in batches of 4: the last batch has 1, of which the second process has none, as of the one in val.
 TRAIN, VAL = graphs(9), graphs(1, seed=1)
 SETTINGS: dict[str, Any] = {"epochs": 3, "batch_size": 4, "lr": 0.05, "accelerator": "cpu", "progress": False}
-TWO: dict[str, Any] = {"devices": 2, "strategy": "ddp_spawn"}
 
 
-@pytest.fixture(autouse=True)
-def _environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("MASTER_ADDR", "MASTER_PORT", "LOCAL_RANK", "WORLD_SIZE", "NODE_RANK"):
-        if name in os.environ:
-            monkeypatch.delenv(name)
+def train(run: Path, processes: int, **settings: Any) -> None:
+    if processes > 1:
+        settings |= {"devices": processes, "strategy": "ddp_fork"}
+    fit(tiny(dropout=0.0), TRAIN, VAL, run=run, **{"loss": TinyLoss()} | SETTINGS | settings)
 
 
 def test_two_processes_reach_the_loss_curve_of_one(tmp_path: Path) -> None:
-    one, two = tiny(dropout=0.0), tiny(dropout=0.0)
-    alone = fit(one, TRAIN, VAL, loss=TinyLoss(), run=tmp_path / "one", **SETTINGS)
-    both = fit(two, TRAIN, VAL, loss=TinyLoss(), run=tmp_path / "two", **SETTINGS, **TWO)
-    assert len(both.history) == 3
-    for expected, row in zip(alone.history, both.history, strict=True):
+    two = start(train, tmp_path / "two", 2)
+    train(tmp_path / "one", processes=1)
+    two.join()
+    assert two.exitcode == 0
+    one, both = (read_checkpoint(tmp_path / name / "checkpoint.safetensors") for name in ("one", "two"))
+    assert len(both.progress.history) == 3
+    for expected, row in zip(one.progress.history, both.progress.history, strict=True):
         assert row["step"] == expected["step"]
         for name in ("train_loss", "val_loss", "val_iou", "threshold"):
             assert row[name] == pytest.approx(expected[name], abs=1e-5), name
-    for expected, weight in zip(one.state_dict().values(), two.state_dict().values(), strict=True):
-        assert torch.allclose(weight, expected, atol=1e-5)
-    assert load(tmp_path / "two").threshold == two.threshold == both.threshold
+    for name, weight in one.weights.items():
+        assert torch.allclose(both.weights[name], weight, atol=1e-5), name
     # A run may go on with another number of processes.
-    more = fit(two, TRAIN, VAL, loss=TinyLoss(), run=tmp_path / "two", resume=True, **SETTINGS | {"epochs": 4})
-    assert [row["epoch"] for row in more.history] == [1, 2, 3, 4]
+    train(tmp_path / "two", processes=1, resume=True, epochs=4)
+    longer = read_checkpoint(tmp_path / "two" / "checkpoint.safetensors").progress
+    assert [row["epoch"] for row in longer.history] == [1, 2, 3, 4]
+
+
+def fail(run: Path) -> None:
+    try:
+        train(run, 2, loss=BrokenLoss(), batch_size=2)
+    except GLNError as error:
+        (run / "error").write_text(str(error))
 
 
 def test_a_failure_in_one_process_is_one_sentence_from_all(tmp_path: Path) -> None:
-    # Only the process that has the spoilt graph sees its loss; none may be left waiting.
-    with pytest.raises(GLNError, match=r"^The loss is nan at step 1 \(epoch 1, batch 1: graphs"):
-        fit(tiny(), TRAIN, VAL, loss=BrokenLoss(), run=tmp_path, **SETTINGS | {"batch_size": 2}, **TWO)
+    # Only the second process sees a loss that is not a number; none may be left waiting.
+    process = start(fail, tmp_path)
+    process.join(60)
+    assert process.exitcode == 0
+    message = (tmp_path / "error").read_text()
+    assert message.startswith("The loss is nan at step 1 (epoch 1, batch 1: graphs ")
+    assert "\n" not in message
+
+
+def test_a_learner_can_be_sent_to_another_process(tmp_path: Path) -> None:
+    config = FitConfig()
+    learner = Learner(tiny(), TinyLoss(), Feed(TRAIN, VAL, None, config), config, RunFolder(tmp_path), None)
+    sent = pickle.loads(pickle.dumps(learner))
+    assert sent.ledger.progress is sent.progress

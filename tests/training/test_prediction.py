@@ -10,11 +10,13 @@ import torch
 from torch_geometric.data import Data
 
 from gln.errors import GLNError
-from gln.graphs import check_graph, make_graph
+from gln.graphs import GraphBatch, check_graph, make_graph
+from gln.models import StructureOutput
 from gln.training import evaluate, generate, predict
 from gln.training.data import feature_noise
+from gln.training.prediction import soft_batches
 from tests.conftest import assert_same_graph
-from tests.training.tiny import graphs, tiny
+from tests.training.tiny import Tiny, graphs, tiny
 
 MODEL, GRAPHS = tiny(), graphs(9)
 
@@ -82,6 +84,19 @@ def test_the_model_is_left_as_it_was() -> None:
         assert_same_graph(one, other)  # no dropout
 
 
+class Cheat(Tiny):
+    """Answers with the truth, if it is shown."""
+
+    def forward(self, batch: GraphBatch, initial: Any = None, steps: Any = None) -> StructureOutput:
+        return StructureOutput((batch.adj.float() - 0.5,), (batch.features,), batch.pair_mask)
+
+
+def test_no_model_is_shown_the_truth() -> None:
+    for _, batch, soft in soft_batches(Cheat(), GRAPHS):
+        assert batch.adj.any()
+        assert (soft < 0.5).all()
+
+
 class Baseline:
     """Joins everything, or says how likely it is."""
 
@@ -118,6 +133,7 @@ def test_baselines_answer_the_same_calls() -> None:
         (np.zeros(3), {}, r"shape \[3\]"),
         (np.zeros((3, 2)), {"known": True}, "reads the edges of a Data"),
         ([np.zeros((3, 2))], {"known": []}, "0 of 1 sets"),
+        (Data(pos=torch.zeros(3, 2)), {"known": True}, "no edge_index"),
         (np.full((3, 2), np.nan), {}, "not finite"),
     ],
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import random
 import time
 from pathlib import Path
@@ -12,36 +11,27 @@ import torch
 
 from gln.training import fit
 from gln.training.checkpoint import read_checkpoint
+from tests.training.processes import start
 from tests.training.tiny import TinyLoss, graphs, tiny
 
 STEPS = 12 * 5  # 12 epochs of 33 graphs in batches of 7
 
 
-def train(run: str, seed: int) -> None:
+def train(run: Path, seed: int) -> None:
     """The run to be killed: a checkpoint after every step, dropout, and first weights that must not matter."""
-    torch.set_num_threads(1)
     settings: dict[str, Any] = {"accelerator": "cpu", "progress": False, "checkpoint_minutes": 0}
     settings |= {"epochs": 12, "batch_size": 7, "lr": 0.02, "loss": TinyLoss()}
     fit(tiny(seed), graphs(33), graphs(5, seed=1), run=run, resume=True, **settings)
 
 
 def test_a_killed_run_ends_with_bitwise_the_same_weights(tmp_path: Path) -> None:
-    # Children of a fork server are processes of their own, but find the heavy imports done.
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["gln.training.fitting", "tests.training.tiny", "torch.utils.tensorboard"])
-
-    def start(run: str, seed: int = 0) -> Any:
-        process = context.Process(target=train, args=(str(tmp_path / run), seed))
-        process.start()
-        return process
-
-    whole = start("whole")
+    whole = start(train, tmp_path / "whole", 0)
     victim, path = tmp_path / "victim", tmp_path / "victim" / "checkpoint.safetensors"
     killed = []
     while len(killed) < 4:
         done = read_checkpoint(path).progress.step if path.exists() else 0
         before = path.read_bytes() if path.exists() else b""
-        process = start("victim", seed=len(killed))
+        process = start(train, victim, len(killed))
         while process.is_alive() and (not path.exists() or path.read_bytes() == before):
             time.sleep(0.005)
         time.sleep(0.3 * random.random())
@@ -53,7 +43,7 @@ def test_a_killed_run_ends_with_bitwise_the_same_weights(tmp_path: Path) -> None
         assert not (process.exitcode and process.exitcode > 0)
         if step == STEPS:
             break
-    process = start("victim", seed=9)
+    process = start(train, victim, 9)
     process.join()
     whole.join()
     assert process.exitcode == whole.exitcode == 0

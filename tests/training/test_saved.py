@@ -43,7 +43,9 @@ def test_a_model_comes_back_whole(folder: Path) -> None:
 
 def test_what_is_saved_again_is_the_same(folder: Path, tmp_path: Path) -> None:
     save(load(folder), tmp_path)
-    assert json.loads((tmp_path / "model.json").read_text()) == json.loads((folder / "model.json").read_text())
+    assert json.loads((tmp_path / "model.json").read_text()) == json.loads(
+        (folder / "model.json").read_text()
+    )
 
 
 @pytest.mark.parametrize("name", ["model.safetensors", "model.json"])
@@ -75,20 +77,24 @@ def test_a_truncated_model_is_refused(folder: Path, name: str) -> None:
         ({"weights_sha256": ""}, "not the file that the model.json beside it was written for"),
     ],
 )
-def test_a_description_that_does_not_match_is_refused(folder: Path, facts: dict[str, Any], words: str) -> None:
+def test_a_description_that_does_not_match_is_refused(
+    folder: Path, facts: dict[str, Any], words: str
+) -> None:
     change(folder, **facts)
     with pytest.raises(GLNError, match=words):
         load(folder)
 
 
 def test_a_folder_without_a_model_is_told(tmp_path: Path) -> None:
-    with pytest.raises(GLNError, match="holds no model.json"):
+    with pytest.raises(GLNError, match=r"holds no model\.json"):
         load(tmp_path)
 
 
-def test_shipped_models_are_found_by_name(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_shipped_models_are_found_by_name(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(saved, "SHIPPED", tmp_path / "shipped")
-    with pytest.raises(GLNError, match="no folder 'rings' and no shipped model of that name; .* none yet"):
+    with pytest.raises(GLNError, match=r"no folder 'rings' and no shipped model of that name; .* none yet"):
         load("rings")
     shutil.copytree(folder, tmp_path / "shipped" / "rings")
     assert shipped() == ["rings"]

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch_geometric.data import Data
 
 from gln.graphs import GraphBatch, make_graph
-from gln.models import MODELS, StructureOutput
+from gln.models import StructureOutput
 
 
 class Tiny(nn.Module):
@@ -35,9 +35,6 @@ class Tiny(nn.Module):
         if initial is not None:
             logits = logits + 20 * initial
         return StructureOutput((logits,), (h,), batch.pair_mask)
-
-
-MODELS["Tiny"] = Tiny
 
 
 @dataclass(frozen=True)

@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import ctypes
-import os
-import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from statistics import median
 from typing import Any
 
 import networkx as nx
 import numpy as np
-import torch
 from scipy.linalg import toeplitz
 
+from gln.bench.peers import in_orca_order, orbit_counter, silence
 from gln.errors import GLNError
 from gln.evaluation import mmd
+from gln.evaluation.counting.threads import one_thread
 
-# pyfglt lists the node itself first, and the paws before the 4-cycle; this is ORCA's order.
-_ORCA = [1, 2, 3, 4, 5, 6, 7, 8, 12, 9, 10, 11, 13, 14, 15]
 REPEATS = 3
 
 Graphs = list[nx.Graph]
@@ -43,11 +38,12 @@ def run(graphs: int = 40, nodes: int = 100, seed: int = 0) -> dict[str, Any]:
         [nx.watts_strogatz_graph(nodes, 6, share, seed=2 * (seed * graphs + i) + k) for i in range(graphs)]
         for k, share in enumerate((0.1, 0.3))
     )
-    emd, count = _peer_tools()
-    with _silence():
+    emd, count = _emd_solver(), orbit_counter()
+    with silence():
         peer, peer_seconds = _timed(lambda: _graphrnn_style(first, second, emd, count))
-    ours, warm_up = _timed(lambda: mmd(first, second))
-    seconds = [_timed(lambda: mmd(first, second))[1] for _ in range(REPEATS)]
+    with one_thread():  # as many as the peer has
+        ours, warm_up = _timed(lambda: mmd(first, second))
+        seconds = [_timed(lambda: mmd(first, second))[1] for _ in range(REPEATS)]
     difference = max(abs(ours[name] - peer[name]) for name in peer)
     if difference > 1e-9:
         raise AssertionError(f"gln.mmd and its peer differ by {difference:.3g}: {dict(ours)} against {peer}")
@@ -63,7 +59,7 @@ def run(graphs: int = 40, nodes: int = 100, seed: int = 0) -> dict[str, Any]:
             "seed": seed,
             "peer": "pyemd per pair, networkx clustering, pyfglt per graph",
             "ours": f"median of {REPEATS} after a first call of {warm_up:.3f} s",
-            "threads": torch.get_num_threads(),
+            "threads": 1,
             "difference": difference,
         },
     }
@@ -75,16 +71,14 @@ def _timed(call: Callable[[], Any]) -> tuple[Any, float]:
     return answer, time.perf_counter() - start
 
 
-def _peer_tools() -> tuple[Callable[..., float], Callable[..., Any]]:
-    """The compiled EMD solver and the compiled orbit counter."""
+def _emd_solver() -> Callable[..., float]:
     try:
         from pyemd import emd
-        from pyfglt.fglt import compute
     except ImportError as error:
         raise GLNError(
             f"The peer needs {error.name}, which is not installed; pip install 'gln[test]'."
         ) from None
-    return emd, compute
+    return emd
 
 
 def _graphrnn_style(
@@ -96,7 +90,7 @@ def _graphrnn_style(
         return np.histogram(list(nx.clustering(graph).values()), bins=100, range=(0.0, 1.0))[0]
 
     def orbit(graph: nx.Graph) -> np.ndarray:
-        return count(graph).to_numpy()[:, _ORCA].sum(axis=0) / len(graph)
+        return in_orca_order(count(graph)).sum(axis=0) / len(graph)
 
     def shares(describe: Callable[..., Any]) -> tuple[list[np.ndarray], ...]:
         counts = [[np.asarray(describe(graph), dtype=float) for graph in part] for part in (first, second)]
@@ -123,19 +117,3 @@ def _graphrnn_style(
         "clustering": squared(shares(clustering), emd_kernel(100, 0.1, 100.0)),
         "orbit": squared(tuple([orbit(graph) for graph in part] for part in (first, second)), rbf_kernel),
     }
-
-
-@contextmanager
-def _silence() -> Iterator[None]:
-    """Without the line that the compiled counter writes for every graph."""
-    sys.stdout.flush()
-    kept = os.dup(1)
-    with open(os.devnull, "w") as nowhere:
-        os.dup2(nowhere.fileno(), 1)
-    try:
-        yield
-    finally:
-        if os.name == "posix":
-            ctypes.CDLL(None).fflush(None)  # what C still holds back
-        os.dup2(kept, 1)
-        os.close(kept)

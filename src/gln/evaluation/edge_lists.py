@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import torch
@@ -28,15 +28,15 @@ def edge_scores(true: Iterable[Any], predicted: Iterable[Any], entries: Entries 
         entries: ``"pairs"`` counts unordered pairs i < j; ``"all"`` the n² entries, diagonal included.
     """
     check_entries(entries)
-    sources = list(predicted)
+    sources = list(predicted) if isinstance(predicted, Iterator) else predicted
     truths, guesses = as_graphs(true, "true"), as_graphs(sources, "predicted")
     check_same_nodes(truths, guesses)
     counts, precisions = [], []
-    for index, (truth, guess) in enumerate(zip(truths, guesses, strict=True)):
+    for index, (truth, guess, source) in enumerate(zip(truths, guesses, sources, strict=True)):
         nodes = truth.num_nodes
-        probabilities = _probabilities(sources[index], f"predicted[{index}]")
-        edges = guess.edge_index if probabilities is None else sources[index].edge_index
-        actual = _keys(truth.edge_index, nodes, entries)
+        probabilities = _probabilities(source, f"predicted[{index}]")
+        edges = (guess if probabilities is None else source).edge_index.cpu()
+        actual = _keys(truth.edge_index.cpu(), nodes, entries)
         chosen = _keys(edges, nodes, entries)
         hit = torch.isin(chosen, actual)
         total = nodes**2 if entries == "all" else nodes * (nodes - 1) // 2
@@ -65,16 +65,13 @@ def check_same_nodes(true: list[Data], predicted: list[Data]) -> None:
 
 def _counted(edge_index: Tensor, entries: Entries) -> Tensor:
     """The columns that count: both directions of an edge, or i < j only."""
-    return (
-        torch.ones_like(edge_index[0], dtype=torch.bool)
-        if entries == "all"
-        else edge_index[0] < edge_index[1]
-    )
+    source, target = edge_index
+    return source < target if entries == "pairs" else source != target
 
 
 def _keys(edge_index: Tensor, nodes: int, entries: Entries) -> Tensor:
     """One number per entry that holds an edge."""
-    source, target = edge_index[:, _counted(edge_index, entries)].cpu().long()
+    source, target = edge_index[:, _counted(edge_index, entries)].long()
     return source * nodes + target
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from math import inf
 
 
 @dataclass(frozen=True)
@@ -69,9 +68,8 @@ class Scores(dict[str, float]):
         self.notes = tuple(notes)
 
     def __repr__(self) -> str:
-        names = [
-            name for name in self if name.removeprefix(POOLED) not in self or not name.startswith(POOLED)
-        ]
+        partners = {POOLED + name for name in self}  # shown in the row of the other, not in one of their own
+        names = [name for name in self if name not in partners]
         pooled = any(POOLED + name in self for name in names)
         rows = []
         for name in names:
@@ -86,18 +84,19 @@ class Scores(dict[str, float]):
 
 def number(value: float | None) -> str:
     """Four digits that count; empty where there is nothing."""
-    return (
-        "" if value is None else f"{value:.4f}" if 1e-3 <= abs(value) < inf or value == 0 else f"{value:.3g}"
-    )
+    if value is None:
+        return ""
+    return f"{value:.4f}" if value == 0 or abs(value) >= 1e-3 else f"{value:.3g}"
 
 
-def table(header: Sequence[str], rows: Iterable[Sequence[str]], notes: Iterable[str] = ()) -> str:
-    """Text columns under a header, the first one left-aligned, with notes below."""
-    lines = [list(header), *(list(row) for row in rows)]
+def table(
+    header: Sequence[str], rows: Iterable[Sequence[str]], notes: Iterable[str] = (), words: int = 1
+) -> str:
+    """Text columns under a header, with notes below; the first ``words`` columns are aligned left."""
+    lines = [list(header), *map(list, rows)]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     lines.insert(1, ["─" * width for width in widths])
-    cells = (
-        (c.ljust(w) if i == 0 else c.rjust(w) for i, (c, w) in enumerate(zip(line, widths, strict=True)))
-        for line in lines
-    )
-    return "\n".join([*("  ".join(line).rstrip() for line in cells), *notes])
+    for line in lines:
+        for column, width in enumerate(widths):
+            line[column] = line[column].ljust(width) if column < words else line[column].rjust(width)
+    return "\n".join([*("  ".join(line).rstrip() for line in lines), *notes])

@@ -78,4 +78,4 @@ class MMDResult(dict[str, float]):
                 row += [mean, f"{low} … {high}"]
             size = f"{made.subset_size} graphs of each set"
             notes.append(f"subsets: mean over {made.subsets} random draws of {size}")
-        return table(header, rows, notes)
+        return table(header, rows, notes, words=2)

@@ -11,7 +11,24 @@ from torch_geometric.data import Data
 from gln.errors import GLNError
 from gln.evaluation.counting import Blocks, Route, count, measure
 
-MAX_DEGREE = 2**21 - 1  # no sum below exceeds (largest degree)³, which then fits into int64
+MAX_DEGREE = 2**21 - 1  # every sum below is at most (largest degree)³, which then fits into int64
+
+# SPANS[a][b]: how many subgraphs of a graphlet, with all of its nodes, put the node that has orbit b in it on orbit a.
+# A K4, for example, holds three diamonds that have a given node off their chord: SPANS[12] = {14: 3}.
+SPANS = {
+    13: {14: 3},
+    12: {14: 3},
+    11: {13: 2, 14: 3},
+    10: {12: 2, 13: 2, 14: 6},
+    9: {12: 2, 14: 3},
+    8: {12: 1, 13: 1, 14: 3},
+    7: {11: 1, 13: 1, 14: 1},
+    6: {9: 1, 10: 1, 12: 2, 13: 1, 14: 3},
+    5: {8: 2, 10: 1, 11: 2, 12: 2, 13: 4, 14: 6},
+    4: {8: 2, 9: 2, 10: 1, 12: 4, 13: 2, 14: 6},
+    2: {3: 1},
+    1: {3: 2},
+}
 
 
 def orbits(
@@ -21,17 +38,17 @@ def orbits(
 
     Orbits are numbered as ORCA does:
 
-    ======  ==================  =====  ==================  ======  ===============================
-    0       edge                4, 5   path of 4: end,     9–11    paw: end of the tail, triangle
-    1, 2    path of 3: end,            inner node                  without tail, with tail
-            middle              6, 7   claw: leaf, centre  12, 13  diamond: off, on the chord
-    3       triangle            8      4-cycle             14      K4
-    ======  ==================  =====  ==================  ======  ===============================
+    ======  =======================  ======  ======================  ======  ================================
+    0       edge                     4, 5    path of 4: end, inner   9       paw: end of the tail
+    1, 2    path of 3: end, middle   6, 7    claw: leaf, centre      10, 11  paw: triangle, away from / at tail
+    3       triangle                 8       4-cycle                 12, 13  diamond: off, on the chord
+    ..      ..                       ..      ..                      14      K4
+    ======  =======================  ======  ======================  ======  ================================
 
     Args:
-        graphs: checked graphs of any sizes (see :func:`gln.graphs.as_graphs`).
+        graphs: checked graphs of any sizes (see :func:`gln.graphs.as_graphs`), no degree above 2 million.
         device: where to count, by default where the graphs are; the answer is left there.
-        route: force one way of counting in place of the rule in ``counting.route``; the answer is the same.
+        route: force one way of counting, in place of the rule in ``counting.route``; the answer is the same.
     """
     return measure(graphs, _orbits, device, route)
 
@@ -39,39 +56,48 @@ def orbits(
 def _orbits(blocks: Blocks, route: Route) -> Tensor:
     """Orbits ``[n, 15]`` of the joined graphs.
 
-    First the subgraphs ``s`` that need not be induced. With d the degree, t the triangles on an edge vu or at
-    a node, and Σ over the neighbours u of v:
+    First the subgraphs that need not be induced. With d the degree of the node v, t the triangles at v or on its
+    edge vu, and Σ over its neighbours u:
 
-    ====  =======================  ====  =====================  ====  ======================
-    s1    Σ d(u) − 1               s6    Σ C(d(u) − 1, 2)       s11   t (d − 2)
-    s2    C(d, 2)                  s7    C(d, 3)                s12   diamonds, searched
-    s3    t = ½ Σ t(vu)            s8    4-cycles, searched     s13   Σ C(t(vu), 2)
-    s4    Σ s1(u) − d(d−1) − 2t    s9    Σ t(u) − 2t            s14   K4, searched
-    s5    s1 (d − 1) − 2t          s10   Σ t(vu) (d(u) − 2)
-    ====  =======================  ====  =====================  ====  ======================
+    ===  ==========================  ===  ====================  ===  ========================
+    0    d                           5    (1) (d − 1) − 2t      10   Σ t(vu) (d(u) − 2)
+    1    Σ d(u) − 1                  6    Σ C(d(u) − 1, 2)      11   t (d − 2)
+    2    C(d, 2)                     7    C(d, 3)               12   diamonds, searched for
+    3    t = ½ Σ t(vu)               8    4-cycles, searched    13   Σ C(t(vu), 2)
+    4    Σ (1)(u) − d (d − 1) − 2t   9    Σ t(u) − 2t           14   K4, searched for
+    ===  ==========================  ===  ====================  ===  ========================
 
-    Then, densest first, what a graphlet with more edges contributes is taken off: a K4 node is off the chord
-    of 3 diamonds, and so on. The coefficients count the ways in which the sparser graphlet spans the denser one.
+    Then those that lie in a graphlet with more edges are taken off, from the densest graphlet down.
     """
     degree = blocks.degrees()
-    if len(degree) and int(degree.max()) > MAX_DEGREE:
-        raise GLNError(f"A node has {int(degree.max())} neighbours; orbits are counted up to degree {MAX_DEGREE}.")
-    counts = count(blocks, route)
-    on_edge = counts.triangles
-    t = blocks.sum_edges(on_edge) // 2
-    ends = blocks.sum_neighbours(degree - 1)  # s1
-
-    o14 = counts.cliques
-    o13 = blocks.sum_edges(on_edge * (on_edge - 1) // 2) - 3 * o14
-    o12 = counts.diamonds - 3 * o14
-    o11 = t * (degree - 2) - 2 * o13 - 3 * o14
-    o10 = blocks.sum_neighbours(degree - 2, on_edge) - 2 * o12 - 2 * o13 - 6 * o14
-    o9 = blocks.sum_neighbours(t) - 2 * t - 2 * o12 - 3 * o14
-    o8 = counts.cycles - o12 - o13 - 3 * o14
-    o7 = degree * (degree - 1) * (degree - 2) // 6 - o11 - o13 - o14
-    o6 = blocks.sum_neighbours((degree - 1) * (degree - 2) // 2) - o9 - o10 - 2 * o12 - o13 - 3 * o14
-    o5 = ends * (degree - 1) - 2 * t - 2 * o8 - o10 - 2 * o11 - 2 * o12 - 4 * o13 - 6 * o14
-    o4 = blocks.sum_neighbours(ends) - degree * (degree - 1) - 2 * t
-    o4 = o4 - 2 * o8 - 2 * o9 - o10 - 4 * o12 - 2 * o13 - 6 * o14
-    o2 = degree * (degree - 1) // 2 - t
-    return torch.stack([degree, ends - 2 * t, o2, t, o4, o5, o6, o7, o8, o9, o10, o11, o12, o13, o14], dim=1)
+    if (largest := int(degree.max())) > MAX_DEGREE:
+        raise GLNError(
+            f"A node has {largest} neighbours; orbits are counted up to {MAX_DEGREE}, so remove such hubs."
+        )
+    on_edge, diamonds, cycles, cliques = count(blocks, route)
+    triangles = blocks.sum_edges(on_edge) // 2
+    ends = blocks.sum_neighbours(degree - 1)
+    pairs = degree * (degree - 1)
+    rows = torch.stack(
+        [
+            degree,
+            ends,
+            pairs // 2,
+            triangles,
+            blocks.sum_neighbours(ends) - pairs - 2 * triangles,
+            ends * (degree - 1) - 2 * triangles,
+            blocks.sum_neighbours((degree - 1) * (degree - 2) // 2),
+            pairs * (degree - 2) // 6,
+            cycles,
+            blocks.sum_neighbours(triangles) - 2 * triangles,
+            blocks.sum_neighbours(degree - 2, on_edge),
+            triangles * (degree - 2),
+            diamonds,
+            blocks.sum_edges(on_edge * (on_edge - 1) // 2),
+            cliques,
+        ]
+    )  # [15, n]
+    for orbit, denser in SPANS.items():
+        for other, times in denser.items():
+            rows[orbit].sub_(rows[other], alpha=times)
+    return rows.T

@@ -1,33 +1,93 @@
-"""Statistics of graphs, batched."""
+"""Statistics of graphs, for all graphs at once.
+
+Every function takes checked graphs (see :func:`gln.graphs.as_graphs`) of any sizes and returns one tensor per graph,
+on ``device`` or, by default, where the graphs are. An answer does not depend on the other graphs.
+"""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 
+import scipy.linalg
 import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
+from gln.evaluation.counting import Blocks, Route, count_triangles, measure
+from gln.evaluation.counting.threads import threads_for_matrices
 from gln.evaluation.orbits import orbits
 
 __all__ = ["clustering", "degrees", "laplacian_spectrum", "orbits", "triangles"]
 
+Device = torch.device | str | None
+EIGEN_ENTRIES = 2**21  # entries of the matrices that are decomposed together; a single one may have more
 
-def degrees(graphs: Sequence[Data], device: torch.device | str | None = None) -> list[Tensor]:
+
+def degrees(graphs: Sequence[Data], device: Device = None) -> list[Tensor]:
     """Degree of every node: int64 ``[n]`` per graph."""
-    raise NotImplementedError
+    return measure(graphs, lambda blocks, _: blocks.degrees(), device, route="sparse")
 
 
-def triangles(graphs: Sequence[Data], device: torch.device | str | None = None) -> list[Tensor]:
+def triangles(graphs: Sequence[Data], device: Device = None, *, route: Route | None = None) -> list[Tensor]:
     """Triangles through every node: int64 ``[n]`` per graph."""
-    raise NotImplementedError
+    return measure(graphs, _triangles, device, route)
 
 
-def clustering(graphs: Sequence[Data], device: torch.device | str | None = None) -> list[Tensor]:
-    """Clustering coefficient of every node: float64 ``[n]`` per graph; 0 where the degree is below 2."""
-    raise NotImplementedError
+def clustering(graphs: Sequence[Data], device: Device = None, *, route: Route | None = None) -> list[Tensor]:
+    """Share of the pairs of neighbours that are joined, 0 below degree 2: float64 ``[n]`` per graph."""
+    return measure(graphs, _clustering, device, route)
 
 
-def laplacian_spectrum(graphs: Sequence[Data], device: torch.device | str | None = None) -> list[Tensor]:
-    """Ascending eigenvalues of the normalised Laplacian: float64 ``[n]`` per graph."""
-    raise NotImplementedError
+def laplacian_spectrum(graphs: Sequence[Data], device: Device = None) -> list[Tensor]:
+    """Ascending eigenvalues of ``I − D^-½ A D^-½``, in [0, 2]: float64 ``[n]`` per graph.
+
+    The row of an isolated node is zero, as in networkx. Time is O(n³); memory is 8 n² bytes for the largest
+    graph, and twice that on a GPU.
+    """
+    same_size: dict[int, list[int]] = defaultdict(list)  # no padding, which would add eigenvalues
+    for i, graph in enumerate(graphs):
+        same_size[graph.num_nodes].append(i)
+    found: dict[int, Tensor] = {}
+    for size, members in same_size.items():
+        step = max(1, EIGEN_ENTRIES // size**2)
+        for batch in (members[start : start + step] for start in range(0, len(members), step)):
+            with threads_for_matrices(size):
+                laplacians = _laplacians(Blocks.of([graphs[i] for i in batch], device))  # [B, n, n]
+                found.update(zip(batch, _eigenvalues(laplacians).clamp_(0, 2), strict=True))
+    return [found[i] for i in range(len(graphs))]
+
+
+def _triangles(blocks: Blocks, route: Route) -> Tensor:
+    return blocks.sum_edges(count_triangles(blocks, route)) // 2
+
+
+def _clustering(blocks: Blocks, route: Route) -> Tensor:
+    degree = blocks.degrees()
+    pairs = degree * (degree - 1) // 2
+    return _triangles(blocks, route).double() / pairs.clamp(min=1)
+
+
+def _laplacians(blocks: Blocks) -> Tensor:
+    """Normalised Laplacians of ``B`` graphs of ``n`` nodes each: float64 ``[B, n, n]``."""
+    count, size = len(blocks.nodes), blocks.nodes[0]
+    degree = blocks.degrees()
+    scale = degree.double().clamp(min=1).rsqrt()
+    low, high = blocks.edges
+    weight = -scale[low] * scale[high]  # [m]
+    # Row r of the blocks is row r % n of its graph: an edge only needs its column within the graph.
+    out = torch.zeros(count * size, size, dtype=torch.float64, device=blocks.device)
+    out[low, high % size] = weight
+    out[high, low % size] = weight
+    node = torch.arange(count * size, device=blocks.device)
+    out[node, node % size] = (degree > 0).double()
+    return out.view(count, size, size)
+
+
+def _eigenvalues(matrices: Tensor) -> Tensor:
+    """Ascending eigenvalues ``[B, n]`` of symmetric matrices ``[B, n, n]``, which may be overwritten."""
+    if matrices.numel() <= EIGEN_ENTRIES or matrices.is_cuda:
+        return torch.linalg.eigvalsh(matrices)
+    # Torch would copy a matrix that may fill the memory; the transpose is what LAPACK can work on in place.
+    values = scipy.linalg.eigvalsh(matrices[0].numpy().T, overwrite_a=True, check_finite=False)
+    return torch.from_numpy(values)[None]

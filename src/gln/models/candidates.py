@@ -16,7 +16,7 @@ from torch import Tensor
 
 from gln.models.pairs import DensePairs, SparsePairs
 
-DENSE_NODES = 128  # up to here the matrix products of the dense form beat the gathers of the sparse one
+DENSE_NODES = 256  # up to here the matrix products of the dense form beat the gathers of the sparse one
 TREE_NODES = 4000  # above, a k-d tree beats the matrix of all distances
 TIE = 1 + 1e-6  # distances within this factor are equal
 
@@ -27,6 +27,11 @@ class PairList(NamedTuple):
     graph: Tensor
     source: Tensor
     target: Tensor
+
+
+def join_pairs(lists: list[PairList]) -> PairList | None:
+    """Several lists as one; ``None`` if there are none."""
+    return PairList(*(torch.cat(parts) for parts in zip(*lists, strict=True))) if lists else None
 
 
 def all_pairs(mask: Tensor) -> DensePairs:
@@ -63,9 +68,9 @@ def candidate_pairs(
         pairs = PairList(*near.nonzero(as_tuple=True))
     else:
         pairs = _near_by_tree(where, mask, nearest)
-    if extra is not None:
-        pairs = PairList(*(torch.cat(parts) for parts in zip(pairs, extra, strict=True)))
-    return _sparse(pairs, mask)
+    joined = join_pairs([pairs] if extra is None else [pairs, extra])
+    assert joined is not None
+    return _sparse(joined, mask)
 
 
 def candidate_recall(pairs: DensePairs | SparsePairs, adj: Tensor) -> Tensor:

@@ -17,13 +17,16 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch_geometric.data import Batch
 
 from gln.errors import GLNError
 from gln.graphs import GraphBatch
-from gln.models.candidates import PairList, candidate_pairs
+from gln.models.candidates import PairList, all_pairs, candidate_pairs, join_pairs
 from gln.models.output import StructureOutput
 from gln.models.pairs import DensePairs, Pairs, SparsePairs
 
+SMALL = 128  # sets of up to this many nodes are scored over all pairs
+FEWEST = 8  # the least K that training draws
 LOCAL = 4  # the unit of length at a node is its mean distance to this many nearest nodes
 
 
@@ -31,6 +34,7 @@ class GLN(nn.Module):
     """Predicts the edges over a set of nodes from ``pos`` and ``x``.
 
     Permuting the nodes permutes the answer; translating ``pos`` or changing its unit of length changes nothing.
+    Sets of up to ``SMALL`` nodes are scored over all pairs, larger ones over candidates.
 
     Args:
         in_channels: width of ``x``; 0 if the nodes have none.
@@ -40,7 +44,10 @@ class GLN(nn.Module):
         kernels: the paper's k; also the heads of the mixing over third nodes.
         steps: how often structure and states are refined.
         shared: one set of weights for all steps, so that more steps can be run than were trained.
-        candidates: K, the nearest nodes each node is paired with; ``None`` for all pairs.
+        candidates: K, the nearest nodes each node of a large set is paired with. Training draws K at random, so
+            that the same weights serve all pairs and few.
+        proposals: further candidates per node of a large set, those that a learned score ranks highest: for edges
+            that are not near.
         mixing: pairs talk to pairs over third nodes; off only to measure what it is worth.
         feedback: nodes and pairs see the step's ``A``; off only to measure what it is worth.
     """
@@ -54,10 +61,12 @@ class GLN(nn.Module):
         kernels: int = 4,
         steps: int = 5,
         shared: bool = False,
-        candidates: int | None = None,
+        candidates: int = 32,
+        proposals: int = 0,
         mixing: bool = True,
         feedback: bool = True,
     ) -> None:
+        config = {name: value for name, value in locals().items() if name not in ("self", "__class__")}
         super().__init__()
         if in_channels + pos_channels < 1:
             raise GLNError("Got in_channels=0 and pos_channels=0; a node needs a position or a feature.")
@@ -65,21 +74,11 @@ class GLN(nn.Module):
             raise GLNError(
                 f"Got width={width}, pair_width={pair_width}; both must be multiples of kernels={kernels}."
             )
-        self.config: dict[str, Any] = {
-            "in_channels": in_channels,
-            "pos_channels": pos_channels,
-            "width": width,
-            "pair_width": pair_width,
-            "kernels": kernels,
-            "steps": steps,
-            "shared": shared,
-            "candidates": candidates,
-            "mixing": mixing,
-            "feedback": feedback,
-        }
+        self.config: dict[str, Any] = config
         self.threshold = 0.5
         self.in_channels, self.pos_channels = in_channels, pos_channels
-        self.steps, self.candidates = steps, candidates
+        self.steps, self.shared, self.candidates = steps, shared, candidates
+        self.propose = Proposal(in_channels, pos_channels, width, proposals) if proposals else None
         self.embed_node = _mlp(max(in_channels, 1), width, width)
         self.embed_pair = _mlp(2 * pos_channels + 3 + 2 * in_channels, 2 * pair_width, pair_width)
         blocks = 1 if shared else steps
@@ -87,7 +86,7 @@ class GLN(nn.Module):
 
     def forward(
         self,
-        batch: GraphBatch,
+        batch: GraphBatch | Batch,
         initial: Tensor | None = None,
         steps: int | None = None,
         pairs: DensePairs | SparsePairs | None = None,
@@ -95,36 +94,58 @@ class GLN(nn.Module):
         """Every step's structure.
 
         Args:
-            batch: the nodes; ``batch.adj`` is never read.
+            batch: the nodes, padded or as a PyG ``Batch``; their edges are never read.
             initial: ``A⁰`` ``[B, N, N]``, for instance known edges; none by default.
             steps: how many to run, if not as many as trained; more need ``shared=True``.
-            pairs: the pairs to score; by default the model's own candidates, and the pairs of ``initial``.
+            pairs: the pairs to score, if not the model's own choice.
         """
+        if isinstance(batch, Batch):
+            batch = GraphBatch.from_graphs(batch.to_data_list())
         steps = self.steps if steps is None else steps
-        if steps > len(self.blocks) and not self.config["shared"]:
+        if steps > len(self.blocks) and not self.shared:
             raise GLNError(
                 f"Got steps={steps}, but the model has weights for {len(self.blocks)}; train it with shared=True."
             )
         x, pos = self._inputs(batch)
         where = pos if self.pos_channels else x
+        proposal = None if self.propose is None else self.propose(where, x, batch.mask)
         if pairs is None:
-            extra = None if initial is None else PairList(*initial.nonzero(as_tuple=True))
-            pairs = candidate_pairs(where, batch.mask, self.candidates, extra)
+            pairs = self._choose(where, batch.mask, initial, proposal)
 
         e = self.embed_pair(_pair_features(pairs, where, pos, x))  # [B, N, S, c]
         h = self.embed_node(x if self.in_channels else x.new_ones(*batch.mask.shape, 1))  # [B, N, d]
         a = _on_pairs(pairs, initial, e)  # [B, N, S]
         logits, states = [], []
         for number in range(steps):
-            h, e, score = self.blocks[0 if self.config["shared"] else number](pairs, h, e, a)
+            h, e, score = self.blocks[0 if self.shared else number](pairs, h, e, a)
             a = score.sigmoid() * pairs.mask
             logits.append(score)
             states.append(h)
         index = pairs.target if isinstance(pairs, SparsePairs) else None
-        return StructureOutput(tuple(logits), tuple(states), pairs.mask, index)
+        return StructureOutput(tuple(logits), tuple(states), pairs.mask, index, proposal)
+
+    @torch.compiler.disable
+    def _choose(
+        self, where: Tensor, mask: Tensor, initial: Tensor | None, proposal: Tensor | None
+    ) -> DensePairs | SparsePairs:
+        """All pairs of a small set, candidates of a large one; while training, candidates of any number."""
+        nodes = mask.shape[1]
+        small = nodes <= SMALL
+        nearest = self.candidates
+        if self.training:
+            low, high = min(FEWEST, nodes), nodes if small else min(2 * self.candidates, nodes)
+            nearest = round(low * (high / low) ** float(torch.rand(())))
+            small = small and bool(torch.rand(()) < 0.5)
+        if small:
+            return all_pairs(mask)
+        extra = [] if initial is None else [PairList(*initial.nonzero(as_tuple=True))]
+        if self.propose is not None and proposal is not None:
+            extra.append(self.propose.best(proposal, mask))
+        return candidate_pairs(where, mask, nearest, join_pairs(extra))
 
     def _inputs(self, batch: GraphBatch) -> tuple[Tensor, Tensor]:
         """Checked ``x`` and ``pos``, of width 0 where the model takes none."""
+        weight = next(self.parameters())
         found = []
         for name, value, expected in (
             ("x", batch.x, self.in_channels),
@@ -133,13 +154,42 @@ class GLN(nn.Module):
             got = 0 if value is None else value.shape[-1]
             if expected and got != expected:
                 raise GLNError(f"Got {name} with {got} values per node; the model was made for {expected}.")
-            weight = next(self.parameters())
-            found.append(
-                value.to(weight.dtype)
-                if value is not None and expected
-                else weight.new_zeros(*batch.mask.shape, 0)
-            )
+            if value is None or not expected:
+                value = weight.new_zeros(*batch.mask.shape, 0)
+            found.append(value.to(weight.dtype))
         return found[0], found[1]
+
+
+class Proposal(nn.Module):
+    """The paper's bilinear score ``H Q tanh(H Z)ᵀ``, symmetrised, over all pairs: who may be joined from afar?
+
+    Nodes are seen one by one, by their features and by where they lie in the set as a whole.
+    """
+
+    def __init__(self, in_channels: int, pos_channels: int, width: int, count: int) -> None:
+        super().__init__()
+        self.count = count
+        self.embed = _mlp(in_channels + (pos_channels or in_channels), 2 * width, width)
+        self.Z = nn.Linear(width, width, bias=False)
+        self.Q = nn.Linear(width, width, bias=False)
+        self.bias = nn.Parameter(torch.zeros(()))
+
+    def forward(self, where: Tensor, x: Tensor, mask: Tensor) -> Tensor:
+        """Scores ``[B, N, N]``."""
+        real = mask[..., None]
+        count = real.sum(1, keepdim=True)
+        centred = (where - (where * real).sum(1, keepdim=True) / count) * real
+        spread = (centred.square().sum((1, 2), keepdim=True) / count).sqrt()
+        h = self.embed(torch.cat([centred / spread.where(spread > 0, 1), x], dim=-1))  # [B, N, d]
+        score = self.Q(h) @ torch.tanh(self.Z(h)).mT / h.shape[-1] ** 0.5
+        return (score + score.mT) / 2 + self.bias
+
+    def best(self, score: Tensor, mask: Tensor) -> PairList:
+        """The pairs of every node with those it scores highest."""
+        pairs = all_pairs(mask).mask
+        chosen = score.masked_fill(~pairs, -torch.inf).topk(min(self.count, mask.shape[1]), dim=2).indices
+        near = torch.zeros_like(pairs).scatter_(2, chosen, True) & pairs
+        return PairList(*near.nonzero(as_tuple=True))
 
 
 class Step(nn.Module):
@@ -248,7 +298,7 @@ def _norm(offset: Tensor) -> Tensor:
 
 
 def _local_unit(distance: Tensor, mask: Tensor) -> Tensor:
-    """The mean distance of a node to its nearest few: ``[B, N]``; 1 for a node that is alone or among coinciding ones."""
+    """The mean distance of a node to its nearest few: ``[B, N]``; 1 where there is none or it is zero."""
     near = distance.masked_fill(~mask, torch.inf).topk(min(LOCAL, mask.shape[-1]), largest=False).values
     real = near.isfinite()
     mean = near.where(real, 0).sum(-1) / real.sum(-1).clamp(min=1)

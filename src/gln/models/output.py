@@ -17,6 +17,7 @@ class StructureOutput:
     ``states``      steps × ``[B, N, d]``           the step's node states ``H``
     ``mask``        ``[B, N, N | K]``               bool: the entries that are pairs of real nodes and count
     ``candidates``  ``[B, N, K]`` or ``None``       node number behind each candidate; ``None``: all pairs
+    ``proposal``    ``[B, N, N]`` or ``None``       scores by which further candidates were proposed
     ==============  ==============================  =====================================================
     """
 
@@ -24,6 +25,7 @@ class StructureOutput:
     states: tuple[Tensor, ...]
     mask: Tensor
     candidates: Tensor | None = None
+    proposal: Tensor | None = None
 
     def target(self, adj: Tensor) -> Tensor:
         """The true adjacency ``[B, N, N]`` at the scored entries, shaped as one step's logits."""
@@ -36,4 +38,11 @@ class StructureOutput:
             return scored
         count, nodes, _ = scored.shape
         dense = torch.zeros(count, nodes, nodes, dtype=scored.dtype, device=scored.device)
-        return dense.scatter_add(2, self.candidates, scored)  # masked slots add nothing, whatever they point at
+        return dense.scatter_add(
+            2, self.candidates, scored
+        )  # masked slots add nothing, whatever they point at
+
+    def adjacency(self, step: int = -1, threshold: float = 0.5, hard: bool = False) -> Tensor:
+        """The adjacency ``[B, N, N]`` for a larger network to use: soft, or 0 and 1 with the soft one's gradient."""
+        soft = self.probabilities(step)
+        return (soft >= threshold).to(soft.dtype) + (soft - soft.detach()) if hard else soft

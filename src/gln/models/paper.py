@@ -1,23 +1,21 @@
 """The Graph Learning Network of Saire Pilco and Ramírez Rivera (2019), in the paper's own letters.
 
-Inputs ``H⁰ = V`` (the features of the ``n`` nodes) and ``A⁰ = I`` (or any structure); for ``l = 0 … L−1``:
+From ``H⁰ = V``, the features of the ``n`` nodes, and ``A⁰ = I`` or any structure, for ``l = 0 … L−1``:
 
-====================  ====================================================  =====================================
+====================  ======================================================  ==============================
 normalised adjacency  ``τ(A) = D̂^{-1/2} (A + I) D̂^{-1/2}``, ``D̂ = D + I``
-embedding η           ``H_int = Σᵢ σ(τ(A) H Wᵢ)``, i = 1 … k                ``Wᵢ``: d_l × d_{l+1}
-local context λ       ``H_local = σ(τ(A) H_int U)``, which is the next H    ``U``: d × d
-global context γ      ``H_global = tanh(H_local Z)``                        ``Z``: d × d
-mixing α              ``α = H_local Q H_globalᵀ``                           ``Q``: d × d, ``α``: n × n
-structure ρ           ``A' = σ(M α Mᵀ)``, symmetrised before σ              ``M``: n × n, so n and order are fixed
-====================  ====================================================  =====================================
+embedding η           ``H_int = Σᵢ σ(τ(A) H Wᵢ)``, ``i = 1 … k``              ``Wᵢ``: d_l × d_{l+1}
+local context λ       ``H_local = σ(τ(A) H_int U)``, which is the next ``H``  ``U``: d × d
+global context γ      ``H_global = tanh(H_local Z)``                          ``Z``: d × d
+mixing α              ``α = H_local Q H_globalᵀ``                             ``Q``: d × d
+structure ρ           ``S = M α Mᵀ``, ``A' = σ((S + Sᵀ)/2)``                  ``M``: n × n, hence fixed n
+====================  ======================================================  ==============================
 
-Variants:
-
-- ``"equations"``: the table, to the letter.
-- ``"stabilised"``: the table and the named changes ``normalise``, ``logit_bias`` and ``identity_m``, which make it train.
-- ``"released"``: what the authors' code computes. σ and tanh are ReLU behind a batch normalisation; ``W, U, Z`` are
-  divided by their norm; λ and γ both read ``H_int``, which is the next H; after the last step a dense layer from
-  n² to n² units scores the pairs. A prediction depends on the other graphs of its batch.
+``"equations"`` is this table; ``symmetric=False`` is the paper's ``A' = σ(S)``, which is not the symmetric matrix
+that the paper says it is. ``"stabilised"`` is the table and three changes that make it train: ``normalise``,
+``logit_bias`` and ``identity_m``. ``"released"`` is what the authors' code computes: ReLU for σ and tanh, each behind
+a batch normalisation; ``W, U, Z`` divided by their norms; λ and γ both read ``H_int``, which is the next ``H``; and a
+dense layer of n² to n² units over the last ``A``. It depends on which graphs share a batch; the others do not.
 """
 
 from __future__ import annotations
@@ -33,30 +31,30 @@ from gln.graphs import GraphBatch
 from gln.models.output import StructureOutput
 
 Variant = Literal["equations", "stabilised", "released"]
-VARIANTS: tuple[Variant, ...] = ("equations", "stabilised", "released")
-READOUT_LIMIT = 10**9  # weights of the released read-out: 4 GB, and 16 GB with gradients and Adam's two moments
+LOGIT_BIAS = -3.0  # σ(−3) = .05: the first structures are nearly empty, so that τ(A) does not level all nodes
+MOST_WEIGHTS = 10**9  # of the released dense layer: 4 GB, 16 GB with gradients and Adam's moments
 
 
 class PaperGLN(nn.Module):
-    """The paper's network, for graphs of exactly ``nodes`` nodes in one fixed order.
+    """The paper's network, for graphs of ``nodes`` nodes in one fixed order.
 
     Args:
-        nodes: ``n``.
+        nodes: ``n``, the same for every graph.
         in_channels: width of ``H⁰``, the batch's ``[pos, x]``.
-        variant: see the top of this module.
-        steps: ``L``; 5 as in the paper, or as many as there are widths.
+        variant: ``"equations"``, ``"stabilised"`` or ``"released"``, see above.
+        steps: ``L``; 5, or as many as there are widths.
         kernels: ``k``.
-        width: ``d``, or one width per step; 32 as in the paper (released: 32, 16, 8).
-        shared: one block for all steps, as the paper draws it, instead of one per step, as its indices say. The
-            first ``W`` stays its own: it reads the features.
-        symmetric: ``(S + Sᵀ)/2`` for the scores ``S = M α Mᵀ``; off, the literal form, is not symmetric.
-            Default: on, except for released.
-        initial: ``A⁰``: ``"identity"``, ``"full"``, or the share of all pairs, drawn at random by ``initial_seed``,
-            that is joined to the identity.
-        normalise: standardise what enters σ over the nodes of the graph. Default: stabilised only.
-        logit_bias: add one learned number to all scores of a step. Default: stabilised only.
-        identity_m: start ``M`` at the identity. Default: stabilised only.
-        init: standard deviation of the truncated normal that weights start from (the authors' code: 0.1).
+        width: ``d``, or one per step; 32, for released (32, 16, 8).
+        shared: one block for all steps, as the paper draws it, or one per step, as its indices say. The first
+            ``W`` is always its own, since features have their own width.
+        symmetric: ``(S + Sᵀ)/2`` or the literal ``S``; default: symmetric, except for released.
+        initial: ``A⁰``: ``"identity"``, ``"full"``, or the share of all pairs that is added to the identity, drawn
+            at random from ``initial_seed``.
+        normalise: standardise what enters σ and tanh over the nodes of the graph; default: stabilised only.
+        logit_bias: learn one number per step that is added to all scores, from this start; default: −3 for
+            stabilised, otherwise False.
+        identity_m: start ``M`` at the identity; default: stabilised only.
+        init: weights start from a truncated normal of this deviation (released: 0.1; the paper does not say).
     """
 
     def __init__(
@@ -72,10 +70,35 @@ class PaperGLN(nn.Module):
         initial: str | float = "identity",
         initial_seed: int = 0,
         normalise: bool | None = None,
-        logit_bias: bool | None = None,
+        logit_bias: float | bool | None = None,
         identity_m: bool | None = None,
         init: float = 0.1,
     ) -> None:
         super().__init__()
-        if variant not in VARIANTS:
-            raise GLNError(f"There is no variant {variant!r}; choose from {', '.join(VARIANTS)}.")
+        released, stabilised = variant == "released", variant == "stabilised"
+        if width is None:
+            width = [32, 16, 8] if released and steps in (None, 3) else 32
+        widths = [width] * (5 if steps is None else steps) if isinstance(width, int) else list(width)
+        symmetric = not released if symmetric is None else symmetric
+        normalise = stabilised if normalise is None else normalise
+        identity_m = stabilised if identity_m is None else identity_m
+        if logit_bias is None or logit_bias is True:
+            logit_bias = LOGIT_BIAS if stabilised or logit_bias else False
+        self.config: dict[str, Any] = {
+            "nodes": nodes,
+            "in_channels": in_channels,
+            "variant": variant,
+            "steps": len(widths) if steps is None else steps,
+            "kernels": kernels,
+            "width": widths,
+            "shared": shared,
+            "symmetric": symmetric,
+            "initial": initial,
+            "initial_seed": initial_seed,
+            "normalise": normalise,
+            "logit_bias": logit_bias,
+            "identity_m": identity_m,
+            "init": init,
+        }
+        _check(self.config)
+        self.threshold = 0.5

@@ -43,6 +43,19 @@ class Progress:
     history: list[dict[str, Any]] = field(default_factory=list)
     noise: dict[str, Any] | None = None
 
+    def end_epoch(self, scores: dict[str, float]) -> bool:
+        """Enter the epoch in the history; whether it is the best so far: of equal IoU, the lower loss is."""
+        self.epoch, self.batch = self.epoch + 1, 0
+        row = {"epoch": self.epoch, "step": self.step, "train_loss": self.loss_sum / self.graphs, **scores}
+        self.history.append(row | {"seconds": round(self.seconds, 3)})
+        self.loss_sum, self.graphs = 0.0, 0
+        if self.best_epoch is not None:
+            best = self.history[self.best_epoch - 1]
+            if (scores["val_iou"], -scores["val_loss"]) <= (best["val_iou"], -best["val_loss"]):
+                return False
+        self.best, self.best_epoch, self.threshold = scores["val_iou"], self.epoch, scores["threshold"]
+        return True
+
 
 @dataclass
 class Checkpoint:

@@ -36,18 +36,19 @@ class FitConfig:
         optimizer: AdamW or Adam.
         lr: learning rate, the highest the schedule reaches.
         weight_decay: AdamW's decoupled decay, or Adam's L2 term.
-        schedule: ``cosine`` falls from ``lr`` to 0 at the last epoch; ``constant`` stays.
-        warmup: epochs, or a part of one, over which the learning rate rises from 0.
-        clip: scale the gradient down to this norm where it is larger; none: never.
-        precision: ``32``, or ``bf16`` for bfloat16 products with float32 weights, losses and scores.
-        patience: stop after this many epochs without a better validation IoU; none: never.
+        schedule: cosine falls from lr to 0 at the last epoch; constant stays.
+        warmup: share of all epochs over which the learning rate first rises from 0.
+        clip: scale the gradient down to this norm where it is larger; None: never.
+        precision: 32, or bf16 for bfloat16 products with float32 weights, losses and scores.
+        compile: let ``torch.compile`` fuse the model's step; pays after a minute or two of compiling.
+        patience: stop after this many epochs without a better one; None: never.
         seed: order, noise and dropout are functions of it.
         checkpoint_minutes: how often to write a checkpoint; one is always written at the end.
         num_workers: processes per device that put batches together beside the training.
-        accelerator: where to compute: ``auto``, ``cpu``, ``gpu``, … (Lightning's names).
-        devices: how many devices per machine, or ``auto`` for all.
+        accelerator: where to compute: auto, cpu, gpu, … (Lightning's names).
+        devices: how many devices per machine, or auto for all.
         num_nodes: how many machines.
-        strategy: ``auto`` or one of Lightning's ``ddp`` strategies.
+        strategy: auto, or one of Lightning's ddp strategies.
         progress: show a progress bar.
     """
 
@@ -57,9 +58,10 @@ class FitConfig:
     lr: float = 1e-3
     weight_decay: float = 0.01
     schedule: Schedule = "cosine"
-    warmup: float = 1.0
+    warmup: float = 0.05
     clip: float | None = 1.0
     precision: Precision = "32"
+    compile: bool = False
     patience: int | None = None
     seed: int = 0
     checkpoint_minutes: float = 0.5
@@ -83,8 +85,12 @@ class FitConfig:
         least |= {"seed": 0, "checkpoint_minutes": 0, "num_workers": 0, "num_nodes": 1}
         for name, bound in least.items():
             value = getattr(self, name)
-            if value is not None and not (math.isfinite(value) and value >= bound):
-                raise GLNError(f"Got {name}={value}; expected {bound} or more.")
+            if value is None and name in ("clip", "patience"):
+                continue
+            if not isinstance(value, int | float) or not (math.isfinite(value) and value >= bound):
+                raise GLNError(f"Got {name}={value!r}; expected a number, {bound} or more.")
+        if self.warmup > 1:
+            raise GLNError(f"Got warmup={self.warmup}; expected a share of all epochs, between 0 and 1.")
         for name, kind in (("optimizer", Optimizer), ("schedule", Schedule), ("precision", Precision)):
             if getattr(self, name) not in get_args(kind):
                 raise GLNError(
@@ -101,11 +107,12 @@ class FitConfig:
         now = (
             epoch + (batch + 0.5) / batches
         )  # the middle of the step, so that no step is wasted on a rate of 0
-        if now < self.warmup:
-            return self.lr * now / self.warmup
+        warm = self.warmup * self.epochs
+        if now < warm:
+            return self.lr * now / warm
         if self.schedule == "constant":
             return self.lr
-        return self.lr * 0.5 * (1 + math.cos(math.pi * (now - self.warmup) / (self.epochs - self.warmup)))
+        return self.lr * 0.5 * (1 + math.cos(math.pi * (now - warm) / (self.epochs - warm)))
 
     def changed(self, **settings: Any) -> FitConfig:
         """This config with other settings, checked by name."""

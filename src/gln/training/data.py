@@ -23,6 +23,8 @@ from gln.graphs import GraphBatch
 Source = Sequence[Data] | Callable[[int], Sequence[Data]]
 Augment = Callable[[Data, np.random.Generator], Data]
 
+WINDOW = 32  # batches whose graphs are sorted by size together
+
 # One random stream per purpose.
 ORDER, NOISE, STEP, FRESH, GENERATE = range(1, 6)
 
@@ -40,12 +42,25 @@ def seed_step(device: torch.device, *place: int) -> None:
         torch.cuda.manual_seed(seed)
 
 
-def global_batches(count: int, size: int, seed: int | None = None, epoch: int = 0) -> list[np.ndarray]:
-    """The graph numbers of every batch of an epoch over ``count`` graphs; without ``seed`` in order."""
-    order = (
-        np.arange(count) if seed is None else np.random.default_rng([ORDER, seed, epoch]).permutation(count)
-    )
-    return [order[start : start + size] for start in range(0, count, size)]
+def global_batches(
+    nodes: Sequence[int], size: int, seed: int | None = None, epoch: int = 0
+) -> list[np.ndarray]:
+    """The graph numbers of every batch of an epoch over graphs of ``nodes`` nodes; without ``seed`` in order.
+
+    Graphs of like size share a batch, so that little of it is padding: the shuffled graphs are sorted within
+    windows of a few batches, and the batches shuffled again.
+    """
+    if seed is None:
+        return np.split(np.arange(len(nodes)), range(size, len(nodes), size))
+    rng = np.random.default_rng([ORDER, seed, epoch])
+    order = rng.permutation(len(nodes))
+    sizes = np.asarray(nodes)[order]
+    if (sizes == sizes[0]).all():
+        return np.split(order, range(size, len(order), size))
+    window = np.arange(len(order)) // (WINDOW * size)
+    order = order[np.lexsort((sizes, window))]
+    batches = np.split(order, range(size, len(order), size))
+    return [batches[i] for i in rng.permutation(len(batches))]
 
 
 class Sampler(Protocol):

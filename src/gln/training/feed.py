@@ -33,14 +33,16 @@ class Feed:
         if progress.noise is None:
             progress.noise = feature_noise(graphs)
         seed = self.config.seed
-        batches = global_batches(len(graphs), self.config.batch_size, seed, progress.epoch)
+        nodes = [graph.num_nodes for graph in graphs]
+        batches = global_batches(nodes, self.config.batch_size, seed, progress.epoch)
         self.batches = len(batches)
         noise = {"augment": self.augment, "seed": seed, "epoch": progress.epoch}
         return self._loader(graphs, batches[progress.batch :], trainer, **noise)
 
     def val_loader(self, trainer: Trainer) -> DataLoader[Share]:
         """All validation graphs."""
-        return self._loader(self.val, global_batches(len(self.val), self.config.batch_size), trainer)
+        batches = global_batches([graph.num_nodes for graph in self.val], self.config.batch_size)
+        return self._loader(self.val, batches, trainer)
 
     def _graphs(self, epoch: int) -> Sequence[Data]:
         if not callable(self.train):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -31,13 +32,13 @@ from gln.training.tensors import load_weights
 class FitResult:
     """What a run came to.
 
-    ==============  ===================================================================================
+    ==============  =====================================================================================
     ``history``     one row per epoch: epoch, step, train_loss, val_loss, val_iou, threshold, seconds
     ``best_iou``    the highest validation IoU, and
-    ``best_epoch``  the epoch that reached it, counted from 1; the model is left as it was then
+    ``best_epoch``  the epoch, counted from 1, that reached it at the lowest loss; the model is left as then
     ``threshold``   the decision threshold chosen in that epoch, now ``model.threshold``
     ``run``         the run folder, if one was asked for
-    ==============  ===================================================================================
+    ==============  =====================================================================================
     """
 
     history: list[dict[str, Any]]
@@ -89,8 +90,8 @@ def fit(
         loss = DefaultLoss()
     source: Source = train if callable(train) else as_graphs(train, "train")
     graphs = as_graphs(val, "val")
-    with TemporaryDirectory(prefix="gln-") as scratch, quiet():
-        folder = RunFolder(Path(scratch if run is None else run), kept=run is not None)
+    with TemporaryDirectory(prefix="gln-") if run is None else nullcontext(run) as place, quiet():
+        folder = RunFolder(Path(place), kept=run is not None)
         trainer = _trainer(config, folder.path)
         if run is None and trainer.world_size > 1:
             raise GLNError(f"{trainer.world_size} processes need a folder that they share; give run=.")
@@ -104,11 +105,14 @@ def fit(
             model.train()
             feed = Feed(source, graphs, augment, config)
             learner = Learner(model, loss, feed, config, folder, checkpoint)
+            if config.compile:
+                model.compile()
             with torch.random.fork_rng(devices=[]), clear_errors(folder):
                 try:
                     trainer.fit(learner)
                 finally:
                     learner.recorder.close()
+                    model._compiled_call_impl = None  # the model leaves as it came
         return _finish(model, config, folder, trainer)
 
 

@@ -58,6 +58,7 @@ class Learner(LightningModule):
         self.val_scores: dict[str, float] = {}
         self.ledger = Ledger(self.progress, self.recorder)
         self.clock = self.written = 0.0
+        self.written_epoch: int | None = None  # whose weights are in the run folder's model files
         self.stop = StopSignal()
 
     def train_dataloader(self) -> DataLoader[Share]:
@@ -156,16 +157,9 @@ class Learner(LightningModule):
     def on_train_epoch_end(self) -> None:
         self._tick()
         at = self.progress
-        at.epoch, at.batch = at.epoch + 1, 0
-        row = {"epoch": at.epoch, "step": at.step, "train_loss": at.loss_sum / at.graphs, **self.val_scores}
-        row |= {"seconds": round(at.seconds, 3)}
-        at.history.append(row)
-        at.loss_sum, at.graphs = 0.0, 0
-        improved = at.best is None or row["val_iou"] > at.best
-        if improved:
-            at.best, at.best_epoch, at.threshold = row["val_iou"], at.epoch, row["threshold"]
+        if at.end_epoch(self.val_scores):
             self.best_weights = {key: value.clone() for key, value in self.model.state_dict().items()}
-        self.recorder.end_epoch(row)
+        self.recorder.end_epoch(at.history[-1])
         if self.trainer.is_global_zero:
             self.run.write_metrics(at.history)
         self.trainer.should_stop = is_finished(at, self.config)
@@ -188,7 +182,9 @@ class Learner(LightningModule):
             self._write_best()
 
     def _write_best(self) -> None:
-        if self.best_weights and self.run.kept and self.trainer.is_global_zero:
+        stale = self.written_epoch != self.progress.best_epoch
+        if stale and self.run.kept and self.trainer.is_global_zero:
+            self.written_epoch = self.progress.best_epoch
             annotate(self.model, self.progress.threshold, training_facts(self.progress, self.config))
             write_model(self.model, self.best_weights, self.run.path)
 

@@ -84,9 +84,7 @@ def soft_batches(
     With ``start`` the recurrence begins at the edges of the graphs; otherwise the model is shown none.
     """
     device = next((parameter.device for parameter in model.parameters()), torch.device("cpu"))
-    order = sorted(
-        range(len(graphs)), key=lambda number: graphs[number].num_nodes
-    )  # like sizes pad each other least
+    order = sorted(range(len(graphs)), key=lambda number: graphs[number].num_nodes)  # less padding
     was_training = model.training
     model.eval()
     try:
@@ -115,14 +113,15 @@ def graph_above(graph: Data, soft: Tensor, threshold: float) -> Data:
 
 
 def soft_adjacency(output: StructureOutput) -> Tensor:
-    """The last step's soft adjacency ``[B, N, N]`` in float32, the mean of both directions."""
+    """The last step's soft adjacency ``[B, N, N]``, the mean of both directions."""
     soft = full_precision(output).probabilities()
     return (soft + soft.transpose(1, 2)) / 2
 
 
 def full_precision(output: StructureOutput) -> StructureOutput:
-    """The output with float32 logits, whatever precision the model computed in."""
-    return replace(output, logits=tuple(step.float() for step in output.logits))
+    """The output with logits of at least float32, whatever precision the model computed in."""
+    full = torch.promote_types(output.logits[-1].dtype, torch.float32)
+    return replace(output, logits=tuple(step.to(full) for step in output.logits))
 
 
 def as_points(item: Any, known: Any = None) -> Data:
@@ -130,6 +129,8 @@ def as_points(item: Any, known: Any = None) -> Data:
     if isinstance(item, Data):
         rows = {name: item[name] for name in ("pos", "x") if item.get(name) is not None}
         if known is True:
+            if item.edge_index is None:
+                raise GLNError("Got known=True, but the Data has no edge_index; give the known edges.")
             return check_graph(Data(**rows, edge_index=item.edge_index, num_nodes=item.num_nodes))
         return make_graph(**rows, edges=known, num_nodes=item.num_nodes)
     if known is True:

@@ -59,7 +59,7 @@ class RunFolder:
                     f"{self.path} already holds a run; continue it with resume=True or choose another folder."
                 )
             check_same(read_json(self.config), resolved)
-            starts = read_json(self.environment)["starts"] if self.environment.exists() else []
+            starts = read_json(self.environment).get("starts", []) if self.environment.exists() else []
         with clear_disk_errors(self.path):
             self.path.mkdir(parents=True, exist_ok=True)
             for unfinished in self.path.glob(".*.part"):  # what a kill left of a file in writing
@@ -127,6 +127,6 @@ def training_facts(progress: Progress, config: FitConfig) -> dict[str, Any]:
 
 
 def is_finished(progress: Progress, config: FitConfig) -> bool:
-    """Whether all epochs are done, or the validation IoU has not risen for ``patience`` epochs."""
+    """Whether all epochs are done, or none of the last ``patience`` was better than those before."""
     waited = progress.epoch - (progress.best_epoch or 0)
     return progress.epoch >= config.epochs or (config.patience is not None and waited >= config.patience)

@@ -9,7 +9,7 @@ from torch_geometric.data import Data
 
 from gln.evaluation.edge_lists import edge_scores
 from gln.evaluation.edges import EdgeScores
-from gln.evaluation.metrics import Scores
+from gln.evaluation.metrics import Scores, number
 from gln.evaluation.mmd import mmd
 from gln.graphs import as_graphs
 from gln.training.prediction import Predictor, graph_above, predict, soft_batches
@@ -22,6 +22,8 @@ def evaluate(
     threshold: float | None = None,
     steps: int | None = None,
     batch_size: int = 32,
+    floor: Any = None,
+    largest_component: bool = False,
 ) -> Scores:
     """Edge scores, and the MMD between the true and the predicted graphs, as a dict that prints as a table.
 
@@ -31,6 +33,8 @@ def evaluate(
         threshold: a pair is an edge where its probability reaches this; default: the one stored with it.
         steps: how many steps of the recurrence; default: as trained.
         batch_size: graphs at a time.
+        floor: graphs of the same distribution, usually those trained on; their MMD² is noted beside.
+        largest_component: take the MMD² over the largest component of every graph, as the paper did.
     """
     true = as_graphs(graphs)
     if not isinstance(model, nn.Module):
@@ -41,8 +45,12 @@ def evaluate(
         cut = float(getattr(model, "threshold", 0.5) if threshold is None else threshold)
         predicted, scores = _score(model, true, cut, steps, batch_size)
         note = f"{len(true)} graphs, threshold {cut:.2f}"
-    scores |= {f"mmd_{name}": float(value) for name, value in mmd(true, predicted).items()}
-    return Scores(scores, notes=[note])
+    distance = mmd(true, predicted, floor=floor, largest_component=largest_component)
+    notes = [note, "MMD² as in GraphRNN" + (", largest components only" if largest_component else "")]
+    if distance.floor:
+        floors = ", ".join(f"{name} {number(value)}" for name, value in distance.floor.items())
+        notes.append(f"MMD² floor: {floors}")
+    return Scores(scores | {f"mmd_{name}": value for name, value in distance.items()}, notes)
 
 
 def _score(
@@ -52,6 +60,6 @@ def _score(
     predicted: list[Any] = [None] * len(true)
     for numbers, batch, soft in soft_batches(model, true, steps, batch_size):
         metric.to(soft.device).update(soft, batch.adj, batch.mask)
-        for number, matrix in zip(numbers, soft.cpu(), strict=True):
-            predicted[number] = graph_above(true[number], matrix, threshold)
+        for index, matrix in zip(numbers, soft.cpu(), strict=True):
+            predicted[index] = graph_above(true[index], matrix, threshold)
     return predicted, {name: float(value) for name, value in metric.compute().items()}

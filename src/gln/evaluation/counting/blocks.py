@@ -78,8 +78,10 @@ class Blocks:
         low, high = self.edges
         return per_edge.new_zeros(self.num_nodes).index_add_(0, low, per_edge).index_add_(0, high, per_edge)
 
-    def sum_neighbours(self, per_node: Tensor, weight: Tensor | int = 1) -> Tensor:
-        """Sum of ``per_node [n]`` times ``weight [m]`` of the edge over the neighbours of every node: ``[n]``."""
+    def sum_neighbours(self, per_node: Tensor, weight: Tensor | None = None) -> Tensor:
+        """Sum of ``per_node [n]``, times ``weight [m]`` of the edge, over the neighbours of every node: ``[n]``."""
         low, high = self.edges
-        to_low, to_high = per_node.index_select(0, high) * weight, per_node.index_select(0, low) * weight  # [m]
+        to_low, to_high = per_node.index_select(0, high), per_node.index_select(0, low)  # [m]
+        if weight is not None:
+            to_low, to_high = to_low * weight, to_high * weight
         return torch.zeros_like(per_node).index_add_(0, low, to_low).index_add_(0, high, to_high)

@@ -11,6 +11,7 @@ from torch_geometric.data import Data
 
 from gln.evaluation.counting import dense, sparse
 from gln.evaluation.counting.blocks import Blocks, Counts
+from gln.evaluation.counting.threads import one_thread, threads_for_matrices
 
 Route = Literal["dense", "sparse"]
 
@@ -48,8 +49,9 @@ def measure(
     """Rows per node from ``compute(blocks, route) -> [n, ...]``, one tensor per graph in the order of ``graphs``."""
     found: dict[int, Tensor] = {}
     for way, members in plan(graphs, route):
-        blocks = Blocks.of([graphs[i] for i in members], device)
-        found.update(zip(members, compute(blocks, way).split(blocks.nodes), strict=True))
+        with one_thread() if way == "sparse" else threads_for_matrices(graphs[members[-1]].num_nodes):
+            blocks = Blocks.of([graphs[i] for i in members], device)
+            found.update(zip(members, compute(blocks, way).split(blocks.nodes), strict=True))
     return [found[i] for i in range(len(graphs))]
 
 

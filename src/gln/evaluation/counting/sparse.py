@@ -15,6 +15,7 @@ in pieces: memory is O(n + m). All numbers are integers.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import pairwise
 
 import torch
 from torch import Tensor
@@ -23,7 +24,9 @@ from gln.evaluation.counting.blocks import Blocks, Counts
 
 # Entries of a list held at a time, at about 100 bytes each: what the cache holds, what keeps a GPU busy.
 AT_ONCE = {"cpu": 2**16, "cuda": 2**22}
-REMEMBER = 2**23  # candidate triangles up to which the triangles are kept (24 bytes each) and not listed again
+REMEMBER = (
+    2**23
+)  # triangles that are kept, at 12 to 24 bytes each; if there may be more, they are listed twice
 
 
 def count(blocks: Blocks) -> Counts:
@@ -33,7 +36,8 @@ def count(blocks: Blocks) -> Counts:
     again = int(later.sum()) > REMEMBER
     triangles = ordered.triangles(later) if again else list(ordered.triangles(later))
     on_edge = ordered.count_on_edges(triangles)
-    diamonds, cliques = ordered.diamonds_and_cliques(ordered.triangles(later) if again else triangles, on_edge)
+    triangles = ordered.triangles(later) if again else triangles
+    diamonds, cliques = ordered.diamonds_and_cliques(triangles, on_edge)
     at_nodes = (_pick(values, ordered.rank) for values in (diamonds, ordered.cycles(), cliques))
     return Counts(ordered.edges_back(on_edge), *at_nodes)
 
@@ -61,7 +65,7 @@ class _ByDegree:
         keys, self.edge_order = self.key(torch.minimum(one, other), torch.maximum(one, other)).sort()
         self.low, self.high = self.ends(keys)
         self.above = self.low.bincount(minlength=self.n)  # [n] higher neighbours
-        self.begin_above = (self.above.cumsum(0) - self.above).to(self.kind)  # [n] the first edge with that low
+        self.first = (self.above.cumsum(0) - self.above).to(self.kind)  # [n] the first edge with that low
         self.reach = int(self.above.max()).bit_length()
         self.keys = torch.cat([keys, keys.new_full((2**self.reach,), torch.iinfo(self.kind).max)])
 
@@ -80,9 +84,9 @@ class _ByDegree:
     def find(self, low: Tensor, high: Tensor) -> tuple[Tensor, Tensor]:
         """Which of the pairs ``low < high`` are edges, and the numbers of those edges."""
         key = self.key(low, high)
-        at = _pick(self.begin_above, low)
+        at = _pick(self.first, low)
         for step in (2**bit for bit in reversed(range(self.reach))):  # bisection among the few edges of `low`
-            at = at + step * (_pick(self.keys, at + (step - 1)) < key)
+            at = torch.where(_pick(self.keys, at + (step - 1)) < key, at + step, at)
         found = (_pick(self.keys, at) == key).nonzero().flatten()
         return found, _pick(at, found)
 
@@ -106,7 +110,7 @@ class _ByDegree:
         """Triangles on every edge: int64 ``[m]``."""
         total = torch.zeros(self.m, dtype=torch.int64, device=self.device)
         for piece in triangles:
-            total += piece.flatten().bincount(minlength=self.m)
+            _tally(total, piece.flatten())
         return total
 
     def diamonds_and_cliques(self, triangles: Iterable[Tensor], on_edge: Tensor) -> tuple[Tensor, Tensor]:
@@ -117,16 +121,16 @@ class _ByDegree:
             for node, chord in ((x, yz), (y, xz), (z, xy)):
                 diamonds.index_add_(0, node, _pick(on_edge, chord) - 1)
 
-            size = xy.bincount(minlength=self.m)
-            first = _pick((size.cumsum(0) - size).to(self.kind), xy)  # the first triangle on the same xy
+            _, group, size = xy.unique_consecutive(return_inverse=True, return_counts=True)
+            first = _pick((size.cumsum(0) - size).to(self.kind), group)  # the first triangle on the same xy
             before = self.arange(len(xy)) - first
             for start, end in _pieces(before):
                 late, early = _runs(first[start:end], before[start:end])
                 late += start
                 found, _ = self.find(_pick(z, early), _pick(z, late))
                 late, early = _pick(late, found), _pick(early, found)
-                corners = torch.cat([_pick(x, late), _pick(y, late), _pick(z, late), _pick(z, early)])
-                cliques += corners.bincount(minlength=self.n)
+                for corner in (_pick(x, late), _pick(y, late), _pick(z, late), _pick(z, early)):
+                    _tally(cliques, corner)
         return diamonds, cliques
 
     def cycles(self) -> Tensor:
@@ -153,13 +157,19 @@ class _ByDegree:
             key, order = self.key(_pick(neighbours, slot), _pick(v[edges], edge)).sort()  # of (w, v)
             pairs, pair, paths = key.unique_consecutive(return_inverse=True, return_counts=True)
             between.index_add_(0, _pick(_pick(u[edges], edge), order), _pick(paths - 1, pair))
+            twice = paths * (paths - 1)  # each cycle of a pair, from both of its paths
             for node in self.ends(pairs):
-                opposite.index_add_(0, node, paths * (paths - 1))
+                opposite.index_add_(0, node, twice)
         return between + opposite // 2
 
 
 def _pick(values: Tensor, index: Tensor) -> Tensor:
     return values.index_select(0, index)  # several times as fast as values[index] on the CPU
+
+
+def _tally(total: Tensor, index: Tensor) -> None:
+    """Add one to ``total`` for every entry of ``index``."""
+    total.index_add_(0, index, total.new_ones(()).expand(len(index)))
 
 
 def _runs(first: Tensor, length: Tensor) -> tuple[Tensor, Tensor]:
@@ -176,4 +186,4 @@ def _pieces(work: Tensor) -> list[tuple[int, int]]:
         return []
     marks = torch.arange(0, int(total[-1]), AT_ONCE.get(work.device.type, 2**20), device=work.device)
     cuts = [0, *torch.searchsorted(total, marks[1:], right=True).unique_consecutive().tolist(), len(work)]
-    return [(a, b) for a, b in zip(cuts[:-1], cuts[1:], strict=True) if a < b]
+    return [(a, b) for a, b in pairwise(cuts) if a < b]

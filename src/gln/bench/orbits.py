@@ -1,0 +1,71 @@
+"""Our orbit counts beside a compiled counter called per graph, in one process on the same graphs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+
+from gln.bench.peers import in_orca_order, orbit_counter, silence
+from gln.errors import GLNError
+from gln.evaluation.statistics import orbits
+from gln.families import family
+from gln.graphs import to_scipy
+
+REPEATS = 7
+
+
+def run(graphs: int = 100, nodes: int = 400, seed: int = 0) -> dict[str, Any]:
+    """Seconds for the 15 orbits of every node of every graph, ours and the peer's.
+
+    Both take turns, and the best turn of each counts: what disturbs a turn only ever adds to it. Ours starts from
+    the graphs; the peer (pyfglt, per graph) from adjacency matrices, which are made beforehand and not timed.
+
+    Args:
+        graphs: how many surfaces.
+        nodes: of each, a square number.
+        seed: of the surfaces.
+    """
+    if graphs < 1:
+        raise GLNError(f"Got graphs={graphs}; expected at least 1.")
+    count = orbit_counter()
+    surfaces = family("surfaces", points=nodes).sample(graphs, seed=seed)
+    matrices = [sp.csc_matrix(to_scipy(graph), dtype=float) for graph in surfaces]
+
+    ours_turns, peer_turns = [], []
+    for _ in range(REPEATS):
+        ours, seconds = _timed(lambda: orbits(surfaces))
+        ours_turns.append(seconds)
+        with silence():
+            peer, seconds = _timed(lambda: [count(matrix) for matrix in matrices])
+        peer_turns.append(seconds)
+    if not all(
+        np.array_equal(mine.numpy(), in_orca_order(theirs)) for mine, theirs in zip(ours, peer, strict=True)
+    ):
+        raise AssertionError("gln's orbits and its peer's differ.")
+
+    ours_seconds, peer_seconds = min(ours_turns), min(peer_turns)
+    return {
+        "name": "orbits",
+        "ours_seconds": ours_seconds,
+        "peer_seconds": peer_seconds,
+        "ratio": peer_seconds / ours_seconds,
+        "settings": {
+            "graphs": graphs,
+            "nodes": nodes,
+            "seed": seed,
+            "peer": "pyfglt per graph, adjacency matrices ready",
+            "ours": f"best of {REPEATS} turns each",
+            "threads": torch.get_num_threads(),
+        },
+    }
+
+
+def _timed(call: Callable[[], Any]) -> tuple[Any, float]:
+    start = time.perf_counter()
+    answer = call()
+    return answer, time.perf_counter() - start

@@ -1,0 +1,23 @@
+"""Changes of a training graph that leave its edges true."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch_geometric.data import Data
+
+
+@dataclass(frozen=True)
+class RandomRotation:
+    """Turn and mirror ``pos`` by a random orthogonal matrix: for families whose edges do not know north."""
+
+    def __call__(self, graph: Data, rng: np.random.Generator) -> Data:
+        width = graph.pos.shape[1]
+        matrix, upper = np.linalg.qr(rng.standard_normal((width, width)))
+        matrix *= np.sign(np.diag(upper))  # uniform over all orthogonal matrices
+        turned = copy.copy(graph)
+        turned.pos = graph.pos @ torch.from_numpy(matrix).to(graph.pos.dtype)
+        return turned
