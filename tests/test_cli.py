@@ -41,6 +41,11 @@ def test_show_draws_a_picture(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, s
         (["show", "nowhere"], "no family 'nowhere'"),
         (["show", "delaunay", "-o", "a.bmp"], ".png, .pdf or .svg"),
         (["show", "delaunay", "--count", "0"], "count ≥ 1"),
+        (["train", "delaunay", "-o", "run", "--model", "GNN"], "no model 'GNN'"),
+        (["train", "delaunay", "-o", "run", "--model", "GLN:depth=3"], "no setting 'depth'"),
+        (["evaluate", "nowhere", "--on", "delaunay"], "no folder 'nowhere'"),
+        (["generate", "nowhere", "-o", "a.txt"], ".safetensors"),
+        (["bench", "nothing"], "no benchmark 'nothing'"),
     ],
 )
 def test_a_mistake_is_one_sentence_and_exit_code_2(
@@ -57,6 +62,34 @@ def test_a_mistake_is_one_sentence_and_exit_code_2(
     assert error.startswith("gln: ")
     assert error.count("\n") == 1
     assert not list(tmp_path.iterdir())
+
+
+def test_train_evaluate_generate_and_a_second_run(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
+    folder, family = str(tmp_path / "run"), "delaunay:points=6"
+    words = ["train", family, "-o", folder, "--model", "GLN:width=8,pair_width=8,steps=2", "--count", "12"]
+    words += ["--epochs", "1", "--accelerator", "cpu", "--no-progress"]
+    assert run(monkeypatch, *words) == 0
+    out = capsys.readouterr().out
+    assert "9 / 1 / 2 graphs" in out
+    assert "IoU ↑" in out
+    assert "MMD squared, biased" in out
+
+    assert run(monkeypatch, *words) == 2
+    assert "resume" in capsys.readouterr().err
+    assert run(monkeypatch, *words, "--resume") == 0
+
+    assert run(monkeypatch, "evaluate", folder, "--on", family, "--count", "3") == 0
+    assert "dice (F1) ↑" in capsys.readouterr().out
+
+    pictures = [str(tmp_path / name) for name in ("noise.png", "noise.safetensors")]
+    for picture in pictures:
+        assert run(monkeypatch, "generate", folder, "-o", picture, "--count", "3", "--against", family) == 0
+        out = capsys.readouterr().out
+        assert "distinct graphs ↑" in out
+        assert "floor" in out
+        assert Path(picture).stat().st_size > 100
 
 
 def test_ctrl_c_is_one_word_and_exit_code_130(

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import resource
 import subprocess
 import sys
-import time
 import warnings
 
 import pytest
@@ -31,10 +31,12 @@ def test_help_is_instant_and_does_not_load_torch() -> None:
         ]
     )
     seconds = []
-    for _ in range(5):
-        start = time.perf_counter()
+    for _ in range(3):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
         run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-        seconds.append(time.perf_counter() - start)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        # CPU time: how long it waits for a core depends on what else the machine does.
+        seconds.append(after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime)
     assert "show" in run.stdout
     assert run.stdout.endswith("False\n")
     assert min(seconds) < 0.5

@@ -21,7 +21,9 @@ class GLNGraph(BaseTransform):
         edge_prob: also set ``edge_prob [2m]``, the probability of each column of ``edge_index``.
     """
 
-    def __init__(self, model: nn.Module | Path | str, threshold: float | None = None, edge_prob: bool = False) -> None:
+    def __init__(
+        self, model: nn.Module | Path | str, threshold: float | None = None, edge_prob: bool = False
+    ) -> None:
         self.model = load(model) if isinstance(model, Path | str) else model
         self.threshold = threshold
         self.edge_prob = edge_prob

@@ -7,16 +7,14 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-import hypothesis.strategies as st
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
 from torch_geometric.data import Data
 
 from gln.errors import GLNError
 from gln.families import FAMILIES, Family, family, parse_family, register
-from gln.families.base import BLOCK, write_value
+from gln.families.base import BLOCK
 from gln.graphs import check_graph, make_graph
 from tests.conftest import assert_same_graph
 
@@ -137,20 +135,6 @@ def test_a_mistyped_family_gets_one_sentence(text: str, message: str) -> None:
 def test_impossible_samples_are_refused(bad: dict) -> None:
     with pytest.raises(GLNError, match="expected count"):
         family("delaunay").sample(**bad)
-
-
-@given(
-    st.one_of(
-        st.booleans(),
-        st.integers(-5, 500),
-        st.floats(0.001, 9),
-        st.tuples(st.integers(0, 9), st.integers(0, 99)),
-    )
-)
-def test_parameter_values_can_be_written_and_read(value: object) -> None:
-    from gln.families.base import _read
-
-    assert _read(write_value(value)) == value
 
 
 def test_a_new_family_needs_one_decorator_and_one_method() -> None:

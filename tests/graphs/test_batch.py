@@ -41,6 +41,7 @@ def test_packing_and_back_with_any_further_attribute(originals: list[Data]) -> N
     for number, graph in enumerate(originals):
         graph.kind = torch.tensor(number)
         graph.region = torch.arange(graph.num_nodes)
+        graph.edge_prob = torch.rand(graph.num_edges)
     for actual, expected in zip(unpack(pack(originals)), originals, strict=True):
         assert_same_graph(actual, expected)
 

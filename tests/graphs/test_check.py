@@ -77,3 +77,8 @@ def test_the_graph_passed_in_is_not_changed() -> None:
     assert graph.pos.dtype == torch.float64
     assert checked.edge_index.tolist() == [[0, 1], [1, 0]]
     assert checked.pos.dtype == torch.float32
+
+
+def test_what_belongs_to_an_edge_is_sorted_with_it() -> None:
+    graph = Data(pos=TWO, edge_index=torch.tensor([[1, 0], [0, 1]]), edge_prob=torch.tensor([0.1, 0.9]))
+    assert check_graph(graph).edge_prob.tolist() == pytest.approx([0.9, 0.1])

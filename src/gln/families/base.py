@@ -32,6 +32,7 @@ from torch_geometric.data import Data
 from gln.errors import GLNError
 from gln.families.cache import load_or_make
 from gln.graphs import pack, unpack
+from gln.specs import parse_spec, write_spec
 
 # Graphs are drawn in blocks: block b of a seed has its own random stream and is always drawn whole. Hence
 # sample(10) is the start of sample(100), and neither workers nor vectorisation can change a graph.
@@ -105,12 +106,12 @@ class Family(ABC):
 
     def __str__(self) -> str:
         """The short form that :func:`parse_family` reads, defaults left out."""
-        changed = [
-            f"{name}={write_value(getattr(self, name))}"
+        changed = {
+            name: getattr(self, name)
             for name, default in self.defaults().items()
             if getattr(self, name) != default
-        ]
-        return f"{self.name}:{','.join(changed)}" if changed else self.name
+        }
+        return write_spec(self.name, changed)
 
     def _sample(self, count: int, seed: int, workers: int) -> list[Data]:
         blocks = range(-(-count // BLOCK))
@@ -177,35 +178,5 @@ def family(name: str, **parameters: Any) -> Family:
 
 def parse_family(text: str) -> Family:
     """A family from its short form: ``surfaces:points=400,kind=torus``, ``delaunay:points=20-80``."""
-    name, _, rest = text.partition(":")
-    parameters = {}
-    for part in filter(None, rest.split(",")):
-        key, equals, value = part.partition("=")
-        if not equals:
-            raise GLNError(
-                f"Got {part!r} in {text!r}; expected name=value, as in surfaces:points=400,kind=torus."
-            )
-        parameters[key] = _read(value)
+    name, parameters = parse_spec(text)
     return family(name, **parameters)
-
-
-def _read(value: str) -> Any:
-    """A word as the value it looks like: true, 3, 0.5, 20-80, text."""
-    if value in ("true", "false"):
-        return value == "true"
-    low, dash, high = value.partition("-")
-    if dash and low.isdigit() and high.isdigit():
-        return int(low), int(high)
-    for number in (int, float):
-        try:
-            return number(value)
-        except ValueError:
-            continue
-    return value
-
-
-def write_value(value: Any) -> str:
-    """The inverse of :func:`_read`."""
-    if isinstance(value, bool):
-        return str(value).lower()
-    return "-".join(map(str, value)) if isinstance(value, tuple) else str(value)

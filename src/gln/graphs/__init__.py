@@ -9,13 +9,14 @@ One graph is a ``torch_geometric.data.Data``:
 ``num_nodes``  ``n``         so that isolated nodes are never lost
 =============  ============  =====================================================================
 
-Any further tensor is per node if it has a dimension (``[n, ...]``) and per graph if it has none.
+Any further tensor is per graph if it has no dimension, per column of ``edge_index`` if its name begins with ``edge_``
+(``edge_prob [2m]``), and otherwise per node ``[n, ...]``.
 """
 
 from gln.graphs.batch import GraphBatch
 from gln.graphs.check import check_graph, make_graph
 from gln.graphs.convert import as_graph, as_graphs, to_networkx, to_numpy, to_scipy
-from gln.graphs.pack import pack, unpack
+from gln.graphs.pack import pack, save_graphs, unpack
 from gln.graphs.split import split
 
 __all__ = [
@@ -25,6 +26,7 @@ __all__ = [
     "check_graph",
     "make_graph",
     "pack",
+    "save_graphs",
     "split",
     "to_networkx",
     "to_numpy",

@@ -52,7 +52,10 @@ def check_graph(graph: Data) -> Data:
                 f"{name} has {len(value)} rows, but the graph has {n} nodes; give one row per node."
             )
     out.num_nodes = n
-    out.edge_index = _check_edges(out.edge_index, n)
+    out.edge_index, order = _check_edges(out.edge_index, n)
+    for name in out.keys():  # noqa: SIM118
+        if name.startswith("edge_") and name != "edge_index":
+            out[name] = out[name][order]
     return out
 
 
@@ -100,10 +103,10 @@ def _as_pairs(edges: Any) -> Tensor:
     return pairs.to(torch.int64).T
 
 
-def _check_edges(edge_index: Tensor | None, n: int) -> Tensor:
-    """Sorted ``edge_index`` of an undirected simple graph on ``n`` nodes."""
+def _check_edges(edge_index: Tensor | None, n: int) -> tuple[Tensor, Tensor]:
+    """Sorted ``edge_index`` of an undirected simple graph on ``n`` nodes, and the order that sorted it."""
     if edge_index is None:
-        return torch.empty(2, 0, dtype=torch.int64)
+        return torch.empty(2, 0, dtype=torch.int64), torch.empty(0, dtype=torch.int64)
     if edge_index.dim() != 2 or edge_index.shape[0] != 2 or edge_index.is_floating_point():
         raise GLNError(
             f"edge_index has shape {list(edge_index.shape)} and type {edge_index.dtype}; expected whole numbers [2, m]."
@@ -118,7 +121,7 @@ def _check_edges(edge_index: Tensor | None, n: int) -> Tensor:
     if (source == target).any():
         bad = int(source[source == target][0])
         raise GLNError(f"Node {bad} has an edge to itself; remove self-loops (PyG: remove_self_loops).")
-    key = (source * n + target).sort().values
+    key, order = (source * n + target).sort()
     if key.numel() and (key[1:] == key[:-1]).any():
         repeated = int(key[1:][key[1:] == key[:-1]][0])
         raise GLNError(
@@ -130,4 +133,4 @@ def _check_edges(edge_index: Tensor | None, n: int) -> Tensor:
             f"The edge {one_way // n} to {one_way % n} has no edge back: the graph is directed, expected undirected; "
             "symmetrise it first (PyG: to_undirected, networkx: G.to_undirected(), matrices: A | A.T)."
         )
-    return torch.stack([key // n, key % n])
+    return torch.stack([key // n, key % n]), order

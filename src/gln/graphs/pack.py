@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import torch
+from safetensors.torch import save
 from torch import Tensor
 from torch_geometric.data import Data
+
+from gln.files import write_atomically
 
 
 def pack(graphs: Sequence[Data]) -> dict[str, Tensor]:
     """Concatenate graphs that carry the same attributes; :func:`unpack` is the exact inverse.
 
     Keys say what a row belongs to: ``graph.*`` one per graph, ``node.*`` one per node, ``edge.*`` one per edge.
-    An attribute without dimensions belongs to the graph, ``edge_index`` to the edges, all others to the nodes.
+    An attribute without dimensions belongs to the graph, one named ``edge_*`` to the edges, all others to the nodes.
     """
     packed = {
         "graph.num_nodes": torch.tensor([graph.num_nodes for graph in graphs]),
@@ -23,6 +27,8 @@ def pack(graphs: Sequence[Data]) -> dict[str, Tensor]:
         values = [graph[name] for graph in graphs]
         if name == "edge_index":
             packed["edge.edge_index"] = torch.cat([value.T for value in values])
+        elif name.startswith("edge_"):
+            packed[f"edge.{name}"] = torch.cat(values)
         elif values[0].dim() == 0:
             packed[f"graph.{name}"] = torch.stack(values)
         else:
@@ -37,7 +43,8 @@ def unpack(packed: dict[str, Tensor]) -> list[Data]:
     for key, value in packed.items():
         level, name = key.split(".", 1)
         if level == "edge":
-            columns[name] = [part.T.contiguous() for part in value.split(edges)]
+            parts = value.split(edges)
+            columns[name] = [part.T.contiguous() for part in parts] if name == "edge_index" else parts
         elif level == "node":
             columns[name] = value.split(sizes)
         elif name not in ("num_nodes", "num_edges"):
@@ -47,3 +54,9 @@ def unpack(packed: dict[str, Tensor]) -> list[Data]:
         Data(**dict(zip(columns, row, strict=True)), num_nodes=size)
         for row, size in zip(rows, sizes, strict=True)
     ]
+
+
+def save_graphs(graphs: Sequence[Data], path: Path) -> None:
+    """Write graphs into one safetensors file: the tensors of :func:`pack`."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(path, save({name: value.contiguous() for name, value in pack(graphs).items()}))

@@ -15,6 +15,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from gln.models.build import build_model
 from gln.models.output import StructureOutput
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
     MODELS: dict[str, type[nn.Module]]
 
-__all__ = ["GLN", "MODELS", "PaperGLN", "StructureOutput"]
+__all__ = ["GLN", "MODELS", "PaperGLN", "StructureOutput", "build_model"]
 
 _HOME = {"GLN": "gln.models.gln", "PaperGLN": "gln.models.paper"}
 

@@ -97,7 +97,7 @@ def fit(
             raise GLNError(f"{trainer.world_size} processes need a folder that they share; give run=.")
         if trainer.is_global_zero:
             data = {"train": describe(source), "val": describe(graphs)}
-            folder.begin(resolve(config, model, loss, data), resume)
+            folder.begin(resolve(config, model, loss, augment, data), resume)
         checkpoint = read_checkpoint(folder.checkpoint) if resume and folder.checkpoint.exists() else None
         if checkpoint is not None:
             load_weights(model, checkpoint.weights, folder.checkpoint)

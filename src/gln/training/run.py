@@ -3,7 +3,7 @@
 ::
 
     RUN/
-      config.json             the resolved config: settings, loss, model and what identifies the graphs
+      config.json             the resolved config: settings, loss, augmentation, model, what identifies the graphs
       environment.json        one entry per start: time, versions, commit, machine
       metrics.csv             one row per epoch
       tensorboard/            the same, and every tenth step, for TensorBoard
@@ -77,16 +77,24 @@ class RunFolder:
             write_atomically(self.metrics, text.getvalue().encode())
 
 
-def resolve(config: FitConfig, model: nn.Module, loss: Any, data: dict[str, Any]) -> dict[str, Any]:
+def resolve(
+    config: FitConfig, model: nn.Module, loss: Any, augment: Any, data: dict[str, Any]
+) -> dict[str, Any]:
     """All that decides what a run computes, as plain data."""
-    fields = dataclasses.asdict(loss) if dataclasses.is_dataclass(loss) and not isinstance(loss, type) else {}
-    name = getattr(loss, "__qualname__", type(loss).__name__)
     return {
         "fit": dataclasses.asdict(config),
-        "loss": {"name": name, **fields},
+        "loss": _call(loss),
+        "augment": None if augment is None else _call(augment),
         "model": {"name": type(model).__name__, "config": model.config},
         "data": data,
     }
+
+
+def _call(function: Any) -> dict[str, Any]:
+    """A function's name, or a dataclass's name and fields."""
+    fields = dataclasses.is_dataclass(function) and not isinstance(function, type)
+    name = getattr(function, "__qualname__", type(function).__name__)
+    return {"name": name, **(dataclasses.asdict(function) if fields else {})}
 
 
 def check_same(saved: dict[str, Any], now: dict[str, Any]) -> None:

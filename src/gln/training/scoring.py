@@ -46,7 +46,7 @@ def evaluate(
         predicted, scores = _score(model, true, cut, steps, batch_size)
         note = f"{len(true)} graphs, threshold {cut:.2f}"
     distance = mmd(true, predicted, floor=floor, largest_component=largest_component)
-    notes = [note, "MMD² as in GraphRNN" + (", largest components only" if largest_component else "")]
+    notes = [note, distance.summary]
     if distance.floor:
         floors = ", ".join(f"{name} {number(value)}" for name, value in distance.floor.items())
         notes.append(f"MMD² floor: {floors}")

@@ -1,5 +1,5 @@
 """Looking at graphs."""
 
-from gln.viewing.pictures import draw_graph, save_gallery
+from gln.viewing.pictures import FORMATS, draw_graph, save_gallery
 
-__all__ = ["draw_graph", "save_gallery"]
+__all__ = ["FORMATS", "draw_graph", "save_gallery"]

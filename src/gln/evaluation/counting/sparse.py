@@ -4,7 +4,7 @@ Nodes are renumbered by degree, so that hubs come last and patterns are found fr
 
 ========  ==========================================================================================
 triangle  ``x < y < z``: an edge xy with each later edge xz of x, kept if yz is an edge
-K4        two triangles ``x < y < z`` and ``x < y < z'`` on one edge xy, kept if zz' is an edge
+K4        ``x`` its first node: the triangles among the later neighbours of x, by matrix algebra
 4-cycle   ``v`` its last node and ``w`` the opposite one: two paths v–u–w with u < v and w < v
 ========  ==========================================================================================
 
@@ -21,6 +21,7 @@ import torch
 from torch import Tensor
 
 from gln.evaluation.counting.blocks import Blocks, Counts
+from gln.evaluation.counting.dense import triangles_at_nodes
 
 # Entries of a list held at a time, at about 100 bytes each: what the cache holds, what keeps a GPU busy.
 AT_ONCE = {"cpu": 2**16, "cuda": 2**22}
@@ -32,11 +33,10 @@ REMEMBER = (
 def count(blocks: Blocks) -> Counts:
     """The patterns of all graphs."""
     ordered = _ByDegree(blocks)
-    later = ordered.later_edges()
-    again = int(later.sum()) > REMEMBER
-    triangles = ordered.triangles(later) if again else list(ordered.triangles(later))
+    again = int((ordered.above**2).sum()) > 2 * REMEMBER
+    triangles = ordered.triangles() if again else list(ordered.triangles())
     on_edge = ordered.count_on_edges(triangles)
-    triangles = ordered.triangles(later) if again else triangles
+    triangles = ordered.triangles() if again else triangles
     diamonds, cliques = ordered.diamonds_and_cliques(triangles, on_edge)
     at_nodes = (_pick(values, ordered.rank) for values in (diamonds, ordered.cycles(), cliques))
     return Counts(ordered.edges_back(on_edge), *at_nodes)
@@ -45,7 +45,7 @@ def count(blocks: Blocks) -> Counts:
 def count_triangles(blocks: Blocks) -> Tensor:
     """Triangles on every edge: int64 ``[m]``."""
     ordered = _ByDegree(blocks)
-    return ordered.edges_back(ordered.count_on_edges(ordered.triangles(ordered.later_edges())))
+    return ordered.edges_back(ordered.count_on_edges(ordered.triangles()))
 
 
 class _ByDegree:
@@ -94,23 +94,22 @@ class _ByDegree:
         """``per_edge [m]`` in the order of ``blocks.edges``."""
         return torch.empty_like(per_edge).index_copy_(0, self.edge_order, per_edge)
 
-    def later_edges(self) -> Tensor:
-        """How many edges ``xz`` come after the edge ``xy``, for every edge: ``[m]``."""
-        return _pick(self.above.cumsum(0).to(self.kind), self.low) - self.arange(self.m, 1)
-
-    def triangles(self, later: Tensor) -> Iterator[Tensor]:
-        """Triangles ``x < y < z`` as edges (xy, xz, yz) ``[3, T]``; those on one edge xy are in one piece, in a row."""
-        for start, end in _pieces(later):
-            xy, xz = _runs(self.arange(end - start, start + 1), later[start:end])
-            xy += start
+    def triangles(self) -> Iterator[Tensor]:
+        """Triangles ``x < y < z`` as edges (xy, xz, yz) ``[3, T]``; those of one x are in one piece, in a row."""
+        stop = (self.first + self.above).to(self.kind)  # [n] after the last edge with that low
+        later = _pick(stop, self.low) - self.arange(self.m, 1)  # [m] edges xz after xy
+        for start, end in _pieces(self.above * (self.above - 1) // 2):
+            a, b = int(self.first[start]), int(stop[end - 1])
+            xy, xz = _runs(self.arange(b - a, a + 1), later[a:b])
+            xy += a
             found, yz = self.find(_pick(self.high, xy), _pick(self.high, xz))
             yield torch.stack([_pick(xy, found), _pick(xz, found), yz])
 
     def count_on_edges(self, triangles: Iterable[Tensor]) -> Tensor:
         """Triangles on every edge: int64 ``[m]``."""
         total = torch.zeros(self.m, dtype=torch.int64, device=self.device)
-        for piece in triangles:
-            _tally(total, piece.flatten())
+        for edges in triangles:
+            total.index_add_(0, edges.flatten(), total.new_ones(()).expand(edges.numel()))
         return total
 
     def diamonds_and_cliques(self, triangles: Iterable[Tensor], on_edge: Tensor) -> tuple[Tensor, Tensor]:
@@ -120,18 +119,31 @@ class _ByDegree:
             x, y, z = _pick(self.low, xy), _pick(self.high, xy), _pick(self.high, xz)
             for node, chord in ((x, yz), (y, xz), (z, xy)):
                 diamonds.index_add_(0, node, _pick(on_edge, chord) - 1)
-
-            _, group, size = xy.unique_consecutive(return_inverse=True, return_counts=True)
-            first = _pick((size.cumsum(0) - size).to(self.kind), group)  # the first triangle on the same xy
-            before = self.arange(len(xy)) - first
-            for start, end in _pieces(before):
-                late, early = _runs(first[start:end], before[start:end])
-                late += start
-                found, _ = self.find(_pick(z, early), _pick(z, late))
-                late, early = _pick(late, found), _pick(early, found)
-                for corner in (_pick(x, late), _pick(y, late), _pick(z, late), _pick(z, early)):
-                    _tally(cliques, corner)
+            self.add_cliques(cliques, x, xy, xz)
         return diamonds, cliques
+
+    def add_cliques(self, total: Tensor, x: Tensor, xy: Tensor, xz: Tensor) -> None:
+        """Add K4 to ``total [n]``: for every x of the triangles, the triangles among its higher neighbours."""
+        centres, row, size = x.unique_consecutive(return_inverse=True, return_counts=True)
+        around = _pick(self.above, centres)
+        # Centres with about as many higher neighbours go together; one of fewer than three triangles is in no K4.
+        group = torch.bucketize(around, 2 ** torch.arange(2, 32, device=self.device), right=True)
+        group.masked_fill_(size < 3, -1)
+        for number in group[group >= 0].unique().tolist():
+            chosen = (group == number).nonzero().flatten()  # [C]
+            place = torch.full_like(centres, -1).index_copy_(0, chosen, self.arange(len(chosen)))
+            at = _pick(place, row)
+            mine = (at >= 0).nonzero().flatten()
+            at, first = _pick(at, mine), _pick(self.first, _pick(x, mine))
+            width = int(around[chosen].max())
+            joined = torch.zeros(len(chosen), width, width, dtype=torch.float64, device=self.device)
+            joined[at, _pick(xy, mine) - first, _pick(xz, mine) - first] = 1
+            inside = triangles_at_nodes(joined + joined.mT)  # [C, width]
+            total.index_add_(0, _pick(centres, chosen), inside.sum(1) // 3)
+            column = self.arange(width)
+            real = column < _pick(around, chosen)[:, None]  # [C, width]
+            edges = (_pick(self.first, _pick(centres, chosen))[:, None] + column)[real]
+            total.index_add_(0, _pick(self.high, edges), inside[real])
 
     def cycles(self) -> Tensor:
         """4-cycles through every node: int64 ``[n]``."""
@@ -165,11 +177,6 @@ class _ByDegree:
 
 def _pick(values: Tensor, index: Tensor) -> Tensor:
     return values.index_select(0, index)  # several times as fast as values[index] on the CPU
-
-
-def _tally(total: Tensor, index: Tensor) -> None:
-    """Add one to ``total`` for every entry of ``index``."""
-    total.index_add_(0, index, total.new_ones(()).expand(len(index)))
 
 
 def _runs(first: Tensor, length: Tensor) -> tuple[Tensor, Tensor]:

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 import torch
 
-SHARED_FROM = 256  # rows from which the work on a matrix is long enough to be shared between threads
+SHARED_FROM = 512  # rows from which the work on a matrix is long enough to be shared between threads
 
 _lock = threading.Lock()
 _inside = 0
