@@ -35,6 +35,7 @@ def train(
 ) -> None:
     family = parse_family(f"delaunay:points={points}")
     torch.set_float32_matmul_precision("high")
+    torch.manual_seed(TRAIN_SEED)
     model = gln.GLN(in_channels=0, pos_channels=2)
     result = gln.fit(
         model,

@@ -93,10 +93,12 @@ def train(
 ) -> None:
     """Train a model on a family: 80 % of the graphs train (a tenth of them validates), 20 % test.
 
-    The seed decides graphs, split and order alike. Ctrl-C keeps what was learned; --resume goes on.
+    The seed decides graphs, split, first weights and order alike. Ctrl-C keeps what was learned; --resume goes on.
 
     Example: gln train community -o runs/community --epochs 20
     """
+    import torch
+
     from gln.families import parse_family
     from gln.graphs import split
     from gln.losses import Loss
@@ -107,6 +109,7 @@ def train(
     chosen = parse_family(family)
     graphs = chosen.sample(count or chosen.paper_count or 1200, seed=fit.seed)
     parts = split(graphs, seed=fit.seed)
+    torch.manual_seed(fit.seed)
     network = build_model(model, graphs)
     everywhere = type(network).__name__ == "GLN" if every_step is None else every_step
     loss = Loss(edge=edge_loss, structure=structure_loss, every_step=everywhere)
