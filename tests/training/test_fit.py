@@ -8,6 +8,7 @@ import json
 import logging
 import os
 import signal
+import time
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -265,6 +266,7 @@ def test_ctrl_c_keeps_everything_and_says_how_to_go_on(
 def test_ctrl_c_twice_obeys_at_once(tmp_path: Path) -> None:
     def interrupt(losses: Tensor) -> Tensor:
         os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(1.1)
         os.kill(os.getpid(), signal.SIGINT)
         raise AssertionError("not reached")
 

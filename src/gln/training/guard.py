@@ -7,6 +7,7 @@ import logging
 import re
 import signal
 import threading
+import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,9 +25,13 @@ class StopRun(Exception):
 
 
 class StopSignal:
-    """Ctrl-C or a polite kill, to be obeyed once the step in work is done; at once when it comes again."""
+    """Ctrl-C or a polite kill, to be obeyed once the step in work is done; at once when it comes again.
+
+    Some tools send one signal twice, to the process and to its group: what comes within a second is one.
+    """
 
     asked = False
+    since = 0.0
 
     def listen(self) -> None:
         """From now on; Lightning puts back what was there before."""
@@ -35,9 +40,11 @@ class StopSignal:
                 signal.signal(number, self._hear)
 
     def _hear(self, number: int, frame: Any) -> None:
-        if self.asked:
+        now = time.monotonic()
+        if self.asked and now - self.since > 1:
             raise KeyboardInterrupt
-        self.asked = True
+        if not self.asked:
+            self.asked, self.since = True, now
 
 
 class Interrupted(KeyboardInterrupt):

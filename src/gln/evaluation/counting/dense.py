@@ -33,18 +33,13 @@ def count_triangles(blocks: Blocks) -> Tensor:
     return _at_edges(blocks, adj @ adj)
 
 
-def triangles_at_nodes(adj: Tensor) -> Tensor:
-    """Triangles at every node of adjacency matrices ``[B, N, N]``: int64 ``[B, N]``."""
-    return ((adj @ adj) * adj).sum(2).long() // 2
-
-
 def _cliques(adj: Tensor) -> Tensor:
     """K4 at every node ``[B, N]``: the triangles among the neighbours of each node, counted from its lowest node."""
     out = torch.zeros(adj.shape[:2], dtype=torch.int64, device=adj.device)
     for node in range(adj.shape[1] - 3):
         among = adj[:, node, node + 1 :]  # [B, N'] the neighbours that come later
         inner = adj[:, node + 1 :, node + 1 :] * among[:, :, None] * among[:, None, :]  # [B, N', N']
-        triangles = triangles_at_nodes(inner)  # [B, N']
+        triangles = ((inner @ inner) * inner).sum(2).long() // 2  # [B, N']
         out[:, node] += triangles.sum(1) // 3
         out[:, node + 1 :] += triangles
     return out

@@ -15,8 +15,8 @@ from gln.evaluation.counting.threads import one_thread, threads_for_matrices
 
 Route = Literal["dense", "sparse"]
 
-# Measured on G(n, p): algebra overtakes listing at p = .3 for 40 nodes, .45 for 400 and .55 for 800. It is at most
-# twice as slow where this rule errs, and up to ten times as fast on complete graphs.
+# Measured on G(n, p): algebra overtakes listing at p = .4 for 20 to 100 nodes and at .5 for 400. It is at most twice
+# as slow where this rule errs, and five to ten times as fast on complete graphs.
 DENSE_FROM = 0.4
 DENSE_NODES = 1024
 DENSE_ENTRIES = 2**21  # entries of a padded batch; a single graph may have more

@@ -4,7 +4,7 @@ Nodes are renumbered by degree, so that hubs come last and patterns are found fr
 
 ========  ==========================================================================================
 triangle  ``x < y < z``: an edge xy with each later edge xz of x, kept if yz is an edge
-K4        ``x`` its first node: the triangles among the later neighbours of x, by matrix algebra
+K4        the later neighbours of ``x`` that are joined to both y and z, 62 at a time as bits
 4-cycle   ``v`` its last node and ``w`` the opposite one: two paths v–u–w with u < v and w < v
 ========  ==========================================================================================
 
@@ -21,13 +21,11 @@ import torch
 from torch import Tensor
 
 from gln.evaluation.counting.blocks import Blocks, Counts
-from gln.evaluation.counting.dense import triangles_at_nodes
 
 # Entries of a list held at a time, at about 100 bytes each: what the cache holds, what keeps a GPU busy.
 AT_ONCE = {"cpu": 2**16, "cuda": 2**22}
-REMEMBER = (
-    2**23
-)  # triangles that are kept, at 12 to 24 bytes each; if there may be more, they are listed twice
+BITS = 62  # of an int64, clear of its sign
+REMEMBER = 2**23  # triangles to keep, at 12 to 24 bytes each; if there may be more, they are listed twice
 
 
 def count(blocks: Blocks) -> Counts:
@@ -114,36 +112,34 @@ class _ByDegree:
 
     def diamonds_and_cliques(self, triangles: Iterable[Tensor], on_edge: Tensor) -> tuple[Tensor, Tensor]:
         """Diamonds with the node off the chord, and K4, at every node: int64 ``[n]`` each."""
-        diamonds, cliques = torch.zeros_like(self.degree), torch.zeros_like(self.degree)
+        diamonds, first, other = (torch.zeros_like(self.degree) for _ in range(3))
         for xy, xz, yz in triangles:
             x, y, z = _pick(self.low, xy), _pick(self.high, xy), _pick(self.high, xz)
             for node, chord in ((x, yz), (y, xz), (z, xy)):
                 diamonds.index_add_(0, node, _pick(on_edge, chord) - 1)
-            self.add_cliques(cliques, x, xy, xz)
-        return diamonds, cliques
+            cliques = self.cliques_of(x, xy, xz)
+            for total, node in ((first, x), (other, y), (other, z)):
+                total.index_add_(0, node, cliques)
+        # A K4 has three triangles at its first node, and two of them at each other node.
+        return diamonds, first // 3 + other // 2
 
-    def add_cliques(self, total: Tensor, x: Tensor, xy: Tensor, xz: Tensor) -> None:
-        """Add K4 to ``total [n]``: for every x of the triangles, the triangles among its higher neighbours."""
-        centres, row, size = x.unique_consecutive(return_inverse=True, return_counts=True)
-        around = _pick(self.above, centres)
-        # Centres with about as many higher neighbours go together; one of fewer than three triangles is in no K4.
-        group = torch.bucketize(around, 2 ** torch.arange(2, 32, device=self.device), right=True)
-        group.masked_fill_(size < 3, -1)
-        for number in group[group >= 0].unique().tolist():
-            chosen = (group == number).nonzero().flatten()  # [C]
-            place = torch.full_like(centres, -1).index_copy_(0, chosen, self.arange(len(chosen)))
-            at = _pick(place, row)
-            mine = (at >= 0).nonzero().flatten()
-            at, first = _pick(at, mine), _pick(self.first, _pick(x, mine))
-            width = int(around[chosen].max())
-            joined = torch.zeros(len(chosen), width, width, dtype=torch.float64, device=self.device)
-            joined[at, _pick(xy, mine) - first, _pick(xz, mine) - first] = 1
-            inside = triangles_at_nodes(joined + joined.mT)  # [C, width]
-            total.index_add_(0, _pick(centres, chosen), inside.sum(1) // 3)
-            column = self.arange(width)
-            real = column < _pick(around, chosen)[:, None]  # [C, width]
-            edges = (_pick(self.first, _pick(centres, chosen))[:, None] + column)[real]
-            total.index_add_(0, _pick(self.high, edges), inside[real])
+    def cliques_of(self, x: Tensor, xy: Tensor, xz: Tensor) -> Tensor:
+        """K4 on every triangle ``x < y < z`` that have x for their first node: int64 ``[T]``."""
+        total = torch.zeros(len(x), dtype=torch.int64, device=self.device)
+        if not len(x):
+            return total
+        start, end = int(xy.min()), int(xz.max()) + 1
+        first = _pick(self.first, x)
+        places = [(edge - first).long() for edge in (xy, xz)]  # of y and z among the later neighbours of x
+        xy, xz = xy - start, xz - start
+        for word in range(0, int(places[1].max()) + 1, BITS):
+            # For every edge of x: which of BITS neighbours of x its other end is joined to.
+            joined = torch.zeros(end - start, dtype=torch.int64, device=self.device)
+            for edge, place in ((xy, places[1]), (xz, places[0])):
+                bit = place - word
+                joined.index_add_(0, edge, (1 << bit.clamp(0, BITS - 1)) * ((bit >= 0) & (bit < BITS)))
+            total += _ones(_pick(joined, xy) & _pick(joined, xz))
+        return total
 
     def cycles(self) -> Tensor:
         """4-cycles through every node: int64 ``[n]``."""
@@ -177,6 +173,13 @@ class _ByDegree:
 
 def _pick(values: Tensor, index: Tensor) -> Tensor:
     return values.index_select(0, index)  # several times as fast as values[index] on the CPU
+
+
+def _ones(bits: Tensor) -> Tensor:
+    """How many bits of each number are set, by adding neighbouring pairs, fours and eights of bits."""
+    bits = bits - (bits >> 1 & 0x5555555555555555)
+    bits = (bits & 0x3333333333333333) + (bits >> 2 & 0x3333333333333333)
+    return ((bits + (bits >> 4) & 0x0F0F0F0F0F0F0F0F) * 0x0101010101010101) >> 56
 
 
 def _runs(first: Tensor, length: Tensor) -> tuple[Tensor, Tensor]:

@@ -1,0 +1,59 @@
+"""The ceiling of candidate models: which share of the true edges joins a node to one of its K nearest?
+
+python recipes/candidate_recall.py --output results/candidate-recall.json
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+import torch
+
+from gln.families import parse_family
+from gln.graphs import GraphBatch
+from gln.models.candidates import candidate_pairs, candidate_recall
+from gln.training.facts import environment
+
+SEED = 99
+COUNTS = {
+    "delaunay:points=50": 300,
+    "delaunay:points=80": 200,
+    "delaunay:points=200": 60,
+    "delaunay:points=1000": 10,
+    "surfaces": 120,
+    "surfaces:points=400": 60,
+    "community": 60,
+    "community:communities=4": 60,
+    "figures": 30,
+}
+NEAREST = (8, 12, 16, 24, 32, 48, 64, 99)
+
+
+def recall(spec: str, count: int, nearest: int) -> float:
+    graphs = parse_family(spec).sample(count, SEED)
+    batches = [GraphBatch.from_graphs(graphs[i : i + 10]) for i in range(0, count, 10)]
+    found = [candidate_recall(candidate_pairs(b.pos, b.mask, nearest, sparse=False), b.adj) for b in batches]
+    return float(torch.cat(found).mean())
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--output", type=Path, required=True)
+    output = parser.parse_args().output
+    print(f"{'family':<26}" + "".join(f"{f'K={k}':>8}" for k in NEAREST))
+    table = {}
+    for spec, count in COUNTS.items():
+        table[spec] = {str(k): round(recall(spec, count, k), 4) for k in NEAREST}
+        print(f"{spec:<26}" + "".join(f"{value:>8.4f}" for value in table[spec].values()), flush=True)
+    facts = {"what": "candidate recall, mean over graphs", "seed": SEED, "device": "CPU", "graphs": COUNTS}
+    environment_ = environment()
+    facts |= {"commit": environment_["commit"], "environment": environment_, "recall": table}
+    output.write_text(json.dumps(facts, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

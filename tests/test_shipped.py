@@ -1,0 +1,45 @@
+"""The models that come with the package, loaded by name."""
+
+from __future__ import annotations
+
+import pytest
+
+import gln
+from gln.errors import GLNError
+from gln.training import shipped
+from gln.training.saved import SHIPPED
+
+# name: a family member it has not seen and the F1 to reach on a few of its graphs
+EXPECTED = {"delaunay": [("delaunay:points=40", 0.995), ("delaunay:points=140", 0.98)]}
+
+
+def test_every_shipped_model_is_tested_and_has_a_card() -> None:
+    assert shipped() == sorted(EXPECTED)
+    for name in shipped():
+        card = (SHIPPED / name / "CARD.md").read_text()
+        for word in ("seed", "commit", "minutes", "python recipes/"):
+            assert word in card
+
+
+@pytest.mark.parametrize(
+    ("name", "spec", "least"), [(n, s, f) for n, rows in EXPECTED.items() for s, f in rows]
+)
+def test_a_shipped_model_predicts_graphs_it_has_not_seen(name: str, spec: str, least: float) -> None:
+    from gln.families import parse_family
+
+    graphs = parse_family(spec).sample(2, seed=424242)
+    predicted = gln.predict(gln.load(name), graphs)
+    assert gln.edge_scores(graphs, predicted)["dice"] > least
+
+
+def test_an_unknown_name_lists_what_there_is() -> None:
+    with pytest.raises(GLNError, match="delaunay"):
+        gln.load("triangles")
+
+
+def test_the_transform_stands_where_knngraph_would() -> None:
+    graph = gln.family("delaunay", points=30).sample(1, seed=5)[0]
+    points = gln.make_graph(pos=graph.pos)
+    joined = gln.GLNGraph("delaunay", edge_prob=True)(points)
+    assert joined.edge_prob.shape == joined.edge_index[0].shape
+    assert gln.edge_scores([graph], [joined])["iou"] > 0.97
