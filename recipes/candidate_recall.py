@@ -6,7 +6,6 @@ python recipes/candidate_recall.py --output results/candidate-recall.json
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 
 import torch
@@ -14,7 +13,7 @@ import torch
 from gln.families import parse_family
 from gln.graphs import GraphBatch
 from gln.models.candidates import candidate_pairs, candidate_recall
-from gln.training.facts import environment
+from gln.training.facts import write_result
 
 SEED = 99
 COUNTS = {
@@ -49,10 +48,8 @@ def main() -> None:
     for spec, count in COUNTS.items():
         table[spec] = {str(k): round(recall(spec, count, k), 4) for k in NEAREST}
         print(f"{spec:<26}" + "".join(f"{value:>8.4f}" for value in table[spec].values()), flush=True)
-    facts = {"what": "candidate recall, mean over graphs", "seed": SEED, "device": "CPU", "graphs": COUNTS}
-    environment_ = environment()
-    facts |= {"commit": environment_["commit"], "environment": environment_, "recall": table}
-    output.write_text(json.dumps(facts, indent=1) + "\n")
+    measured = {"what": "candidate recall, mean over graphs", "graphs": COUNTS, "recall": table}
+    write_result(output, "python recipes/candidate_recall.py", SEED, measured)
 
 
 if __name__ == "__main__":

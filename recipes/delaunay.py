@@ -11,7 +11,6 @@ Test sets come from a seed that neither training nor tuning uses.
 from __future__ import annotations
 
 import argparse
-import json
 import time
 from pathlib import Path
 
@@ -24,7 +23,7 @@ from gln.losses import Loss
 from gln.models.candidates import candidate_pairs, candidate_recall
 from gln.models.gln import SMALL
 from gln.training.augment import RandomRotation
-from gln.training.facts import environment
+from gln.training.facts import write_result
 
 TRAIN_SEED, VAL_SEED, TEST_SEED = 1, 2, 1_000_003
 TEST_COUNT = {"50": 5000, "20-80": 5000, "200": 500, "1000": 50}
@@ -67,14 +66,8 @@ def test(run: Path, points: list[str], output: Path) -> None:
         row["seconds"] = round(time.perf_counter() - start, 2)
         rows.append(row)
         print(row)
-    facts = {
-        "model": model.config,
-        "training": model.training_facts,
-        "environment": environment(),
-        "rows": rows,
-    }
-    output.parent.mkdir(parents=True, exist_ok=True)
-    output.write_text(json.dumps(facts, indent=1) + "\n")
+    measured = {"model": model.config, "training": model.training_facts, "rows": rows}
+    write_result(output, f"python recipes/delaunay.py test --run {run}", TEST_SEED, measured)
 
 
 def score(model: torch.nn.Module, graphs: list) -> dict[str, float]:

@@ -198,6 +198,9 @@ BENCHMARKS = {"mmd": "mmd", "orbits": "orbits", "paper-step": "paper_step"}
 @app.command
 def bench(
     name: Annotated[Positional[str], arg(metavar="NAME", help=f"One of: {', '.join(sorted(BENCHMARKS))}.")],
+    output: Annotated[
+        Path | None, arg(aliases=["-o"], metavar="PATH", help="Also keep the figures as JSON.")
+    ] = None,
 ) -> None:
     """Speed against a peer, side by side in one process; prints the ratio.
 
@@ -213,6 +216,10 @@ def bench(
     print(f"{'ours':<24}{row['ours_seconds']:.4f} s")
     print(f"{'peer':<24}{row['peer_seconds']:.4f} s")
     print(f"{'peer / ours':<24}{row['ratio']:.1f}×")
+    if output is not None:
+        from gln.training.facts import write_result
+
+        write_result(output, f"gln bench {name}", row["settings"]["seed"], row)
 
 
 def main() -> None:

@@ -1,26 +1,27 @@
 """What training minimises: one number per graph, from the scores of its pairs.
 
-For the pairs ``Y`` of a graph that count (``output.mask``), ``Y+`` the edges among them and ``Y−`` the others, scores
-``s``, probabilities ``p = σ(s)``, truth ``y``, ``β = |Y+|/|Y|``, and ``CE = −y log p − (1 − y) log(1 − p)``:
+Of the pairs ``Y`` of a graph that count (``output.mask``), ``Y+`` are the edges and ``Y−`` the others; ``s`` are
+scores, ``p = σ(s)``, ``y`` the truth, ``β = |Y+|/|Y|``, and ``CE = −y log p − (1 − y) log(1 − p)``.
 
-===========================  ==========================================================================================
+======================  ===================================================================================
 edge term ``L_c``
-``"balanced"`` (HED)         ``1/|Y| · ((1 − β) Σ_{Y+} CE + β Σ_{Y−} CE)``: both classes weigh the same
-``"literal"`` (paper)        ``1/|Y| · (β Σ_{Y+} CE + (1 − β) Σ_{Y−} CE)``: the paper's β, which favours the larger class
-``"plain"``                  ``1/|Y| · Σ_Y CE``
-``"released"``               ``2β(1 − β)/n · Σ_Y CE``, with ``β`` over the whole batch: the one term in which graphs meet
+``"balanced"`` (HED)    ``((1 − β) Σ_{Y+} CE + β Σ_{Y−} CE) / |Y|``: edges weigh as much as non-edges
+``"literal"`` (paper)   ``(β Σ_{Y+} CE + (1 − β) Σ_{Y−} CE) / |Y|``: the rarer class weighs even less
+``"plain"``             ``Σ_Y CE / |Y|``
+``"released"``          ``2β(1 − β) Σ_Y CE / n``, ``β`` over the whole batch: so graphs of a batch interact
 structure term ``L_s``
-``"dice"`` (paper)           ``1 − 2 Σ p y / (Σ p² + Σ y²)``
-``"iou"`` (released)         ``1 − Σ p y / (Σ p + Σ y − Σ p y)``
-``"none"``                   ``0``
-together
-one step                     ``ψ₁ L_c + ψ₂ L_s``
-a graph                      the last step (paper), or the mean over all steps (``every_step``)
-regulariser ``r``            ``+ r · Σ w²`` over the weights ``Q`` and ``M`` of the model
-===========================  ==========================================================================================
+``"dice"`` (paper)      ``1 − 2 Σ p y / (Σ p² + Σ y²)``
+``"iou"`` (released)    ``1 − Σ p y / (Σ p + Σ y − Σ p y)``
+``"none"``              0
+loss
+of a step               ``ψ₁ L_c + ψ₂ L_s``
+of a graph              its last step's (paper), or the mean over its steps (``every_step``)
+regulariser ``r``       ``+ r Σ w²`` over the weights ``Q`` and ``M`` of the model
+======================  ===================================================================================
 
-The paper sums ``L_c`` over pairs; the mean makes one ``ψ₁`` serve all sizes. With candidate pairs, ``Y`` is the
-candidates: true edges that are no candidates are not in the loss.
+The paper writes ``L_c`` as a sum over pairs; as a mean, one ``ψ₁`` serves graphs of all sizes. With candidate pairs
+``Y`` is the candidates: a true edge that is no candidate is not in the loss. A graph without edges has no one to
+balance: with ``"balanced"`` and either structure term nothing pulls on it; ``"plain"`` does.
 """
 
 from __future__ import annotations

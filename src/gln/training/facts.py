@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import platform
 import subprocess
 from datetime import UTC, datetime
@@ -11,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
+
+from gln.files import write_atomically
 
 PACKAGES = ("gln", "torch", "torch-geometric", "pytorch-lightning", "torchmetrics", "safetensors", "numpy")
 
@@ -50,6 +53,16 @@ def environment() -> dict[str, Any]:
         "threads": torch.get_num_threads(),
         "gpu": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
     }
+
+
+def write_result(path: Path, command: str, seed: int, measured: dict[str, Any]) -> None:
+    """Keep a measured result as JSON, with all that a reader needs to trust and repeat it."""
+    where = environment()
+    device = where["gpu"] or f"CPU, {where['threads']} threads"
+    facts = {"command": command, "seed": seed, "device": device, "commit": where["commit"], **measured}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    text = json.dumps(facts | {"environment": where}, indent=1, ensure_ascii=False) + "\n"
+    write_atomically(path, text.encode())
 
 
 def _run(command: list[str]) -> str:

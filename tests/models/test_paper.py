@@ -1,0 +1,358 @@
+"""The paper's network equals its formulas, and obeys the laws that each variant can obey."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from gln.errors import GLNError
+from gln.graphs import GraphBatch
+from gln.models.paper import PaperGLN
+from gln.models.paper_parts import initial_structure
+
+NODES = 4
+Matrix = list[list[Any]]  # of scalar tensors, so that gradients flow through the loops
+
+
+def batch_of(count: int = 3, nodes: int = NODES, seed: int = 0) -> GraphBatch:
+    rng = torch.Generator().manual_seed(seed)
+    pos, x = (torch.randn(count, nodes, width, generator=rng, dtype=torch.float64) for width in (2, 1))
+    adj = torch.rand(count, nodes, nodes, generator=rng).triu(1) > 0.5
+    return GraphBatch(pos, x, adj | adj.mT, torch.ones(count, nodes, dtype=torch.bool))
+
+
+def model_of(variant: str = "equations", seed: int = 0, **changes: Any) -> PaperGLN:
+    torch.manual_seed(seed)
+    options: dict[str, Any] = {"nodes": NODES, "in_channels": 3, "kernels": 2, "width": [3, 2], "init": 0.5}
+    model = PaperGLN(variant=variant, **options | changes).double()
+    for name, weight in model.named_parameters():
+        if name.startswith("norm"):  # so that scale and shift are seen to be used
+            torch.nn.init.uniform_(weight, 0.5, 1.5)
+    return model
+
+
+# The formulas, entry by entry -------------------------------------------------------------------------------
+
+
+def rows(tensor: Tensor) -> Matrix:
+    return [list(row.unbind()) for row in tensor.unbind()]
+
+
+def product(a: Matrix, b: Matrix) -> Matrix:
+    return [[sum(a[i][k] * b[k][j] for k in range(len(b))) for j in range(len(b[0]))] for i in range(len(a))]
+
+
+def transposed(a: Matrix) -> Matrix:
+    return [list(column) for column in zip(*a, strict=True)]
+
+
+def each(function: Callable[..., Any], *matrices: Matrix) -> Matrix:
+    return [
+        [function(*values) for values in zip(*lines, strict=True)] for lines in zip(*matrices, strict=True)
+    ]
+
+
+def added(a: Matrix, b: Matrix) -> Matrix:
+    return each(lambda x, y: x + y, a, b)
+
+
+def tau(A: Matrix) -> Matrix:
+    degree = [sum(row) + 1 for row in A]
+    return [
+        [(A[i][j] + (i == j)) / (degree[i] * degree[j]) ** 0.5 for j in range(len(A))] for i in range(len(A))
+    ]
+
+
+def standardised(values: list[Any], epsilon: float) -> list[Any]:
+    mean = sum(values) / len(values)
+    variance = sum((value - mean) ** 2 for value in values) / len(values)
+    return [(value - mean) / (variance + epsilon) ** 0.5 for value in values]
+
+
+def over_nodes(X: Matrix) -> Matrix:
+    return transposed([standardised(column, 1e-5) for column in transposed(X)])
+
+
+def over_batch(batch: list[Matrix], scale: Tensor, shift: Tensor) -> list[Matrix]:
+    new: list[Matrix] = [[[None] * len(X[0]) for _ in X] for X in batch]
+    for i in range(len(batch[0])):
+        for j in range(len(batch[0][0])):
+            for X, value in zip(new, standardised([X[i][j] for X in batch], 1e-12), strict=True):
+                X[i][j] = value * scale[j] + shift[j]
+    return new
+
+
+def by_the_equations(model: PaperGLN, V: Tensor) -> list[Tensor]:
+    """Scores of every step ``[B, N, N]``, one graph after the other, α and M α Mᵀ in full."""
+    config, answers = model.config, []
+    norm = over_nodes if config["normalise"] else lambda X: X
+    for graph in V:
+        H, A, steps = rows(graph), rows(model.A0), []
+        for l in range(config["steps"]):
+            block = 0 if config["shared"] else l
+            W = model.W[min(l, 1) if config["shared"] else l]
+            U, Z, Q, M = (rows(getattr(model, name)[block]) for name in "UZQM")
+            H_int = None
+            for i in range(config["kernels"]):
+                kernel = each(torch.sigmoid, norm(product(product(tau(A), H), rows(W[:, i]))))
+                H_int = kernel if H_int is None else added(H_int, kernel)
+            H = each(torch.sigmoid, norm(product(product(tau(A), H_int), U)))
+            H_global = each(torch.tanh, product(H, Z))
+            if config["m_bias"]:
+                first, second = (rows(half) for half in model.B[block].chunk(2, dim=1))
+                left = added(product(M, product(H, Q)), first)
+                S = product(left, transposed(added(product(M, H_global), second)))
+            else:
+                alpha = product(product(H, Q), transposed(H_global))
+                S = product(product(M, alpha), transposed(M))
+            if config["symmetric"]:
+                S = each(lambda x, y: (x + y) / 2, S, transposed(S))
+            if config["logit_bias"] is not False:
+                S = each(lambda x, b=model.b[block]: x + b, S)
+            A = each(torch.sigmoid, S)
+            steps.append(torch.stack([torch.stack(row) for row in S]))
+        answers.append(steps)
+    return [torch.stack(step) for step in zip(*answers, strict=True)]
+
+
+def by_the_released_code(model: PaperGLN, V: Tensor) -> list[Tensor]:
+    """As :func:`by_the_equations`, but all graphs step by step together, since BN joins them."""
+
+    def unit(weight: Tensor) -> Matrix:
+        return rows(weight / sum(entry**2 for entry in weight.flatten()) ** 0.5)
+
+    def activated(batch: list[Matrix], name: str, l: int, part: slice = slice(None)) -> list[Matrix]:
+        norm = model.norm[name][l]
+        return [each(torch.relu, X) for X in over_batch(batch, norm.scale[part], norm.shift[part])]
+
+    config, count = model.config, len(V)
+    H, A, answers = [rows(graph) for graph in V], [rows(model.A0)] * count, []
+    for l, d in enumerate(config["width"]):
+        taus = [tau(a) for a in A]
+        H_int: list[Matrix] = []
+        for i in range(config["kernels"]):
+            X = [product(product(t, h), unit(model.W[l][:, i])) for t, h in zip(taus, H, strict=True)]
+            kernel = activated(X, "W", l, slice(i * d, (i + 1) * d))
+            H_int = [added(a, b) for a, b in zip(H_int, kernel, strict=True)] if H_int else kernel
+        H = H_int
+        mixed = [product(product(t, h), unit(model.U[l])) for t, h in zip(taus, H, strict=True)]
+        H_local = activated(mixed, "U", l)
+        H_global = activated([product(h, unit(model.Z[l])) for h in H], "Z", l)
+        Q, M = rows(model.Q[l]), rows(model.M[l])
+        pairs = zip(H_local, H_global, strict=True)
+        alpha = [product(product(h, Q), transposed(g)) for h, g in pairs]
+        scores = [product(product(M, a), transposed(M)) for a in alpha]
+        norm = model.norm["M"][l]
+        before = over_batch(scores, norm.scale, norm.shift)
+        A = [each(torch.relu, S) for S in before]
+        answers.append(torch.stack([torch.stack([torch.stack(row) for row in S]) for S in before]))
+    flat = torch.stack([torch.stack([entry for row in a for entry in row]) for a in A])
+    final = [
+        [(flat[g] * w).sum() + b for w, b in zip(model.dense.weight, model.dense.bias, strict=True)]
+        for g in range(count)
+    ]
+    answers[-1] = torch.stack([torch.stack(line) for line in final]).view_as(answers[-1])
+    return answers
+
+
+VARIANTS: dict[str, dict[str, Any]] = {
+    "equations": {},
+    "literal": {"symmetric": False},
+    "shared": {"shared": True, "width": 3, "steps": 3},
+    "a share of pairs": {"initial": 0.5},
+    "stabilised": {"variant": "stabilised"},
+    "normalise": {"variant": "stabilised", "normalise": True},
+    "logit bias": {"logit_bias": -2.0, "identity_m": True},
+    "every change": {"variant": "stabilised", "normalise": True, "logit_bias": -1, "identity_m": True},
+    "released": {"variant": "released"},
+}
+
+
+@pytest.mark.parametrize("options", VARIANTS.values(), ids=VARIANTS)
+def test_equals_the_loops_forward_and_backward(options: dict[str, Any]) -> None:
+    model, batch = model_of(**options), batch_of()
+    reference = by_the_released_code if model.released else by_the_equations
+    ours, theirs = model(batch).logits, reference(model, batch.features)
+    assert len(ours) == len(theirs) == model.config["steps"]
+    weights = [torch.randn_like(step) for step in ours]  # any scalar of all scores
+    gradients = [
+        torch.autograd.grad(
+            sum((step * weight).sum() for step, weight in zip(steps, weights, strict=True)),
+            list(model.parameters()),
+            allow_unused=True,
+        )
+        for steps in (ours, theirs)
+    ]
+    for one, other in zip((*ours, *gradients[0]), (*theirs, *gradients[1]), strict=True):
+        assert (one is None) == (other is None)
+        if one is not None:
+            torch.testing.assert_close(one, other, rtol=1e-6, atol=1e-9)
+
+
+# Laws ---------------------------------------------------------------------------------------------------------
+
+
+def test_shared_weights_equal_tied_ones() -> None:
+    shared = model_of(shared=True, width=3, steps=3, m_bias=True)
+    tied = model_of(width=3, steps=3, m_bias=True, seed=1)
+    for name in "WUZQMB":
+        for l, weight in enumerate(getattr(tied, name)):
+            ours = getattr(shared, name)
+            weight.data = ours[min(l, len(ours) - 1)].data
+    batch = batch_of()
+    for one, other in zip(shared(batch).logits, tied(batch).logits, strict=True):
+        torch.testing.assert_close(one, other)
+
+
+def test_shared_weights_run_any_number_of_steps_and_others_any_smaller_one() -> None:
+    batch = batch_of()
+    for options in ({"shared": True, "width": 3, "steps": 2}, {"width": 3, "steps": 4}):
+        model = model_of(**options)
+        few, many = model(batch, steps=2), model(batch, steps=4)
+        assert len(few.logits) == len(few.states) == 2
+        assert len(many.logits) == 4
+        torch.testing.assert_close(few.logits[-1], many.logits[1])
+
+
+@pytest.mark.parametrize("variant", ["equations", "stabilised"])
+def test_a_graph_alone_equals_itself_in_a_batch(variant: str) -> None:
+    model, batch = model_of(variant), batch_of()
+    whole = model(batch).logits[-1]
+    for index in range(len(batch)):
+        part = slice(index, index + 1)
+        alone = GraphBatch(batch.pos[part], batch.x[part], batch.adj[part], batch.mask[part])
+        torch.testing.assert_close(model(alone).logits[-1], whole[part])
+
+
+def test_released_depends_on_the_other_graphs_of_the_batch() -> None:
+    model, batch = model_of("released"), batch_of()
+    two = GraphBatch(batch.pos[:2], batch.x[:2], batch.adj[:2], batch.mask[:2])
+    assert not torch.allclose(model(two).logits[-1], model(batch).logits[-1][:2])
+
+
+def test_released_forgets_the_features_of_a_graph_alone() -> None:
+    model = model_of("released")
+    one, other = batch_of(1, seed=1), batch_of(1, seed=2)
+    torch.testing.assert_close(model(one).logits[-1], model(other).logits[-1])
+
+
+@pytest.mark.parametrize("variant", ["equations", "stabilised", "released"])
+def test_the_true_edges_are_never_read(variant: str) -> None:
+    model, batch = model_of(variant), batch_of()
+    blind = replace(batch, adj=~batch.adj)
+    for one, other in zip(model(batch).logits, model(blind).logits, strict=True):
+        assert torch.equal(one, other)
+
+
+def test_symmetric_scores_are_symmetric_and_literal_ones_are_not() -> None:
+    batch = batch_of()
+    for variant in ("equations", "stabilised"):
+        for step in model_of(variant)(batch).logits:
+            assert torch.equal(step, step.mT)
+    for model, symmetric in (
+        (model_of(symmetric=False), False),
+        (model_of("released"), False),
+        (model_of("released", symmetric=True), True),
+    ):
+        last = model(batch).logits[-1]
+        assert torch.equal(last, last.mT) == symmetric
+
+
+def test_scores_have_the_rank_of_their_factors() -> None:
+    model = model_of(nodes=12, width=2, steps=1, symmetric=False)
+    assert torch.linalg.matrix_rank(model(batch_of(nodes=12)).logits[0]).tolist() == [2, 2, 2]
+
+
+def test_only_pairs_of_different_nodes_count() -> None:
+    output = model_of()(batch_of())
+    assert torch.equal(output.mask[0], ~torch.eye(NODES, dtype=torch.bool))
+    assert [state.shape for state in output.states] == [(3, NODES, 3), (3, NODES, 2)]
+
+
+# The initial structure ---------------------------------------------------------------------------------------
+
+
+def test_a_share_of_all_pairs_is_joined_to_the_identity() -> None:
+    assert torch.equal(initial_structure(5, "identity"), torch.eye(5))
+    assert torch.equal(initial_structure(5, "full"), torch.ones(5, 5))
+    some = initial_structure(20, 0.3, seed=1)
+    assert torch.equal(some, some.T)
+    assert (some.sum() - 20) / 2 == round(0.3 * 190)
+    assert torch.equal(some, initial_structure(20, 0.3, seed=1))
+    assert not torch.equal(some, initial_structure(20, 0.3, seed=2))
+
+
+def test_a_given_structure_replaces_the_configured_one() -> None:
+    batch, given = batch_of(), initial_structure(NODES, 0.5, seed=3)
+    configured = model_of(initial=0.5, initial_seed=3)(batch).logits[-1]
+    for initial in (given, given.bool(), given.expand(3, -1, -1)):
+        torch.testing.assert_close(model_of()(batch, initial=initial).logits[-1], configured)
+    assert not torch.allclose(model_of()(batch).logits[-1], configured)
+
+
+# Options and errors --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("options", VARIANTS.values(), ids=VARIANTS)
+def test_its_config_rebuilds_it(options: dict[str, Any]) -> None:
+    model, batch = model_of(**options), batch_of()
+    again = PaperGLN(**json.loads(json.dumps(model.config))).double()
+    assert again.config == model.config
+    again.load_state_dict(model.state_dict())
+    assert torch.equal(again(batch).logits[-1], model(batch).logits[-1])
+
+
+def test_defaults_are_the_papers() -> None:
+    model = PaperGLN(nodes=6, in_channels=2)
+    assert (model.config["width"], model.config["kernels"], model.config["symmetric"]) == ([32] * 5, 3, True)
+    assert {name.split(".")[0] for name, _ in model.named_parameters()} == set("WUZQM")
+    assert PaperGLN(nodes=6, in_channels=2, variant="released").config["width"] == [32, 16, 8]
+
+
+def test_stabilised_is_the_equations_plus_what_can_be_switched_off() -> None:
+    assert model_of("stabilised").B
+    plain, off = model_of(), model_of("stabilised", m_bias=False)
+    assert torch.equal(plain(batch_of()).logits[-1], off(batch_of()).logits[-1])
+    eye = model_of(identity_m=True)
+    assert all(torch.equal(M, torch.eye(NODES).double()) for M in eye.M)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"variant": "released", "nodes": 400}, "25,600,000,000 weights"),
+        ({"variant": "released", "normalise": True}, "own biases and normalisation"),
+        ({"variant": "better"}, "no variant 'better'"),
+        ({"steps": 3}, "as many widths as steps"),
+        ({"nodes": 0}, "nodes=0"),
+        ({"shared": True}, "needs one width"),
+        ({"initial": "knn"}, "initial='knn'"),
+        ({"initial": 1.5}, "initial=1.5"),
+    ],
+)
+def test_wrong_options_are_refused(options: dict[str, Any], words: str) -> None:
+    with pytest.raises(GLNError, match=words):
+        model_of(**options)
+
+
+def test_wrong_inputs_are_refused() -> None:
+    model, batch = model_of(), batch_of()
+    padded = replace(batch, mask=batch.mask & (torch.arange(NODES) < 3))
+    for wrong, words in (
+        (batch_of(nodes=5), "graphs of 5 nodes.*exactly 4"),
+        (padded, "graphs of 3 nodes"),
+        (replace(batch, x=None), "2 features per node.*expects 3"),
+    ):
+        with pytest.raises(GLNError, match=words):
+            model(wrong)
+    with pytest.raises(GLNError, match=r"initial structure of shape \[3, 3\]"):
+        model(batch, initial=torch.eye(3))
+    for steps in (0, 3):
+        with pytest.raises(GLNError, match=f"steps={steps}"):
+            model(batch, steps=steps)
