@@ -113,8 +113,6 @@ def by_the_equations(model: PaperGLN, V: Tensor) -> list[Tensor]:
                 S = product(product(M, alpha), transposed(M))
             if config["symmetric"]:
                 S = each(lambda x, y: (x + y) / 2, S, transposed(S))
-            if config["logit_bias"] is not False:
-                S = each(lambda x, b=model.b[block]: x + b, S)
             A = each(torch.sigmoid, S)
             steps.append(torch.stack([torch.stack(row) for row in S]))
         answers.append(steps)
@@ -167,9 +165,9 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "shared": {"shared": True, "width": 3, "steps": 3},
     "a share of pairs": {"initial": 0.5},
     "stabilised": {"variant": "stabilised"},
-    "normalise": {"variant": "stabilised", "normalise": True},
-    "logit bias": {"logit_bias": -2.0, "identity_m": True},
-    "every change": {"variant": "stabilised", "normalise": True, "logit_bias": -1, "identity_m": True},
+    "m_bias": {"m_bias": True},
+    "normalise": {"normalise": True},
+    "identity_m": {"identity_m": True},
     "released": {"variant": "released"},
 }
 
@@ -315,12 +313,12 @@ def test_defaults_are_the_papers() -> None:
     assert PaperGLN(nodes=6, in_channels=2, variant="released").config["width"] == [32, 16, 8]
 
 
-def test_stabilised_is_the_equations_plus_what_can_be_switched_off() -> None:
-    assert model_of("stabilised").B
-    plain, off = model_of(), model_of("stabilised", m_bias=False)
-    assert torch.equal(plain(batch_of()).logits[-1], off(batch_of()).logits[-1])
-    eye = model_of(identity_m=True)
-    assert all(torch.equal(M, torch.eye(NODES).double()) for M in eye.M)
+def test_stabilised_is_the_equations_and_three_changes() -> None:
+    changes, batch = ("m_bias", "normalise", "identity_m"), batch_of()
+    for variant, other in (("stabilised", "equations"), ("equations", "stabilised")):
+        switched = model_of(other, **dict.fromkeys(changes, variant == "stabilised"))
+        assert torch.equal(model_of(variant)(batch).logits[-1], switched(batch).logits[-1])
+    assert all(torch.equal(M, torch.eye(NODES).double()) for M in model_of("stabilised").M)
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from gln.errors import GLNError
 from gln.families import parse_family
 from gln.graphs import make_graph
 from gln.viewing import draw_graph, save_gallery
+from gln.viewing.pictures import _draw_errors
 from tests.conftest import graphs
 
 
@@ -49,3 +50,17 @@ def test_an_unknown_format_is_refused_and_nothing_is_written(tmp_path: Path) -> 
     with pytest.raises(GLNError, match="png"):
         save_gallery([make_graph(num_nodes=1)], tmp_path / "a.bmp")
     assert not list(tmp_path.iterdir())
+
+
+def test_missing_and_extra_edges_are_counted_and_drawn() -> None:
+    pos = [[0, 0], [1, 0], [0, 1]]
+    predicted, truth = (
+        make_graph(pos=pos, edges=[[0, 1], [1, 2]]),
+        make_graph(pos=pos, edges=[[0, 1], [0, 2]]),
+    )
+    ax = Figure().add_subplot()
+    draw_graph(predicted, ax)
+    assert _draw_errors(predicted, truth, ax) == (1, 1)
+    missing, extra = ax.collections[-2:]
+    assert missing.get_segments()[0].tolist() == [[0, 0], [0, 1]]
+    assert extra.get_segments()[0].tolist() == [[1, 0], [0, 1]]

@@ -14,9 +14,12 @@ structure ρ           ``S = M α Mᵀ``, ``A' = σ((S + Sᵀ)/2)``             
 ``"equations"`` is this table; ``symmetric=False`` is the literal ``A' = σ(S)``, which is not the symmetric
 matrix that the paper says it is.
 
-``"stabilised"`` is the table with one change, ``m_bias``: ``M`` gets a bias, as linear maps usually have,
-``S = (M H_local Q + B₁)(M H_global + B₂)ᵀ`` with ``B₁, B₂``: n × d. Without it the sigmoids and τ soon make
-all rows of ``H`` alike; then ``M H`` has rank one, and so has every structure it can score.
+``"stabilised"`` is the table with three changes, each an option of its own:
+
+- ``m_bias``: ``M`` gets a bias, ``S = (M H_local Q + B₁)(M H_global + B₂)ᵀ`` with ``B₁, B₂``: n × d. The
+  sigmoids and τ soon make all rows of ``H`` alike; then ``M H`` has rank one, and so has all it can score.
+- ``normalise``: what enters σ is standardised over the nodes of the graph, so that the rows stay apart.
+- ``identity_m``: ``M`` starts at the identity, so that a node's scores start from its own features.
 
 ``"released"`` is what the authors' code computes: ReLU for σ and tanh, each behind a batch normalisation;
 ``W, U, Z`` divided by their norms; λ and γ both read ``H_int``, which is the next ``H``; and a dense layer
@@ -51,10 +54,7 @@ class PaperGLN(nn.Module):
         symmetric: ``(S + Sᵀ)/2`` or the literal ``S``; default: symmetric, except for released.
         initial: ``A⁰``: ``"identity"``, ``"full"``, or the share of all pairs that is joined to the identity.
         initial_seed: draws that share.
-        m_bias: give ``M`` a bias; default: stabilised alone.
-        normalise: standardise what enters σ over the nodes of the graph; off by default.
-        logit_bias: learn one number per step that is added to all scores, starting here; off (False) by default.
-        identity_m: start ``M`` at the identity; off by default.
+        m_bias, normalise, identity_m: the three changes; default: on for stabilised, off for the others.
         init: deviation of the truncated normal that weights start from (released: 0.1; the paper is silent).
     """
 
@@ -73,9 +73,8 @@ class PaperGLN(nn.Module):
         initial: str | float = "identity",
         initial_seed: int = 0,
         m_bias: bool | None = None,
-        normalise: bool = False,
-        logit_bias: float | bool = False,
-        identity_m: bool = False,
+        normalise: bool | None = None,
+        identity_m: bool | None = None,
         init: float = 0.1,
     ) -> None:
         options = {name: value for name, value in locals().items() if name not in ("self", "__class__")}
@@ -97,8 +96,7 @@ class PaperGLN(nn.Module):
         self.Q = nn.ParameterList(draw(d, d) for d in blocks)
         self.M = nn.ParameterList(draw(nodes, nodes) for _ in blocks)
         self.B = nn.ParameterList(draw(nodes, 2 * d) for d in blocks if self.config["m_bias"])
-        self.b = nn.ParameterList(torch.tensor(float(logit_bias)) for _ in blocks if logit_bias is not False)
-        if identity_m:
+        if self.config["identity_m"]:
             for M in self.M:
                 nn.init.eye_(M)
         if self.released:
@@ -163,9 +161,7 @@ class PaperGLN(nn.Module):
         X = at(self.M, l) @ torch.cat([left, right], dim=-1)  # [B, N, 2d]
         left, right = (X + at(self.B, l) if len(self.B) else X).chunk(2, dim=-1)
         S = left @ right.mT
-        if self.released:
-            return self.normal("M", l, S)
-        return self.symmetrise(S) + at(self.b, l) if len(self.b) else self.symmetrise(S)
+        return self.normal("M", l, S) if self.released else self.symmetrise(S)
 
     def sigma(self, X: Tensor) -> Tensor:
         return X.relu() if self.released else X.sigmoid()

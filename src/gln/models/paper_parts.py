@@ -23,7 +23,8 @@ def resolve(options: dict[str, Any]) -> dict[str, Any]:
     if width is None:
         width = [32, 16, 8] if released and steps is None else 32
     widths = [width] * (5 if steps is None else steps) if isinstance(width, int) else list(width)
-    own = {"symmetric": not released, "m_bias": variant == "stabilised", "steps": len(widths)}
+    own = {"symmetric": not released, "steps": len(widths)}
+    own |= dict.fromkeys(("m_bias", "normalise", "identity_m"), variant == "stabilised")
     config = (
         options | {name: value for name, value in own.items() if options[name] is None} | {"width": widths}
     )
@@ -36,10 +37,10 @@ def resolve(options: dict[str, Any]) -> dict[str, Any]:
         )
     if options["shared"] and len(set(widths)) > 1:
         raise GLNError(f"Got shared=True and widths {widths}; one block for all steps needs one width.")
-    if released and (config["m_bias"] or options["normalise"] or options["logit_bias"] is not False):
+    if released and (config["m_bias"] or config["normalise"]):
         raise GLNError(
-            "The released variant has its own biases and normalisation; leave m_bias, normalise and logit_bias "
-            "out or use variant='stabilised'."
+            "The released variant has its own biases and normalisation; leave m_bias and normalise out or use "
+            "variant='stabilised'."
         )
     if released and n**4 > MOST_WEIGHTS:
         raise GLNError(

@@ -12,6 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from torch_geometric.data import Data
 
 from gln.errors import GLNError
@@ -20,6 +21,7 @@ from gln.graphs import check_graph, to_networkx
 
 INK = "#1f2933"
 EDGE = "#2b5f8a"
+MISSING, EXTRA = "#D55E00", "#CC79A7"  # true edges not predicted, predicted edges not true
 # Okabe and Ito's palette, told apart by colour-blind readers too.
 GROUPS = ["#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "#F0E442"]
 FAR_TO_NEAR = LinearSegmentedColormap.from_list("depth", ["#c3d9e8", "#4f8fbf", "#0b3c5d"])
@@ -29,9 +31,16 @@ FORMATS = ("png", "pdf", "svg")
 
 
 def save_gallery(
-    graphs: Sequence[Data], path: Path | str, title: str = "", captions: Sequence[str] | None = None
+    graphs: Sequence[Data],
+    path: Path | str,
+    title: str = "",
+    captions: Sequence[str] | None = None,
+    truths: Sequence[Data] | None = None,
 ) -> Path:
-    """Draw graphs side by side into one picture; the suffix (png, pdf, svg) says the format."""
+    """Draw graphs side by side into one picture; the suffix (png, pdf, svg) says the format.
+
+    With ``truths``, the graphs are predictions: edges that are missing or too many stand out.
+    """
     path = Path(path)
     kind = path.suffix.lstrip(".").lower()
     if kind not in FORMATS:
@@ -44,7 +53,14 @@ def save_gallery(
         ax = figure.add_subplot(rows, columns, index + 1)
         draw_graph(graph, ax)
         caption = captions[index] if captions else f"{graph.num_nodes} nodes, {graph.num_edges // 2} edges"
+        if truths is not None:
+            missing, extra = _draw_errors(graph, truths[index], ax)
+            caption = f"{caption}, {missing} missing, {extra} extra"
         ax.set_title(caption, fontsize=9, color=INK, y=-0.07)
+    if truths is not None:
+        lines = [Line2D([], [], color=colour, linewidth=2) for colour in (EDGE, MISSING, EXTRA)]
+        names = ["predicted and true", "missing", "extra"]
+        figure.legend(lines, names, loc="outside lower center", ncols=3, frameon=False, labelcolor=INK)
     buffer = io.BytesIO()
     figure.savefig(buffer, format=kind, dpi=150, facecolor="white")
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -59,7 +75,7 @@ def draw_graph(graph: Data, ax: Axes) -> None:
     their ``community``. RGB features on a pixel grid are drawn as the image below the graph.
     """
     graph = check_graph(graph)
-    ends = graph.edge_index[:, graph.edge_index[0] < graph.edge_index[1]].numpy(force=True)  # [2, m]
+    ends = _pairs(graph)  # [2, m]
     ax.set_axis_off()
     ax.set_aspect("equal")
     if _is_image(graph):
@@ -88,6 +104,23 @@ def draw_graph(graph: Data, ax: Axes) -> None:
         ax.scatter(points[:, 0], points[:, 1], s=size / 2, c=FAR_TO_NEAR(depth), linewidths=0, zorder=2)
     centre, reach = (points.max(0) + points.min(0)) / 2, max(np.ptp(points, axis=0).max() * 0.54, 1e-9)
     ax.set(xlim=(centre[0] - reach, centre[0] + reach), ylim=(centre[1] - reach, centre[1] + reach))
+
+
+def _draw_errors(graph: Data, truth: Data, ax: Axes) -> tuple[int, int]:
+    """The differences to the truth, drawn over the graph; how many edges are missing and how many are extra."""
+    points = graph.pos.numpy(force=True) if _is_image(graph) else _project(graph)[0]
+    keys = [edges[0] * graph.num_nodes + edges[1] for edges in map(_pairs, (graph, check_graph(truth)))]
+    counts = []
+    for wrong, colour in ((np.setdiff1d(*keys[::-1]), MISSING), (np.setdiff1d(*keys), EXTRA)):
+        ends = np.stack(np.divmod(wrong, graph.num_nodes), axis=-1)  # [w, 2]
+        ax.add_collection(LineCollection(points[ends], colors=colour, linewidths=1.8, zorder=1.5))
+        counts.append(len(wrong))
+    return counts[0], counts[1]
+
+
+def _pairs(graph: Data) -> np.ndarray:
+    """Each edge once, smaller number first: ``[2, m]``."""
+    return graph.edge_index[:, graph.edge_index[0] < graph.edge_index[1]].numpy(force=True)
 
 
 def _draw_image(ax: Axes, graph: Data, ends: np.ndarray) -> None:
