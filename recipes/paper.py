@@ -43,26 +43,56 @@ def paper_settings(lr: float, epochs: int) -> dict[str, Any]:
     return PAPER_FIT | {"lr": lr, "epochs": epochs, "batch_size": 20}
 
 
+FIND = {"optimizer": "adam", "lr": 1e-2, "weight_decay": 0.0, "batch_size": 20}  # the settings we found
+SMALL_BATCHES = FIND | {"batch_size": 10}
+COUNTS = {"surfaces:kind=torus,order=ordered": 200}  # the paper's 200 of each kind
+EVERY = Loss(every_step=True)
+COMMUNITY_2, COMMUNITY_4 = "community:order=ordered", "community:communities=4,order=ordered"
+TORUS, FIGURES = "surfaces:kind=torus,order=ordered", "figures:order=ordered"
+
 RUNS = {
     "released-community-2": Run(
-        "community:order=ordered",
+        COMMUNITY_2,
         "PaperGLN:variant=released",
         paper_settings(1e-5, 150),
         Loss(edge="released", structure="iou"),
         0.993,
     ),
+    "stabilised-community-2": Run(
+        COMMUNITY_2, "PaperGLN:variant=stabilised", FIND | {"epochs": 40}, EVERY, 0.993
+    ),
+    "stabilised-community-4": Run(
+        COMMUNITY_4, "PaperGLN:variant=stabilised", FIND | {"epochs": 40}, EVERY, 0.992
+    ),
+    "stabilised-torus": Run(TORUS, "PaperGLN:variant=stabilised", FIND | {"epochs": 60}, EVERY, 0.999),
+    # One step: with more, the features of this family are averaged away before they reach the last structure.
     "stabilised-figures": Run(
-        "figures:order=ordered",
+        FIGURES, "PaperGLN:variant=stabilised,steps=1,init=0.3", SMALL_BATCHES | {"epochs": 40}, EVERY, 0.974
+    ),
+    "stabilised-figures-plain": Run(
+        FIGURES,
         "PaperGLN:variant=stabilised,steps=1,init=0.3",
-        {"optimizer": "adam", "lr": 1e-2, "weight_decay": 0.0, "epochs": 40, "batch_size": 20},
-        Loss(edge="plain", structure="none"),
+        SMALL_BATCHES | {"epochs": 40},
+        Loss(edge="plain", psi1=10),
         0.974,
     ),
-    "equations-community-2": Run(
-        "community:order=ordered",
-        "PaperGLN:variant=equations",
-        paper_settings(1e-5, 150),
-        published_iou=0.993,
+    "equations-community-2-paper": Run(
+        COMMUNITY_2, "PaperGLN:variant=equations", paper_settings(1e-5, 150), published_iou=0.993
+    ),
+    "equations-community-4-paper": Run(
+        COMMUNITY_4, "PaperGLN:variant=equations", paper_settings(1e-5, 150), published_iou=0.992
+    ),
+    "equations-torus-paper": Run(
+        TORUS, "PaperGLN:variant=equations", paper_settings(5e-6, 200), published_iou=0.999
+    ),
+    "equations-community-2-best": Run(
+        COMMUNITY_2, "PaperGLN:variant=equations,identity_m=true", FIND | {"epochs": 150}, published_iou=0.993
+    ),
+    "equations-community-4-best": Run(
+        COMMUNITY_4, "PaperGLN:variant=equations,identity_m=true", FIND | {"epochs": 60}, published_iou=0.992
+    ),
+    "equations-torus-best": Run(
+        TORUS, "PaperGLN:variant=equations,identity_m=true", FIND | {"epochs": 100}, published_iou=0.999
     ),
 }
 
@@ -85,7 +115,7 @@ def constant_iou(train: list, test: list) -> float:
 def perform(name: str, folder: Path) -> None:
     run = RUNS[name]
     family = parse_family(run.family)
-    train, val, test = gln.split(family.sample(family.paper_count or 200, SEED), SEED)
+    train, val, test = gln.split(family.sample(COUNTS.get(run.family) or family.paper_count, SEED), SEED)
     torch.manual_seed(SEED)
     model = build_model(run.model, train)
     result = gln.fit(model, train, val, run=folder / name, resume=True, loss=run.loss, seed=SEED, **run.fit)

@@ -3,7 +3,7 @@
 Of the pairs ``Y`` of a graph that count (``output.mask``), ``Y+`` are the edges and ``Y−`` the others; ``s`` are
 scores, ``p = σ(s)``, ``y`` the truth, ``β = |Y+|/|Y|``, and ``CE = −y log p − (1 − y) log(1 − p)``.
 
-======================  ===================================================================================
+======================  =======================================================================================
 edge term ``L_c``
 ``"balanced"`` (HED)    ``((1 − β) Σ_{Y+} CE + β Σ_{Y−} CE) / |Y|``: edges weigh as much as non-edges
 ``"literal"`` (paper)   ``(β Σ_{Y+} CE + (1 − β) Σ_{Y−} CE) / |Y|``: the rarer class weighs even less
@@ -17,7 +17,8 @@ loss
 of a step               ``ψ₁ L_c + ψ₂ L_s``
 of a graph              its last step's (paper), or the mean over its steps (``every_step``)
 regulariser ``r``       ``+ r Σ w²`` over the weights ``Q`` and ``M`` of the model
-======================  ===================================================================================
+proposal                ``+ L_c`` (balanced) of the scores that propose candidates, over all pairs, if there are any
+======================  =======================================================================================
 
 The paper writes ``L_c`` as a sum over pairs; as a mean, one ``ψ₁`` serves graphs of all sizes. With candidate pairs
 ``Y`` is the candidates: a true edge that is no candidate is not in the loss. A graph without edges has no one to
@@ -79,6 +80,8 @@ class Loss:
         target, mask = output.target(batch.adj) & output.mask, output.mask  # [B, N, N | K]
         steps = output.logits if self.every_step else output.logits[-1:]
         losses = torch.stack([self._step(logits, target, mask, batch.sizes) for logits in steps]).mean(dim=0)
+        if output.proposal is not None:
+            losses = losses + edge_term(output.proposal, batch.adj, batch.pair_mask, batch.sizes, "balanced")
         return losses + self.regulariser * squared_weights(model) if self.regulariser else losses
 
     def _step(self, logits: Tensor, target: Tensor, mask: Tensor, sizes: Tensor) -> Tensor:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 from torch import Tensor
-from torch_geometric.data import Batch
+from torch_geometric.data import Batch, Data
 
+import gln
 from gln.errors import GLNError
 from gln.graphs import GraphBatch, make_graph
 from gln.models.candidates import PairList, all_pairs, candidate_pairs, candidate_recall
@@ -255,3 +256,30 @@ def test_the_hard_adjacency_is_zero_or_one_and_passes_the_soft_gradient() -> Non
         gradients.append(model.blocks[-1].score[1].weight.grad.clone())
     assert set(adjacency.unique().tolist()) <= {0.0, 1.0}
     assert close(*gradients)
+
+
+def test_the_proposal_learns_edges_that_are_not_near(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every node is joined to its mirror image across the centre, which is seldom among its nearest."""
+    monkeypatch.setattr("gln.models.gln.SMALL", 0)
+    rng = torch.Generator().manual_seed(0)
+
+    def mirrored() -> Data:
+        half = torch.randn(8, 2, generator=rng)
+        return make_graph(pos=torch.cat([half, -half]), edges=[[i, i + 8] for i in range(8)])
+
+    train, test = [mirrored() for _ in range(300)], GraphBatch.from_graphs([mirrored() for _ in range(50)])
+    torch.manual_seed(0)
+    model = GLN(width=32, pair_width=8, kernels=2, steps=1, candidates=2, proposals=2)
+    gln.fit(model, train, train[:20], epochs=12, batch_size=20, lr=1e-2, accelerator="cpu", progress=False)
+    near = candidate_recall(candidate_pairs(test.pos, test.mask, 2), test.adj).mean()
+    found = candidate_recall(model._choose(test.pos, test.mask, None, model(test).proposal), test.adj).mean()
+    assert near < 0.3
+    assert found > 0.9
+
+
+def test_bf16_stays_near_float32() -> None:
+    batch = GraphBatch.from_graphs([make_graph(pos=torch.rand(9, 2), x=torch.rand(9, 1))])
+    model = model_of().float()
+    with torch.autocast("cpu", torch.bfloat16):
+        rough = model(batch).probabilities()
+    assert torch.allclose(rough.float(), model(batch).probabilities(), atol=0.03)

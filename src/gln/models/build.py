@@ -14,7 +14,7 @@ from gln.specs import parse_spec
 
 
 def build_model(text: str, graphs: Sequence[Data]) -> nn.Module:
-    """``GLN:width=64,steps=3`` or ``PaperGLN:variant=stabilised``, with inputs as wide as the features of ``graphs``."""
+    """``GLN:width=64`` or ``PaperGLN:variant=stabilised``, with inputs as wide as the features of ``graphs``."""
     from gln.models import MODELS
 
     name, settings = parse_spec(text)
