@@ -20,10 +20,9 @@ import gln
 from gln.evaluation import EdgeScores
 from gln.families import parse_family
 from gln.losses import Loss
-from gln.models.candidates import candidate_pairs, candidate_recall
-from gln.models.gln import SMALL
 from gln.training.augment import RandomRotation
 from gln.training.facts import write_result
+from gln.training.prediction import soft_batches
 
 TRAIN_SEED, VAL_SEED, TEST_SEED = 1, 2, 1_000_003
 TEST_COUNT = {"50": 5000, "20-80": 5000, "200": 500, "1000": 50}
@@ -72,18 +71,12 @@ def test(run: Path, points: list[str], output: Path) -> None:
 
 def score(model: torch.nn.Module, graphs: list) -> dict[str, float]:
     """The benchmark's metric: all n² entries, the diagonal included, the mean over sets."""
-    from gln.training.prediction import soft_batches
-
-    scores, recall = EdgeScores(model.threshold, entries="all"), []
-    large = max(graph.num_nodes for graph in graphs) > SMALL
-    for _, batch, soft in soft_batches(model, graphs, batch_size=4 if large else 64):
+    scores, recalls = EdgeScores(model.threshold, entries="all"), []
+    for _, batch, soft, recall in soft_batches(model, graphs, batch_size=64):
         scores.to(soft.device).update(soft, batch.adj, batch.mask)
-        if large:
-            recall.append(
-                candidate_recall(candidate_pairs(batch.pos, batch.mask, model.candidates), batch.adj).cpu()
-            )
+        recalls.append(recall.cpu())
     found = {name: float(value) for name, value in scores.compute().items()}
-    return found | ({"candidate_recall": float(torch.cat(recall).mean())} if recall else {})
+    return found | {"candidate_recall": float(torch.cat(recalls).mean())}
 
 
 def main() -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+import gln
 from gln.cli import main
 
 
@@ -45,6 +46,10 @@ def test_show_draws_a_picture(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, s
         (["train", "delaunay", "-o", "run", "--model", "GLN:depth=3"], "no setting 'depth'"),
         (["evaluate", "nowhere", "--on", "delaunay"], "no folder 'nowhere'"),
         (["generate", "nowhere", "-o", "a.txt"], ".safetensors"),
+        (["train", "delaunay", "-o", "run", "--count", "0"], "count=0"),
+        (["generate", "delaunay", "-o", "a.png", "--against", "nope"], "no family 'nope'"),
+        (["evaluate", "delaunay", "--on", "delaunay:points=9", "--count", "2", "--steps", "0"], "steps=0"),
+        (["train", "delaunay:points=5", "-o", "run", "--model", "GLN:width=abc"], "width='abc'"),
         (["bench", "nothing"], "no benchmark 'nothing'"),
     ],
 )
@@ -90,6 +95,11 @@ def test_train_evaluate_generate_and_a_second_run(
         assert "distinct graphs ↑" in out
         assert "floor" in out
         assert Path(picture).stat().st_size > 100
+
+
+def test_the_version_is_said(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> None:
+    assert run(monkeypatch, "--version") == 0
+    assert capsys.readouterr().out == f"gln {gln.__version__}\n"
 
 
 def test_ctrl_c_is_one_word_and_exit_code_130(

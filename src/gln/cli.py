@@ -13,6 +13,7 @@ from typing import Annotated, Literal
 from tyro.conf import OmitArgPrefixes, Positional, arg
 from tyro.extras import SubcommandApp
 
+from gln import __version__
 from gln.errors import GLNError
 from gln.training.config import FitConfig
 
@@ -107,11 +108,12 @@ def train(
     from gln.training import fit as fit_model
 
     chosen = parse_family(family)
-    graphs = chosen.sample(count or chosen.paper_count or 1200, seed=fit.seed)
+    total = (chosen.paper_count or 1200) if count is None else count
+    graphs = chosen.sample(total, seed=fit.seed)
     parts = split(graphs, seed=fit.seed)
     torch.manual_seed(fit.seed)
     network = build_model(model, graphs)
-    everywhere = type(network).__name__ == "GLN" if every_step is None else every_step
+    everywhere = getattr(network, "every_step", False) if every_step is None else every_step
     loss = Loss(edge=edge_loss, structure=structure_loss, every_step=everywhere)
     weights = sum(weight.numel() for weight in network.parameters())
     sizes = " / ".join(str(len(part)) for part in parts)
@@ -166,6 +168,9 @@ def generate(
 
     Example: gln generate runs/community -o graphs.png --count 6 --against community
     """
+    from gln.evaluation import mmd, novelty
+    from gln.families import parse_family
+    from gln.graphs import save_graphs
     from gln.training import generate as draw
     from gln.training import load
     from gln.viewing import FORMATS, save_gallery
@@ -175,19 +180,14 @@ def generate(
         raise GLNError(
             f"Got {output.name!r}; generated graphs are written as .safetensors, .png, .pdf or .svg."
         )
+    others = [] if against is None else parse_family(against).sample(2 * count, seed=seed)
     graphs = draw(load(model), count, seed)
     if pictured:
         save_gallery(graphs[:12], output, f"{model}: what it sees in noise")
     else:
-        from gln.graphs import save_graphs
-
         save_graphs(graphs, output)
     print(f"Wrote {output}")
-    if against is not None:
-        from gln.evaluation import mmd, novelty
-        from gln.families import parse_family
-
-        others = parse_family(against).sample(2 * count, seed=seed)
+    if others:
         print(mmd(others[:count], graphs, floor=others[count:]))
         print(novelty(others, graphs))
 
@@ -224,6 +224,9 @@ def bench(
 
 def main() -> None:
     """Run a command; a user's mistake is one sentence and exit code 2, Ctrl-C is exit code 130."""
+    if sys.argv[1:] == ["--version"]:
+        print(f"gln {__version__}")
+        return
     try:
         app.cli(prog="gln", description="Predict the graph over a set of nodes from the nodes themselves.")
         sys.stdout.flush()
@@ -234,6 +237,8 @@ def main() -> None:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             sys.exit(0)
         sys.exit(_complain(f"{error.filename or 'a file'}: {error.strerror or error}.", 2))
+    except MemoryError:
+        sys.exit(_complain("there is not enough memory for this; ask for fewer or smaller graphs.", 2))
     except KeyboardInterrupt as stop:
         sys.exit(_complain(str(stop) or "interrupted.", 130))
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import torch
 from torch import nn
-from torch_geometric.data import Data
+from torch_geometric.data import Batch, Data
 from torch_geometric.transforms import BaseTransform
 
 from gln.training import load, predict
@@ -29,10 +29,14 @@ class GLNGraph(BaseTransform):
         self.edge_prob = edge_prob
 
     def forward(self, data: Data) -> Data:
-        with torch.no_grad():
-            answer = predict(self.model, data, threshold=self.threshold)
-        device = data.pos.device if data.get("pos") is not None else data.x.device
-        data.edge_index = answer.edge_index.to(device)
+        answers = predict(self.model, data if isinstance(data, Batch) else [data], threshold=self.threshold)
+        starts = data.ptr.tolist() if isinstance(data, Batch) else [0]
+        device = (data.x if data.get("pos") is None else data.pos).device
+        for key in [key for key in data.keys() if data.is_edge_attr(key)]:  # noqa: SIM118
+            del data[key]  # what belonged to the edges of before
+        data.edge_index = torch.cat(
+            [answer.edge_index + start for answer, start in zip(answers, starts, strict=False)], dim=1
+        ).to(device)
         if self.edge_prob:
-            data.edge_prob = answer.edge_prob.to(device)
+            data.edge_prob = torch.cat([answer.edge_prob for answer in answers]).to(device)
         return data

@@ -49,7 +49,7 @@ def close(one: Tensor, other: Tensor) -> bool:
 
 @pytest.mark.parametrize("candidates", [0, 3])
 def test_permuting_the_nodes_permutes_the_answer(candidates: int) -> None:
-    model, batch = model_of(candidates=candidates), batch_of((11, 11))
+    model, batch = model_of(candidates=candidates or 32), batch_of((11, 11))
     order = torch.randperm(11)
     shuffled = GraphBatch(batch.pos[:, order], batch.x[:, order], batch.adj, batch.mask)
     for step in range(3):
@@ -70,7 +70,7 @@ def test_ties_in_distance_do_not_let_the_order_in() -> None:
 @pytest.mark.parametrize("candidates", [0, 3])
 def test_scores_are_symmetric_and_only_pairs_have_a_probability(candidates: int) -> None:
     batch = batch_of()
-    output = model_of(candidates=candidates)(batch)
+    output = model_of(candidates=candidates or 32)(batch)
     for step in range(3):
         probability = output.probabilities(step)
         assert torch.equal(probability, probability.mT)
@@ -80,7 +80,7 @@ def test_scores_are_symmetric_and_only_pairs_have_a_probability(candidates: int)
 
 @pytest.mark.parametrize("candidates", [0, 3])
 def test_padding_changes_nothing(candidates: int) -> None:
-    model, batch = model_of(candidates=candidates), batch_of()
+    model, batch = model_of(candidates=candidates or 32), batch_of()
     together = model(batch).probabilities()
     for row, size in enumerate(SIZES):
         alone = GraphBatch(
@@ -92,6 +92,34 @@ def test_padding_changes_nothing(candidates: int) -> None:
         assert close(model(alone).probabilities()[0], together[row, :size, :size])
 
 
+def test_padding_beyond_the_border_of_small_sets_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A small set is scored over all pairs, also beside a large one."""
+    monkeypatch.setattr("gln.models.gln.SMALL", 8)
+    model, batch = model_of(candidates=3), batch_of((6, 14))
+    alone = GraphBatch(batch.pos[:1, :6], batch.x[:1, :6], batch.adj[:1, :6, :6], batch.mask[:1, :6])
+    assert close(model(alone).probabilities()[0], model(batch).probabilities()[0, :6, :6])
+    assert int((model(batch).probabilities()[0] > 0).sum()) == 6 * 5
+
+
+def test_proposals_keep_the_laws_of_order_and_padding(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gln.models.gln.SMALL", 0)
+    model, batch = model_of(candidates=2, proposals=1), batch_of((12, 5))
+    batch.pos[0, :4], batch.x[0, :4] = batch.pos[0, 0], batch.x[0, 0]  # nodes that no score can tell apart
+    order = torch.randperm(12)
+    shuffled = GraphBatch(batch.pos[:1, order], batch.x[:1, order], batch.adj[:1], batch.mask[:1])
+    together = model(batch).probabilities()
+    assert close(model(shuffled).probabilities()[0], together[0][order][:, order])
+    alone = GraphBatch(batch.pos[1:, :5], batch.x[1:, :5], batch.adj[1:, :5, :5], batch.mask[1:, :5])
+    assert close(model(alone).probabilities()[0], together[1, :5, :5])
+
+
+def test_the_unit_of_length_changes_nothing_where_points_coincide() -> None:
+    model, batch = model_of(), batch_of((10,))
+    batch.pos[0, :6] = batch.pos[0, 0]
+    larger = GraphBatch(batch.pos * 1024, batch.x, batch.adj, batch.mask)
+    assert close(model(larger).probabilities(), model(batch).probabilities())
+
+
 def test_translation_and_unit_of_length_change_nothing() -> None:
     model, batch = model_of(), batch_of()
     moved = GraphBatch(batch.pos * 37 + torch.tensor([5.0, -800.0]), batch.x, batch.adj, batch.mask)
@@ -99,14 +127,14 @@ def test_translation_and_unit_of_length_change_nothing() -> None:
 
 
 @pytest.mark.parametrize("nearest", [2, 4, 11])
-@pytest.mark.parametrize("chunk", [1, 5, 100])
-def test_dense_equals_sparse_in_values_and_gradients(nearest: int, chunk: int) -> None:
+@pytest.mark.parametrize("workspace", [1, 5000, 2**26])
+def test_dense_equals_sparse_in_values_and_gradients(nearest: int, workspace: int) -> None:
     """For any K, and so for K = n − 1; for any number of rows at once."""
     model, batch = model_of(), batch_of()
     dense = candidate_pairs(batch.pos, batch.mask, nearest, sparse=False)
     sparse = candidate_pairs(batch.pos, batch.mask, nearest, sparse=True)
     assert isinstance(sparse, SparsePairs)
-    sparse = SparsePairs(sparse.index, sparse.back, sparse.mask, chunk)
+    sparse = SparsePairs(sparse.index, sparse.back, sparse.mask, workspace)
     gradients = []
     outputs = [model(batch, pairs=pairs) for pairs in (dense, sparse)]
     for output in outputs:
@@ -141,7 +169,7 @@ def test_the_mixing_over_third_nodes_equals_three_loops() -> None:
 
 @pytest.mark.parametrize("candidates", [2])
 def test_the_initial_structure_has_an_effect_and_its_edges_are_candidates(candidates: int) -> None:
-    model, batch = model_of(candidates=candidates), batch_of((12,))
+    model, batch = model_of(candidates=candidates or 32), batch_of((12,))
     far = (torch.cdist(batch.pos, batch.pos)).flatten().argmax()
     i, j = divmod(int(far), 12)
     known = torch.zeros(1, 12, 12)
@@ -151,6 +179,19 @@ def test_the_initial_structure_has_an_effect_and_its_edges_are_candidates(candid
     assert informed.probabilities()[0, i, j] > 0
     near = plain.probabilities() > 0
     assert not close(plain.probabilities()[near], informed.probabilities()[near])
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_an_initial_identity_makes_no_node_its_own_neighbour(
+    sparse: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gln.models.gln.SMALL", 0)
+    monkeypatch.setattr("gln.models.candidates.DENSE_NODES", 0 if sparse else 99)
+    output = model_of(candidates=2)(batch_of((12, 5)), initial=torch.eye(12))
+    assert not output.probabilities().diagonal(dim1=1, dim2=2).any()
+    assert not output.probabilities()[1, 5:].any()
+    with pytest.raises(GLNError, match="initial structure of shape"):
+        model_of()(batch_of((12, 5)), initial=torch.eye(5))
 
 
 def test_shared_weights_run_for_more_steps_and_others_refuse() -> None:
@@ -168,14 +209,15 @@ def test_the_true_edges_are_never_read() -> None:
     assert torch.equal(model(batch).probabilities(), model(other).probabilities())
 
 
-def test_coinciding_points_and_lonely_nodes_give_finite_gradients() -> None:
-    pos = torch.zeros(1, 4, 2, dtype=torch.float64, requires_grad=True)
-    batch = GraphBatch(
-        pos, torch.zeros(1, 4, 1).double(), torch.zeros(1, 4, 4, dtype=torch.bool), torch.ones(1, 4) > 0
-    )
-    model = model_of()
-    model(batch).probabilities().sum().backward()
-    assert pos.grad.isfinite().all()
+@pytest.mark.parametrize("nodes", [1, 4])
+def test_coinciding_points_and_lonely_nodes_give_sane_gradients(nodes: int) -> None:
+    pos = torch.zeros(1, nodes, 2, requires_grad=True)
+    mask = torch.ones(1, nodes, dtype=torch.bool)
+    batch = GraphBatch(pos, torch.zeros(1, nodes, 1), mask.new_zeros(1, nodes, nodes), mask)
+    model = model_of(proposals=2).float()
+    output = model(batch)
+    (1000 * (output.probabilities().sum() + output.proposal.sum())).backward()
+    assert pos.grad.abs().max() < 1e9
     assert all(weight.grad.isfinite().all() for weight in model.parameters() if weight.grad is not None)
 
 
@@ -237,9 +279,11 @@ def test_proposed_pairs_are_candidates_and_the_proposal_learns(candidates: int) 
     assert model.propose.Q.weight.grad.abs().sum() > 0
 
 
-def test_a_pyg_batch_is_answered_as_the_padded_one() -> None:
+def test_a_pyg_batch_is_answered_as_the_padded_one_with_edges_or_without() -> None:
     graphs = [make_graph(pos=torch.rand(n, 2), x=torch.rand(n, 1)) for n in (4, 7)]
     model = model_of()
+    bare = Batch.from_data_list([Data(pos=graph.pos, x=graph.x) for graph in graphs])
+    assert close(model(bare).logits[-1], model(GraphBatch.from_graphs(graphs)).logits[-1])
     assert close(
         model(Batch.from_data_list(graphs)).logits[-1], model(GraphBatch.from_graphs(graphs)).logits[-1]
     )

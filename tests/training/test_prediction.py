@@ -92,7 +92,7 @@ class Cheat(Tiny):
 
 
 def test_no_model_is_shown_the_truth() -> None:
-    for _, batch, soft in soft_batches(Cheat(), GRAPHS):
+    for _, batch, soft, _ in soft_batches(Cheat(), GRAPHS):
         assert batch.adj.any()
         assert (soft < 0.5).all()
 

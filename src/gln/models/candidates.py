@@ -1,6 +1,6 @@
 """Which pairs a model scores: all of them, or those of every node with its K nearest, made symmetric.
 
-Candidates are chosen by distance, ties included, so that the order of the nodes cannot matter. The share of true
+Candidates are chosen by distance, ties included, so that the order of the nodes does not matter. The share of true
 edges among them, the *candidate recall*, is the ceiling of what a model can find; it is reported wherever candidates
 are used.
 """
@@ -43,7 +43,7 @@ def all_pairs(mask: Tensor) -> DensePairs:
 def candidate_pairs(
     where: Tensor,
     mask: Tensor,
-    nearest: int | None,
+    nearest: int | Tensor,
     extra: PairList | None = None,
     sparse: bool | None = None,
 ) -> DensePairs | SparsePairs:
@@ -52,22 +52,20 @@ def candidate_pairs(
     Args:
         where: positions ``[B, N, p]``.
         mask: real nodes ``[B, N]``.
-        nearest: K, or ``None`` for all pairs.
+        nearest: K, or one per graph ``[B]``; as many as there are nodes, or more, are all pairs.
         extra: further pairs, for instance known edges or proposed ones.
         sparse: force a form; by default the number of nodes decides.
     """
     nodes = mask.shape[1]
-    if nearest is None and not sparse:
-        return all_pairs(mask)
-    nearest = nodes - 1 if nearest is None else nearest
+    counts = torch.as_tensor(nearest, device=mask.device).expand(len(mask))  # [B]
     sparse = nodes > DENSE_NODES if sparse is None else sparse
     if nodes <= TREE_NODES:
-        near = _near_by_matrix(where, mask, nearest)
+        near = _near_by_matrix(where, mask, counts)
         if not sparse:
             return _dense(near, mask, extra)
         pairs = PairList(*near.nonzero(as_tuple=True))
     else:
-        pairs = _near_by_tree(where, mask, nearest)
+        pairs = _near_by_tree(where, mask, counts)
     joined = join_pairs([pairs] if extra is None else [pairs, extra])
     assert joined is not None
     return _sparse(joined, mask)
@@ -80,24 +78,29 @@ def candidate_recall(pairs: DensePairs | SparsePairs, adj: Tensor) -> Tensor:
     return torch.where(edges > 0, (found & pairs.mask).flatten(1).sum(1) / edges.clamp(min=1), 1.0)
 
 
-def _near_by_matrix(where: Tensor, mask: Tensor, nearest: int) -> Tensor:
-    """True at ``[b, i, j]`` if ``j`` is among the nearest of ``i``: ``[B, N, N]``."""
+def _near_by_matrix(where: Tensor, mask: Tensor, nearest: Tensor) -> Tensor:
+    """True at ``[b, i, j]`` if ``j`` is among the ``nearest[b]`` of ``i``: ``[B, N, N]``."""
     everything = all_pairs(mask).mask
+    most = min(max(int(nearest.max()), 1), mask.shape[1])
     # The direct formula: the usual one with a matrix product loses the digits that decide between neighbours.
     distance = torch.cdist(where, where, compute_mode="donot_use_mm_for_euclid_dist")
     distance = distance.masked_fill(~everything, torch.inf)
-    reach = distance.kthvalue(min(nearest, mask.shape[1]), dim=2, keepdim=True).values
-    return (distance <= reach * TIE) & everything
+    ranked = distance.topk(
+        most, dim=2, largest=False
+    ).values  # [B, N, most]; infinite where there are fewer nodes
+    place = (nearest.clamp(1, most) - 1).view(-1, 1, 1).expand(-1, mask.shape[1], 1)
+    return (distance <= ranked.gather(2, place) * TIE) & everything
 
 
-def _near_by_tree(where: Tensor, mask: Tensor, nearest: int) -> PairList:
-    """The same as a list, for sets too large for a matrix; of a node's ties the first ``nearest`` are seen."""
+def _near_by_tree(where: Tensor, mask: Tensor, nearest: Tensor) -> PairList:
+    """The same as a list, for sets too large for a matrix; of many ties only as many again as ``nearest`` are seen."""
     parts = []
-    for number, (points, size) in enumerate(zip(where.numpy(force=True), mask.sum(1).tolist(), strict=True)):
-        take = min(2 * nearest + 1, size)
+    sizes, counts = mask.sum(1).tolist(), nearest.tolist()
+    for number, (points, size, count) in enumerate(zip(where.numpy(force=True), sizes, counts, strict=True)):
+        take = min(2 * count + 1, size)
         distance, target = cKDTree(points[:size]).query(points[:size], k=take, workers=-1)
         distance, target = distance.reshape(size, take), target.reshape(size, take)
-        near = distance <= distance[:, [min(nearest, take - 1)]] * TIE
+        near = distance <= distance[:, [min(count, take - 1)]] * TIE
         near &= target != np.arange(size)[:, None]
         source, slot = near.nonzero()
         parts.append((np.full(len(source), number), source, target[source, slot]))
@@ -117,6 +120,8 @@ def _sparse(pairs: PairList, mask: Tensor) -> SparsePairs:
     """Lists of candidates, each as long as the longest."""
     count, nodes = mask.shape
     graph, source, target = pairs
+    real = (source != target) & mask[graph, source] & mask[graph, target]
+    graph, source, target = graph[real], source[real], target[real]
     forth, back = (graph * nodes + source) * nodes + target, (graph * nodes + target) * nodes + source
     key = torch.cat([forth, back]).unique()  # sorted by graph, source, target
     row, target = key // nodes, key % nodes

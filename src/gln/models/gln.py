@@ -18,16 +18,18 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch_geometric.data import Batch
+from torch_geometric.utils import to_dense_batch
 
 from gln.errors import GLNError
 from gln.graphs import GraphBatch
 from gln.models.candidates import PairList, all_pairs, candidate_pairs, join_pairs
+from gln.models.features import mlp, pair_features
 from gln.models.output import StructureOutput
 from gln.models.pairs import DensePairs, Pairs, SparsePairs
+from gln.models.proposal import Proposal
 
 SMALL = 128  # sets of up to this many nodes are scored over all pairs
 FEWEST = 8  # the least K that training draws
-LOCAL = 4  # the unit of length at a node is its mean distance to this many nearest nodes
 
 
 class GLN(nn.Module):
@@ -52,6 +54,8 @@ class GLN(nn.Module):
         feedback: nodes and pairs see the step's ``A``; off only to measure what it is worth.
     """
 
+    every_step = True  # its usual loss is on every step's structure
+
     def __init__(
         self,
         in_channels: int = 0,
@@ -68,8 +72,13 @@ class GLN(nn.Module):
     ) -> None:
         config = {name: value for name, value in locals().items() if name not in ("self", "__class__")}
         super().__init__()
-        if in_channels + pos_channels < 1:
-            raise GLNError("Got in_channels=0 and pos_channels=0; a node needs a position or a feature.")
+        if in_channels < 0 or pos_channels < 0 or in_channels + pos_channels < 1:
+            raise GLNError(
+                f"Got in_channels={in_channels} and pos_channels={pos_channels}; a node needs a position or a feature."
+            )
+        for name in ("width", "pair_width", "kernels", "steps", "candidates"):
+            if not isinstance(config[name], int) or config[name] < 1:
+                raise GLNError(f"GLN got {name}={config[name]!r}; expected a whole number of at least 1.")
         if width % kernels or pair_width % kernels:
             raise GLNError(
                 f"Got width={width}, pair_width={pair_width}; both must be multiples of kernels={kernels}."
@@ -79,8 +88,8 @@ class GLN(nn.Module):
         self.in_channels, self.pos_channels = in_channels, pos_channels
         self.steps, self.shared, self.candidates = steps, shared, candidates
         self.propose = Proposal(in_channels, pos_channels, width, proposals) if proposals else None
-        self.embed_node = _mlp(max(in_channels, 1), width, width)
-        self.embed_pair = _mlp(2 * pos_channels + 3 + 2 * in_channels, 2 * pair_width, pair_width)
+        self.embed_node = mlp(max(in_channels, 1), width, width)
+        self.embed_pair = mlp(2 * pos_channels + 3 + 2 * in_channels, 2 * pair_width, pair_width)
         blocks = 1 if shared else steps
         self.blocks = nn.ModuleList(Step(width, pair_width, kernels, mixing, feedback) for _ in range(blocks))
 
@@ -95,24 +104,26 @@ class GLN(nn.Module):
 
         Args:
             batch: the nodes, padded or as a PyG ``Batch``; their edges are never read.
-            initial: ``A⁰`` ``[B, N, N]``, for instance known edges; none by default.
+            initial: ``A⁰`` ``[B, N, N]`` or ``[N, N]``, for instance known edges; none by default. Its entries from
+                0.5 on are candidates, however far.
             steps: how many to run, if not as many as trained; more need ``shared=True``.
             pairs: the pairs to score, if not the model's own choice.
         """
-        if isinstance(batch, Batch):
-            batch = GraphBatch.from_graphs(batch.to_data_list())
+        batch = _padded(batch) if isinstance(batch, Batch) else batch
         steps = self.steps if steps is None else steps
-        if steps > len(self.blocks) and not self.shared:
+        if steps < 1 or (steps > len(self.blocks) and not self.shared):
             raise GLNError(
-                f"Got steps={steps}, but the model has weights for {len(self.blocks)}; train it with shared=True."
+                f"Got steps={steps}; expected 1 to {len(self.blocks)}, as many as there are weights, "
+                "or a model trained with shared=True."
             )
         x, pos = self._inputs(batch)
+        initial = None if initial is None else _structure(initial, batch.mask, x)
         where = pos if self.pos_channels else x
         proposal = None if self.propose is None else self.propose(where, x, batch.mask)
         if pairs is None:
             pairs = self._choose(where, batch.mask, initial, proposal)
 
-        e = self.embed_pair(_pair_features(pairs, where, pos, x))  # [B, N, S, c]
+        e = self.embed_pair(pair_features(pairs, where, pos, x))  # [B, N, S, c]
         h = self.embed_node(x if self.in_channels else x.new_ones(*batch.mask.shape, 1))  # [B, N, d]
         a = _on_pairs(pairs, initial, e)  # [B, N, S]
         logits, states = [], []
@@ -128,17 +139,22 @@ class GLN(nn.Module):
     def _choose(
         self, where: Tensor, mask: Tensor, initial: Tensor | None, proposal: Tensor | None
     ) -> DensePairs | SparsePairs:
-        """All pairs of a small set, candidates of a large one; while training, candidates of any number."""
-        nodes = mask.shape[1]
-        small = nodes <= SMALL
-        nearest = self.candidates
+        """All pairs of a small set, candidates of a large one; while training, candidates of any number.
+
+        Each graph by its own size: what it is padded to must not matter.
+        """
+        sizes = mask.sum(1)  # [B]
+        small = sizes <= SMALL
+        nearest = torch.where(small, sizes, self.candidates)
         if self.training:
-            low, high = min(FEWEST, nodes), nodes if small else min(2 * self.candidates, nodes)
-            nearest = round(low * (high / low) ** float(torch.rand(())))
-            small = small and bool(torch.rand(()) < 0.5)
-        if small:
+            share, everything = torch.rand(2).tolist()
+            most = torch.where(small, sizes, 2 * self.candidates).clamp(min=FEWEST)
+            nearest = torch.where(
+                small & (everything < 0.5), sizes, (FEWEST * (most / FEWEST) ** share).round().long()
+            )
+        if bool((nearest >= sizes).all()):
             return all_pairs(mask)
-        extra = [] if initial is None else [PairList(*initial.nonzero(as_tuple=True))]
+        extra = [] if initial is None else [PairList(*(initial >= 0.5).nonzero(as_tuple=True))]
         if self.propose is not None and proposal is not None:
             extra.append(self.propose.best(proposal, mask))
         return candidate_pairs(where, mask, nearest, join_pairs(extra))
@@ -160,38 +176,6 @@ class GLN(nn.Module):
         return found[0], found[1]
 
 
-class Proposal(nn.Module):
-    """The paper's bilinear score ``H Q tanh(H Z)ᵀ``, symmetrised, over all pairs: who may be joined from afar?
-
-    Nodes are seen one by one, by their features and by where they lie in the set as a whole.
-    """
-
-    def __init__(self, in_channels: int, pos_channels: int, width: int, count: int) -> None:
-        super().__init__()
-        self.count = count
-        self.embed = _mlp(in_channels + (pos_channels or in_channels), 2 * width, width)
-        self.Z = nn.Linear(width, width, bias=False)
-        self.Q = nn.Linear(width, width, bias=False)
-        self.bias = nn.Parameter(torch.zeros(()))
-
-    def forward(self, where: Tensor, x: Tensor, mask: Tensor) -> Tensor:
-        """Scores ``[B, N, N]``."""
-        real = mask[..., None]
-        count = real.sum(1, keepdim=True)
-        centred = (where - (where * real).sum(1, keepdim=True) / count) * real
-        spread = (centred.square().sum((1, 2), keepdim=True) / count).sqrt()
-        h = self.embed(torch.cat([centred / spread.where(spread > 0, 1), x], dim=-1))  # [B, N, d]
-        score = self.Q(h) @ torch.tanh(self.Z(h)).mT / h.shape[-1] ** 0.5
-        return (score + score.mT) / 2 + self.bias
-
-    def best(self, score: Tensor, mask: Tensor) -> PairList:
-        """The pairs of every node with those it scores highest."""
-        pairs = all_pairs(mask).mask
-        chosen = score.masked_fill(~pairs, -torch.inf).topk(min(self.count, mask.shape[1]), dim=2).indices
-        near = torch.zeros_like(pairs).scatter_(2, chosen, True) & pairs
-        return PairList(*near.nonzero(as_tuple=True))
-
-
 class Step(nn.Module):
     """One turn of the alternation: nodes listen through the structure, then the structure is re-scored."""
 
@@ -199,10 +183,10 @@ class Step(nn.Module):
         super().__init__()
         self.feedback = feedback
         self.listen = Listen(width, pair_width, kernels)
-        self.think = nn.Sequential(nn.LayerNorm(width), _mlp(width, 2 * width, width))
+        self.think = nn.Sequential(nn.LayerNorm(width), mlp(width, 2 * width, width))
         self.ends = Ends(width, pair_width)
         self.mix = Mix(pair_width, kernels) if mixing else None
-        self.weigh = nn.Sequential(nn.LayerNorm(pair_width), _mlp(pair_width, 2 * pair_width, pair_width))
+        self.weigh = nn.Sequential(nn.LayerNorm(pair_width), mlp(pair_width, 2 * pair_width, pair_width))
         self.score = nn.Sequential(nn.LayerNorm(pair_width), nn.Linear(pair_width, 1))
 
     def forward(self, pairs: Pairs, h: Tensor, e: Tensor, a: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -276,42 +260,31 @@ class Mix(nn.Module):
         return self.out(torch.cat([mixed.flatten(-2), total], dim=-1))
 
 
-def _pair_features(pairs: Pairs, where: Tensor, pos: Tensor, x: Tensor) -> Tensor:
-    """What a pair knows before the first step, free of origin and unit of length: ``[B, N, S, 2p + 3 + 2f]``."""
-    offset = pairs.of_target(pos) - pairs.of_source(pos)
-    change = (pairs.of_target(x) - pairs.of_source(x)).expand(*pairs.mask.shape, -1)
-    distance = _norm(pairs.of_target(where) - pairs.of_source(where)).expand(pairs.mask.shape)  # [B, N, S]
-    unit = _local_unit(distance, pairs.mask)[..., None]  # [B, N, 1]
-    ours, theirs = pairs.of_source(unit), pairs.of_target(unit)
-    common = (ours * theirs).sqrt()
-    distance = distance[..., None]
-    tiny = torch.finfo(distance.dtype).tiny
-    lengths = [distance / common, (distance / ours + 1e-3).log(), (distance / theirs + 1e-3).log()]
-    directions = [(offset / common).expand(*pairs.mask.shape, -1), offset / distance.clamp(min=tiny)]
-    return torch.cat([*directions, *lengths, change, change.abs()], dim=-1) * pairs.mask[..., None]
+def _padded(batch: Batch) -> GraphBatch:
+    """The nodes of a PyG batch, padded; without its edges."""
+    if batch.get("pos") is None and batch.get("x") is None:
+        raise GLNError("The batch has neither pos nor x; a model needs at least one of them.")
+    pos, x = (
+        None if batch.get(name) is None else to_dense_batch(batch[name], batch.batch) for name in ("pos", "x")
+    )
+    mask = (pos or x)[1]  # type: ignore[index]
+    empty = mask.new_zeros(*mask.shape, mask.shape[1])
+    return GraphBatch(pos and pos[0], x and x[0], empty, mask)
 
 
-def _norm(offset: Tensor) -> Tensor:
-    """Euclidean length, with a zero gradient at zero length."""
-    square = offset.square().sum(-1)
-    return torch.where(square > 0, square.clamp(min=torch.finfo(square.dtype).tiny).sqrt(), 0)
-
-
-def _local_unit(distance: Tensor, mask: Tensor) -> Tensor:
-    """The mean distance of a node to its nearest few: ``[B, N]``; 1 where there is none or it is zero."""
-    near = distance.masked_fill(~mask, torch.inf).topk(min(LOCAL, mask.shape[-1]), largest=False).values
-    real = near.isfinite()
-    mean = near.where(real, 0).sum(-1) / real.sum(-1).clamp(min=1)
-    return torch.where(mean > 0, mean, 1)
+def _structure(initial: Tensor, mask: Tensor, like: Tensor) -> Tensor:
+    """``A⁰`` as ``[B, N, N]``, where and in what the model computes."""
+    count, nodes = mask.shape
+    if initial.shape not in ((nodes, nodes), (count, nodes, nodes)):
+        raise GLNError(
+            f"Got an initial structure of shape {list(initial.shape)}; expected [{nodes}, {nodes}] or "
+            f"[{count}, {nodes}, {nodes}]."
+        )
+    return initial.to(like).expand(count, nodes, nodes)
 
 
 def _on_pairs(pairs: DensePairs | SparsePairs, structure: Tensor | None, like: Tensor) -> Tensor:
     """A structure ``[B, N, N]`` at the places of the pairs ``[B, N, S]``; zero if there is none."""
     if structure is None:
         return like.new_zeros(pairs.mask.shape)
-    structure = structure.to(like.dtype)
     return (structure.gather(2, pairs.target) if isinstance(pairs, SparsePairs) else structure) * pairs.mask
-
-
-def _mlp(inputs: int, hidden: int, outputs: int) -> nn.Sequential:
-    return nn.Sequential(nn.Linear(inputs, hidden), nn.GELU(), nn.Linear(hidden, outputs))

@@ -31,6 +31,12 @@ class StructureOutput:
         """The true adjacency ``[B, N, N]`` at the scored entries, shaped as one step's logits."""
         return adj if self.candidates is None else adj.gather(2, self.candidates) & self.mask
 
+    def recall(self, adj: Tensor) -> Tensor:
+        """Share of the true edges ``adj`` ``[B, N, N]`` that were scored at all, per graph ``[B]``; 1 without edges."""
+        edges = adj.flatten(1).sum(1)
+        found = (self.target(adj) & self.mask).flatten(1).sum(1)
+        return torch.where(edges > 0, found / edges.clamp(min=1), 1.0)
+
     def probabilities(self, step: int = -1) -> Tensor:
         """The soft adjacency ``[B, N, N]`` after ``step``, zero wherever no pair was scored."""
         scored = self.logits[step].sigmoid().masked_fill(~self.mask, 0)

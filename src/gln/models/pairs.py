@@ -109,10 +109,10 @@ class SparsePairs:
     index: Tensor
     back: Tensor
     mask: Tensor
-    chunk: int = 256  # rows of N whose third nodes are looked up at once
+    workspace: int = 2**26  # numbers that looking up third nodes may hold at once
 
     @classmethod
-    def from_index(cls, index: Tensor, chunk: int = 256) -> SparsePairs:
+    def from_index(cls, index: Tensor) -> SparsePairs:
         """From symmetric candidates ``[B, N, K]``: ascending node numbers, then ``N`` in empty slots."""
         count, nodes, _ = index.shape
         mask = index < nodes
@@ -123,7 +123,7 @@ class SparsePairs:
             .expand(count, nodes, index.shape[2], 1)
         )
         back = torch.searchsorted(rows, own.contiguous()).squeeze(-1)
-        return cls(index, back.where(mask, 0), mask, chunk)
+        return cls(index, back.where(mask, 0), mask)
 
     @property
     def target(self) -> Tensor:
@@ -148,18 +148,19 @@ class SparsePairs:
         return torch.einsum("bijh,bijhc->bihc", weight, self.of_target(values))
 
     def mix(self, query: Tensor, key: Tensor, first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:
-        """As :meth:`DensePairs.mix`, a chunk of rows at a time."""
+        """As :meth:`DensePairs.mix`, as many rows at a time as the workspace holds."""
+        count, nodes, slots = self.mask.shape
+        chunk = max(1, self.workspace // (count * slots * slots * key.shape[-1] * key.shape[-2]))
+        # With gradients a chunk is computed again in the backward pass instead of being kept.
+        again = torch.is_grad_enabled() and nodes > chunk
         parts = []
-        for start in range(0, query.shape[1], self.chunk):
-            rows = slice(start, start + self.chunk)
-            arguments = (query[:, rows], key, first[:, rows], second, self.index[:, rows], self.mask[:, rows])
-            # With gradients a chunk is computed again in the backward pass instead of being kept.
-            again = torch.is_grad_enabled() and query.shape[1] > self.chunk
-            parts.append(
-                checkpoint(self._mix_rows, *arguments, use_reentrant=False)
-                if again
-                else self._mix_rows(*arguments)
-            )
+        for start in range(0, nodes, chunk):
+            rows = slice(start, start + chunk)
+            some = (query[:, rows], key, first[:, rows], second, self.index[:, rows], self.mask[:, rows])
+            if again:
+                parts.append(checkpoint(self._mix_rows, *some, use_reentrant=False, preserve_rng_state=False))
+            else:
+                parts.append(self._mix_rows(*some))
         mixed, total = zip(*parts, strict=True)
         return torch.cat(mixed, dim=1), torch.cat(total, dim=1)
 
@@ -184,6 +185,12 @@ class SparsePairs:
 
 
 def _rows(values: Tensor, index: Tensor) -> Tensor:
-    """``values`` ``[B, M, ...]`` at ``index`` ``[B, ...]``, which numbers the rows of its own batch entry."""
-    batch = torch.arange(len(values), device=values.device).view(-1, *[1] * (index.dim() - 1))
-    return values[batch, index]
+    """``values`` ``[B, M, ...]`` at ``index`` ``[B, ...]``, which numbers the rows of its own batch entry.
+
+    By ``index_select``: its gradient is added up in a fixed order, so that training on a CPU is repeatable.
+    """
+    start = (
+        torch.arange(len(values), device=values.device).view(-1, *[1] * (index.dim() - 1)) * values.shape[1]
+    )
+    picked = values.flatten(0, 1).index_select(0, (start + index).flatten())
+    return picked.view(*index.shape, *values.shape[2:])

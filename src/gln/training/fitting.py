@@ -75,7 +75,7 @@ def fit(
         val: graphs on which the best epoch and the decision threshold are chosen.
         run: a folder for checkpoints, logs and the trained model; without it nothing is kept but the model.
         resume: go on where the run in ``run`` stands, exactly; begin it if it has not begun.
-        loss: per-graph losses ``[B]`` of a batch; default: :class:`gln.losses.Loss`.
+        loss: per-graph losses ``[B]`` of a batch; default: :class:`gln.losses.Loss`, on every step for GLN.
         augment: changes a training graph, by a random generator that is a function of seed, epoch and graph.
         config: the settings; default: :class:`FitConfig`.
         settings: single settings by name, ``epochs=20`` for instance; see :class:`FitConfig`.
@@ -87,7 +87,7 @@ def fit(
     if loss is None:
         from gln.losses import Loss as DefaultLoss
 
-        loss = DefaultLoss()
+        loss = DefaultLoss(every_step=getattr(model, "every_step", False))
     source: Source = train if callable(train) else as_graphs(train, "train")
     graphs = as_graphs(val, "val")
     with TemporaryDirectory(prefix="gln-") if run is None else nullcontext(run) as place, quiet():

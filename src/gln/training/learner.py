@@ -93,7 +93,7 @@ class Learner(LightningModule):
         at = self.progress
         for group in self.trainer.optimizers[0].param_groups:
             group["lr"] = self.config.lr_at(at.epoch, at.batch, self.feed.batches)
-        seed_step(self.device, self.config.seed, at.epoch, at.batch, self.trainer.global_rank)
+        seed_step(self.device, self.config.seed, at.epoch, at.batch)  # all processes draw alike
 
     def training_step(self, batch: Share, batch_idx: int) -> Tensor:
         loss = self._losses(batch, self.model(batch.batch)).sum() * batch.weight

@@ -9,11 +9,13 @@ from typing import Any, Protocol, cast, runtime_checkable
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch_geometric.data import Data
+from torch_geometric.data import Batch, Data
 
 from gln.errors import GLNError
 from gln.graphs import GraphBatch, check_graph, make_graph
 from gln.models.output import StructureOutput
+
+TRIPLES = 2**26  # the most triples of nodes in a batch: GLN looks at all of them in sets of up to 256 nodes
 
 
 @runtime_checkable
@@ -36,8 +38,8 @@ def predict(
 
     Args:
         model: a model, or anything with the baselines' ``predict(points)``.
-        points: positions ``[n, p]`` as an array or tensor, a ``Data`` with ``pos`` and/or ``x``, or a list of
-            these. An ``edge_index`` in it is never looked at, unless ``known`` says so.
+        points: positions ``[n, p]`` as an array or tensor, a ``Data`` with ``pos`` and/or ``x``, a list
+            of these, or a PyG ``Batch``. An ``edge_index`` in it is never looked at, unless ``known`` says so.
         threshold: a pair is an edge where its probability reaches this; default: the one stored with it.
         known: a structure ``A⁰`` for the model to start from: ``True`` for the ``edge_index`` of ``points``,
             or pairs ``[m, 2]`` (one table of pairs per graph where ``points`` is a list). The answer is the
@@ -49,6 +51,7 @@ def predict(
         A ``Data`` with ``pos``, ``x``, ``edge_index [2, 2m]`` (both directions, sorted) and
         ``edge_prob [2m]``, the probability of each of its columns, on the CPU; a list of them for a list.
     """
+    points = points.to_data_list() if isinstance(points, Batch) else points
     many = isinstance(points, list | tuple)
     items = list(points) if many else [points]
     structures = known if many and isinstance(known, list | tuple) else [known] * len(items)
@@ -62,7 +65,7 @@ def predict(
     cut = getattr(model, "threshold", 0.5) if threshold is None else threshold
     answers: list[Any] = [None] * len(graphs)
     if isinstance(model, nn.Module):
-        for numbers, _, soft in soft_batches(model, graphs, steps, batch_size, start=known is not None):
+        for numbers, _, soft, _ in soft_batches(model, graphs, steps, batch_size, start=known is not None):
             for number, matrix in zip(numbers, soft.cpu(), strict=True):
                 answers[number] = graph_above(graphs[number], matrix, cut)
     elif known is not None or steps is not None:
@@ -78,9 +81,10 @@ def soft_batches(
     steps: int | None = None,
     batch_size: int = 32,
     start: bool = False,
-) -> Iterator[tuple[list[int], GraphBatch, Tensor]]:
-    """Batches of ``graphs``: their numbers, the padded batch, the soft adjacency ``[B, N, N]``.
+) -> Iterator[tuple[list[int], GraphBatch, Tensor, Tensor]]:
+    """Batches of ``graphs``: their numbers, the padded batch, the soft adjacency ``[B, N, N]``, the recall ``[B]``.
 
+    Recall is the share of true edges among the pairs that the model scored. Large graphs come in smaller batches.
     With ``start`` the recurrence begins at the edges of the graphs; otherwise the model is shown none.
     """
     device = next((parameter.device for parameter in model.parameters()), torch.device("cpu"))
@@ -88,14 +92,16 @@ def soft_batches(
     was_training = model.training
     model.eval()
     try:
-        for begin in range(0, len(order), batch_size):
-            numbers = order[begin : begin + batch_size]
+        while order:
+            nodes = graphs[order[min(batch_size, len(order)) - 1]].num_nodes
+            numbers = order[: max(1, min(batch_size, TRIPLES // nodes**3))]
+            del order[: len(numbers)]
             batch = GraphBatch.from_graphs([graphs[number] for number in numbers]).to(device)
             initial = batch.adj.float() if start else None
             blind = replace(batch, adj=torch.zeros_like(batch.adj))  # what a model cannot see it cannot copy
             with torch.no_grad():
-                soft = soft_adjacency(model(blind, initial=initial, steps=steps))
-            yield numbers, batch, soft
+                output = model(blind, initial=initial, steps=steps)
+            yield numbers, batch, soft_adjacency(output), output.recall(batch.adj)
     finally:
         model.train(was_training)
 

@@ -43,8 +43,10 @@ def evaluate(
         note = f"{len(true)} graphs"
     else:
         cut = float(getattr(model, "threshold", 0.5) if threshold is None else threshold)
-        predicted, scores = _score(model, true, cut, steps, batch_size)
+        predicted, scores, recall = _score(model, true, cut, steps, batch_size)
         note = f"{len(true)} graphs, threshold {cut:.2f}"
+        if recall < 1:
+            note += f"; candidate recall {recall:.4f}: no more of the true edges were among the pairs scored"
     distance = mmd(true, predicted, floor=floor, largest_component=largest_component)
     notes = [note, distance.summary]
     if distance.floor:
@@ -55,11 +57,14 @@ def evaluate(
 
 def _score(
     model: nn.Module, true: list[Data], threshold: float, steps: int | None, batch_size: int
-) -> tuple[list[Data], dict[str, float]]:
+) -> tuple[list[Data], dict[str, float], float]:
     metric = EdgeScores(threshold)
     predicted: list[Any] = [None] * len(true)
-    for numbers, batch, soft in soft_batches(model, true, steps, batch_size):
+    recalls: list[float] = []
+    for numbers, batch, soft, recall in soft_batches(model, true, steps, batch_size):
         metric.to(soft.device).update(soft, batch.adj, batch.mask)
+        recalls += recall.tolist()
         for index, matrix in zip(numbers, soft.cpu(), strict=True):
             predicted[index] = graph_above(true[index], matrix, threshold)
-    return predicted, {name: float(value) for name, value in metric.compute().items()}
+    scores = {name: float(value) for name, value in metric.compute().items()}
+    return predicted, scores, sum(recalls) / len(recalls)

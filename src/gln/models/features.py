@@ -1,0 +1,47 @@
+"""What a pair knows before the first step: free of origin, unit of length and node order."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from gln.models.pairs import Pairs
+
+LOCAL = 4  # the unit of length at a node is its mean distance to this many nearest nodes
+
+
+def mlp(inputs: int, hidden: int, outputs: int) -> nn.Sequential:
+    """Two linear layers with a GELU between."""
+    return nn.Sequential(nn.Linear(inputs, hidden), nn.GELU(), nn.Linear(hidden, outputs))
+
+
+def pair_features(pairs: Pairs, where: Tensor, pos: Tensor, x: Tensor) -> Tensor:
+    """What a pair knows before the first step, free of origin and unit of length: ``[B, N, S, 2p + 3 + 2f]``."""
+    offset = pairs.of_target(pos) - pairs.of_source(pos)
+    change = (pairs.of_target(x) - pairs.of_source(x)).expand(*pairs.mask.shape, -1)
+    distance = _norm(pairs.of_target(where) - pairs.of_source(where)).expand(pairs.mask.shape)  # [B, N, S]
+    unit = _local_unit(distance, pairs.mask)[..., None]  # [B, N, 1]
+    ours, theirs = pairs.of_source(unit), pairs.of_target(unit)
+    common = (ours * theirs).sqrt()
+    distance = distance[..., None]
+    lengths = [distance / common, (distance / ours + 1e-3).log(), (distance / theirs + 1e-3).log()]
+    directions = [(offset / common).expand(*pairs.mask.shape, -1), offset / distance.where(distance > 0, 1)]
+    return torch.cat([*directions, *lengths, change, change.abs()], dim=-1) * pairs.mask[..., None]
+
+
+def _norm(offset: Tensor) -> Tensor:
+    """Euclidean length, with a zero gradient at zero length."""
+    square = offset.square().sum(-1)
+    return torch.where(square > 0, square.clamp(min=torch.finfo(square.dtype).tiny).sqrt(), 0)
+
+
+def _local_unit(distance: Tensor, mask: Tensor) -> Tensor:
+    """The mean distance of a node to the nearest few that do not coincide with it: ``[B, N]``; 1 without any."""
+    near = (
+        distance.masked_fill(~mask | (distance == 0), torch.inf)
+        .topk(min(LOCAL, mask.shape[-1]), largest=False)
+        .values
+    )
+    real = near.isfinite()
+    mean = near.where(real, 0).sum(-1) / real.sum(-1).clamp(min=1)
+    return torch.where(mean > 0, mean, 1)

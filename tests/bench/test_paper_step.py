@@ -1,0 +1,25 @@
+"""The benchmark compares like with like and reports what it measured."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from gln.bench.paper_step import run
+from gln.errors import GLNError
+
+
+def test_both_ways_have_the_same_gradients() -> None:
+    threads = torch.get_num_threads()
+    result = run(nodes=12, batch=2)
+    assert set(result) == {"name", "ours_seconds", "peer_seconds", "ratio", "settings"}
+    assert result["ratio"] == result["peer_seconds"] / result["ours_seconds"] > 0
+    assert result["settings"]["difference"] < 1e-4
+    for memory in (result["settings"]["ours_memory"], result["settings"]["peer_memory"]):
+        assert memory is None or memory["peak_mb"] >= memory["before_mb"] > 0
+    assert torch.get_num_threads() == threads
+
+
+def test_mistakes_are_named() -> None:
+    with pytest.raises(GLNError, match="nodes=1"):
+        run(nodes=1)
