@@ -41,7 +41,7 @@ def test_show_draws_a_picture(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, s
     [
         (["show", "nowhere"], "no family 'nowhere'"),
         (["show", "delaunay", "-o", "a.bmp"], ".png, .pdf or .svg"),
-        (["show", "delaunay", "--count", "0"], "count ≥ 1"),
+        (["show", "delaunay", "--count", "0"], "count=0"),
         (["train", "delaunay", "-o", "run", "--model", "GNN"], "no model 'GNN'"),
         (["train", "delaunay", "-o", "run", "--model", "GLN:depth=3"], "no setting 'depth'"),
         (["evaluate", "nowhere", "--on", "delaunay"], "no folder 'nowhere'"),

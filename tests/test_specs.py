@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 
 from gln.errors import GLNError
-from gln.specs import parse_spec, write_spec
+from gln.specs import parse_spec, read_value, write_spec
 
 NAMES = st.from_regex(r"[a-z][a-z_]{0,8}", fullmatch=True)
 WORDS = st.from_regex(r"[a-z]{1,8}", fullmatch=True).filter(
@@ -31,3 +31,8 @@ def test_written_and_read(name: str, parameters: dict) -> None:
 def test_a_parameter_without_a_value_gets_one_sentence() -> None:
     with pytest.raises(GLNError, match="expected name=value"):
         parse_spec("surfaces:points")
+
+
+@pytest.mark.parametrize(("word", "value"), [("False", False), ("TRUE", True), ("None", None)])
+def test_true_false_and_none_are_read_in_any_case(word: str, value: object) -> None:
+    assert read_value(word) is value

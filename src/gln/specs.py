@@ -30,8 +30,8 @@ def write_spec(name: str, parameters: dict[str, Any]) -> str:
 
 def read_value(word: str) -> Any:
     """A word as the value it looks like: true, none, 3, 0.5, 20-80, text."""
-    if word in ("true", "false", "none"):
-        return {"true": True, "false": False, "none": None}[word]
+    if word.lower() in ("true", "false", "none"):
+        return {"true": True, "false": False, "none": None}[word.lower()]
     low, dash, high = word.partition("-")
     if dash and low.isdigit() and high.isdigit():
         return int(low), int(high)

@@ -64,3 +64,9 @@ def test_mistakes_are_named() -> None:
         CalibrationError(bins=0)
     with pytest.raises(GLNError, match="NaN or outside"):
         calibration_error(torch.full((1, 2, 2), float("nan")), torch.zeros(1, 2, 2), torch.ones(1, 2))
+
+
+@pytest.mark.parametrize("bins", [2.5, "many", True])
+def test_bins_are_a_whole_number(bins) -> None:
+    with pytest.raises(GLNError, match=f"bins={bins!r}"):
+        calibration_error(torch.ones(1, 2, 2), torch.ones(1, 2, 2), torch.ones(1, 2), bins)

@@ -188,6 +188,7 @@ TWO = make_graph(num_nodes=2)
     [
         (lambda: EdgeScores(entries="some"), "entries='some'"),
         (lambda: EdgeScores(threshold=2), "threshold=2"),
+        (lambda: EdgeScores("x"), "threshold='x'"),
         (
             lambda: EdgeScores().update(torch.ones(2, 3, 3), torch.ones(2, 3, 3), torch.ones(3)),
             "mask \\[3\\]",
@@ -214,3 +215,17 @@ def test_what_is_no_probability_is_refused(bad) -> None:
     graph.edge_prob = torch.tensor([bad, bad])
     with pytest.raises(GLNError, match="predicted\\[0\\]: edge_prob"):
         edge_scores([graph], [graph])
+
+
+@pytest.mark.parametrize("entries", ["pairs", "all"])
+def test_asymmetric_edge_prob_counts_as_in_a_padded_batch(entries) -> None:
+    generator = torch.Generator().manual_seed(4)
+    p = 0.5 + torch.rand(7, 7, generator=generator, dtype=torch.float64) / 2
+    p = p * ((pairs := torch.rand(7, 7, generator=generator).triu(1) > 0.4) | pairs.mT)
+    adj = torch.rand(7, 7, generator=generator).triu(1) > 0.6
+    adj = adj | adj.mT
+    metric = EdgeScores(entries=entries)
+    metric.update(p[None], adj[None], torch.ones(1, 7))
+    columns = p.nonzero().T[:, torch.randperm(int((p > 0).sum()), generator=generator)]
+    predicted = Data(edge_index=columns, num_nodes=7, edge_prob=p[tuple(columns)])
+    assert edge_scores([adj.numpy()], [predicted], entries) == pytest.approx(computed(metric), abs=1e-8)

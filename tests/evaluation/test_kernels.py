@@ -49,5 +49,8 @@ def test_mistakes_are_named() -> None:
         Kernel("sinkhorn", 1.0)
     with pytest.raises(GLNError, match="sigma=0"):
         Kernel("emd", 0)
+    for sigma in ("a", float("nan"), float("inf")):
+        with pytest.raises(GLNError, match=f"sigma={sigma!r}"):
+            Kernel("rbf", sigma)
     with pytest.raises(GLNError, match="compares histograms"):
         Kernel("emd", 1.0)(torch.ones(1, 2), torch.ones(1, 2))

@@ -58,7 +58,7 @@ def test_a_perfect_answer_is_best_and_a_bad_one_is_worse(name) -> None:
     assert name in CASES, f"the metric {name} has no test; add one to CASES"
     metric = METRICS[name]
     perfect, bad = CASES[name]()
-    assert perfect == pytest.approx(metric.high if metric.higher_is_better else metric.low, abs=1e-12)
+    assert perfect == pytest.approx(metric.high if metric.higher_is_better else 0, abs=1e-12)
     assert metric.low <= bad <= metric.high
     assert bad < perfect if metric.higher_is_better else bad > perfect
     assert metric.reference

@@ -13,7 +13,7 @@ import torch
 from hypothesis import given, settings
 
 from gln.errors import GLNError
-from gln.evaluation import DESCRIPTORS, Descriptor, Kernel, mmd
+from gln.evaluation import DESCRIPTORS, METRICS, Descriptor, Kernel, mmd
 from gln.evaluation.descriptors import _binned
 from gln.graphs import as_graph, make_graph, to_networkx, to_numpy, to_scipy
 from tests.conftest import graphs
@@ -198,8 +198,30 @@ NAN = np.array([[0, np.nan], [np.nan, 0]])
         (FIRST, FIRST[:1], {"estimator": "unbiased"}, "at least 2 graphs"),
         (FIRST, FIRST, {"subsets": 3, "subset_size": 6}, "subset_size=6"),
         (FIRST, FIRST, {"subsets": -1}, "subsets=-1"),
+        (FIRST, FIRST, {"subsets": 2.5}, "subsets=2.5"),
+        (FIRST, FIRST, {"subsets": 2, "subset_size": "1"}, "subset_size='1'"),
+        (FIRST, FIRST, {"subset_size": 2}, "subset_size=2 without subsets"),
+        (FIRST, FIRST, {"seed": 0.5}, "seed=0.5"),
+        (FIRST, FIRST, {"seed": 2**70}, "expected a whole number from 0"),
+        (FIRST, FIRST, {"kernel": 3}, "kernel=3"),
+        (FIRST, FIRST, {"descriptors": None}, "descriptors=None"),
+        (FIRST, FIRST, {"descriptors": [3]}, "no descriptor 3"),
+        (FIRST, FIRST, {"device": "abacus"}, "device='abacus'"),
+        (FIRST, FIRST, {"device": "meta"}, "device='meta'"),
+        (FIRST, FIRST, {"device": "cuda:99"}, "device='cuda:99'"),
     ],
 )
 def test_mistakes_are_named(reference, predicted, options, words) -> None:
     with pytest.raises(GLNError, match=words):
         mmd(reference, predicted, **options)
+
+
+def test_one_descriptor_needs_no_list() -> None:
+    assert mmd(FIRST, SECOND, "degree") == mmd(FIRST, SECOND, ("degree",))
+    assert mmd(FIRST, SECOND, DESCRIPTORS["degree"]) == mmd(FIRST, SECOND, "degree")
+
+
+def test_the_unbiased_estimate_stays_in_the_stated_range() -> None:
+    info = METRICS["mmd_degree"]
+    apart = [nx.empty_graph(9), nx.complete_graph(9)]
+    assert info.low <= mmd(apart, apart, "degree", estimator="unbiased")["degree"] < 0

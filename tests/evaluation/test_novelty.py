@@ -7,6 +7,7 @@ import pytest
 import torch
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from torch_geometric.data import Data
 
 from gln.errors import GLNError
 from gln.evaluation import isomorphic, novelty
@@ -79,7 +80,7 @@ def test_what_colours_cannot_tell_the_search_can() -> None:
 
 
 def test_a_pair_too_hard_counts_as_the_same_and_is_reported(monkeypatch) -> None:
-    monkeypatch.setattr("gln.evaluation.isomorphism.isomorphic.__defaults__", (2,))
+    monkeypatch.setattr("gln.evaluation.isomorphism.isomorphic_of.__defaults__", (2,))
     scores = novelty([ROOK], [SHRIKHANDE])
     assert scores == {"novelty": 0, "uniqueness": 1}
     assert "1 pairs were too hard" in str(scores)
@@ -100,3 +101,12 @@ def test_copying_the_training_graphs_is_found_out() -> None:
 def test_mistakes_are_named() -> None:
     with pytest.raises(GLNError, match="generated is empty"):
         novelty([ROOK], [])
+
+
+def test_the_order_of_the_edges_and_the_kind_of_graph_do_not_matter() -> None:
+    graph = as_graph(nx.gnp_random_graph(12, 0.4, seed=3))
+    unsorted = Data(edge_index=graph.edge_index.flip(1), num_nodes=12)
+    assert isomorphic(graph, unsorted) is True
+    assert isomorphic(to_networkx(graph), unsorted) is True
+    with pytest.raises(GLNError, match="directed"):
+        isomorphic(graph, nx.DiGraph([(0, 1)]))

@@ -6,6 +6,7 @@ import itertools
 
 import hypothesis.strategies as st
 import networkx as nx
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
@@ -77,3 +78,30 @@ def test_mistakes_are_named() -> None:
         segmentation_scores([plain, marked], [plain, plain])
     with pytest.raises(GLNError, match="has 3 nodes"):
         segmentation_scores([plain], [make_graph(num_nodes=3)])
+
+
+@pytest.mark.parametrize("act", [component_labels, largest_components])
+def test_components_take_any_graph_and_refuse_a_directed_one(act) -> None:
+    network = nx.disjoint_union(nx.path_graph(2), nx.path_graph(4))
+    (found,), (expected,) = act([nx.to_numpy_array(network)]), act([as_graph(network)])
+    assert str(found) == str(expected)
+    with pytest.raises(GLNError, match="directed"):
+        act([nx.DiGraph([(0, 1)])])
+
+
+@pytest.mark.parametrize("convert", [list, np.array, torch.tensor, lambda r: torch.tensor(r).double()])
+def test_regions_are_whole_numbers_of_any_kind(convert) -> None:
+    graph = make_graph(num_nodes=3, edges=[(0, 1)])
+    graph.region = convert([5, 5, 2])
+    assert segmentation_scores([graph], [graph])["ari_regions"] == 1
+
+
+@pytest.mark.parametrize(
+    ("region", "words"),
+    [([0, 0.5], "region 0.5"), ([0.0, float("nan")], "region nan"), (["a", "b"], "no row")],
+)
+def test_other_regions_are_refused(region, words) -> None:
+    graph = make_graph(num_nodes=2)
+    graph.region = region
+    with pytest.raises(GLNError, match=f"true\\[0\\] has .*{words}"):
+        segmentation_scores([graph], [graph])

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 import torch
 
-from gln.evaluation.statistics import clustering, degrees, laplacian_spectrum, triangles
+from gln.errors import GLNError
+from gln.evaluation.statistics import clustering, degrees, laplacian_spectrum, orbits, triangles
 from gln.graphs import as_graph, as_graphs, make_graph
 
 NETWORKS = [
@@ -74,7 +75,6 @@ def test_the_other_graphs_do_not_matter(measure) -> None:
         torch.testing.assert_close(values, measure([graph])[0], rtol=0, atol=1e-12)
     for values, swapped in zip(together, measure(GRAPHS[::-1])[::-1], strict=True):
         torch.testing.assert_close(values, swapped, rtol=0, atol=1e-12)
-    assert measure([]) == []
 
 
 @pytest.mark.parametrize("measure", [degrees, triangles, clustering, laplacian_spectrum])
@@ -94,3 +94,16 @@ def test_renumbering_the_nodes(measure) -> None:
 def test_a_gpu_measures_the_same(measure) -> None:
     for there, here in zip(measure(GRAPHS, "cuda"), measure(GRAPHS), strict=True):
         torch.testing.assert_close(there.cpu(), here, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("statistic", [degrees, triangles, clustering, laplacian_spectrum, orbits])
+def test_any_kind_of_graph_is_taken_and_a_directed_one_refused(statistic) -> None:
+    expected = statistic(GRAPHS[:3])
+    for others in (NETWORKS[:3], [nx.to_numpy_array(graph) for graph in NETWORKS[:3]]):
+        assert all(torch.equal(a, b) for a, b in zip(statistic(iter(others)), expected, strict=True))
+    with pytest.raises(GLNError, match=r"graphs\[1\]: .* directed"):
+        statistic([nx.path_graph(3), np.triu(np.ones((3, 3)), 1)])
+    with pytest.raises(GLNError, match="graphs is empty"):
+        statistic([])
+    with pytest.raises(GLNError, match="device='abacus'"):
+        statistic(GRAPHS[:1], "abacus")

@@ -45,5 +45,7 @@ def test_of_equals_the_nearest_to_one_half() -> None:
 def test_mistakes_are_named() -> None:
     with pytest.raises(GLNError, match="steps=0"):
         BestThreshold(steps=0)
+    with pytest.raises(GLNError, match=r"steps=2\.5"):
+        BestThreshold(steps=2.5)
     with pytest.raises(GLNError, match="No graph was scored"), pytest.warns(UserWarning, match="compute"):
         BestThreshold().compute()

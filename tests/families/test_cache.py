@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from gln.errors import GLNError
 from gln.families import Delaunay, cache
 from gln.families.cache import load_or_make
 from tests.conftest import assert_same_graph
@@ -74,3 +75,9 @@ def test_many_writers_leave_one_whole_file(tmp_path: Path) -> None:
         thread.join()
     assert stored(tmp_path).suffix == ".safetensors"
     load_or_make(tmp_path, KEY, lambda: pytest.fail("the file is not whole"))
+
+
+def test_a_folder_that_cannot_be_made_is_named_before_anything_is_drawn(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(GLNError, match=f"cache folder {tmp_path / 'file' / 'cache'}"):
+        load_or_make(tmp_path / "file" / "cache", KEY, lambda: pytest.fail("drawn"))

@@ -131,9 +131,12 @@ def test_a_mistyped_family_gets_one_sentence(text: str, message: str) -> None:
         parse_family(text)
 
 
-@pytest.mark.parametrize("bad", [{"count": 0}, {"count": 3, "seed": -1}, {"count": 3, "workers": 0}])
+@pytest.mark.parametrize(
+    "bad",
+    [{"count": 0}, {"count": 2.0}, {"count": True}, {"count": 3, "seed": -1}, {"count": 3, "workers": 0}],
+)
 def test_impossible_samples_are_refused(bad: dict) -> None:
-    with pytest.raises(GLNError, match="expected count"):
+    with pytest.raises(GLNError, match=r"sample got .*; expected a whole number"):
         family("delaunay").sample(**bad)
 
 
@@ -149,3 +152,24 @@ def test_a_new_family_needs_one_decorator_and_one_method() -> None:
         register("delaunay")(Path3)
     Path3.name = "path"  # not registered, so that the other tests do not meet it
     assert [graph.num_edges for graph in Path3().sample(3)] == [4, 4, 4]
+
+
+@pytest.mark.parametrize(
+    ("name", "parameter", "value"),
+    [("community", "size", 5), ("surfaces", "points", 16), ("figures", "side", 6), ("delaunay", "points", 7)],
+)
+def test_whole_numbers_may_be_numpys_but_not_true(name: str, parameter: str, value: int) -> None:
+    member = family(name, **{parameter: np.int64(value)})
+    assert member == family(name, **{parameter: value})
+    assert type(getattr(member, parameter)) is int
+    with pytest.raises(GLNError, match=f"{parameter}=True"):
+        family(name, **{parameter: True})
+
+
+def test_workers_without_a_guarded_script_get_one_sentence(tmp_path: Path) -> None:
+    script = tmp_path / "draw.py"
+    script.write_text("from gln.families import Delaunay\nDelaunay(points=5).sample(90, workers=2)\n")
+    run = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False)
+    assert run.returncode != 0
+    assert "GLNError" in run.stderr
+    assert "put the call under if __name__ == '__main__' or use workers=1." in run.stderr

@@ -120,7 +120,7 @@ def by_networkx(adjacency: np.ndarray, start: np.ndarray, iterations: int) -> np
 
 
 def test_the_paper_has_300_graphs_of_two_communities_and_500_of_four() -> None:
-    assert Community.paper_count == Community().paper_count == 300
+    assert Community().paper_count == 300
     assert Community(communities=4, order="ordered").paper_count == 500
     assert Community(communities=3).paper_count is None
     assert Community(size=10).paper_count is None
@@ -146,3 +146,10 @@ def test_all_possible_links_can_be_drawn() -> None:
     (graph,) = Community(size=3, links=7).sample(1)
     ends = graph.community[graph.edge_index]
     assert (ends[0] != ends[1]).sum() / 2 == 9  # all pairs between the two communities
+
+
+@pytest.mark.parametrize("order", ["set", "ordered"])
+@pytest.mark.parametrize(("communities", "size"), [(2, 3), (2, 5), (3, 3), (4, 6)])
+def test_free_pairs_are_counted_without_listing_them(communities: int, size: int, order: str) -> None:
+    member = Community(communities=communities, size=size, order=order)
+    assert member._count_free_pairs() == len(member._free_pairs())

@@ -76,7 +76,9 @@ def test_a_range_survives_json() -> None:
     assert Delaunay(points=[20, 80]) == Delaunay(points=(20, 80))  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("points", [2, 0, 50.0, (2, 9), (9, 5), (5,), (5, 6, 7), (5, 6.0), "50"])
+@pytest.mark.parametrize(
+    "points", [2, 0, 50.0, (2, 9), (9, 5), (5,), (5, 6, 7), (5, 6.0), "50", True, (True, 5)]
+)
 def test_impossible_sizes_are_refused(points: object) -> None:
     with pytest.raises(GLNError, match="expected a whole number of at least 3"):
         Delaunay(points=points)  # type: ignore[arg-type]

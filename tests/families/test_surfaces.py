@@ -252,3 +252,10 @@ def test_points_must_be_a_square(points: object) -> None:
 def test_an_unknown_kind_is_refused() -> None:
     with pytest.raises(GLNError, match="choose from all, ellipsoid"):
         Surfaces(kind="sphere")
+
+
+@pytest.mark.parametrize("switch", ["scale", "translate", "rotate", "reflect", "shear"])
+def test_a_switch_is_true_or_false(switch: str) -> None:
+    for bad in ("False", 2, None):
+        with pytest.raises(GLNError, match=f"{switch}=.*; expected True or False"):
+            Surfaces(**{switch: bad})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 from hypothesis import given
-from torch_geometric.data import Data
+from torch_geometric.data import Batch, Data
 
 from gln.errors import GLNError
 from gln.graphs import check_graph, make_graph
@@ -30,6 +30,16 @@ TWO = torch.tensor([[0.0, 0.0], [1.0, 0.0]])
         (Data(pos=TWO, edge_index=torch.tensor([[0.0, 1.0], [1.0, 0.0]])), "whole numbers"),
         (Data(pos=torch.zeros(0, 2)), "no nodes"),
         (Data(num_nodes=0), "no nodes"),
+        (Data(num_nodes=-1), "whole number of at least 1"),
+        (Data(num_nodes=True), "whole number of at least 1"),
+        (Data(num_nodes=2.0), "whole number of at least 1"),
+        (Data(edge_index=torch.tensor([[0, 1], [1, 0]])), "set num_nodes"),
+        (Data(pos=TWO, edge_index=[[0, 1], [1, 0]]), "edge_index is a list"),
+        (Data(pos=TWO, edge_prob=torch.ones(3)), "edge_prob has 3 rows, but edge_index has 0 columns"),
+        (Data(pos=TWO, edge_name=["a"]), "edge_name is a list"),
+        (Data(pos=torch.tensor([[1e39]], dtype=torch.float64)), r"\[1e\+39\], too large for float32"),
+        (Batch.from_data_list([Data(pos=TWO)]), "to_data_list"),
+        ([[0, 1], [1, 0]], "Got a list; expected a PyG Data"),
     ],
 )
 def test_a_bad_graph_gets_one_sentence(bad: Data, message: str) -> None:
@@ -47,7 +57,11 @@ def test_a_bad_graph_gets_one_sentence(bad: Data, message: str) -> None:
         ({"pos": TWO, "edges": [[0, 1, 1]]}, r"expected \[m, 2\]"),
         ({"pos": TWO, "edges": [[0, 0.5]]}, "whole numbers"),
         ({"pos": TWO, "edges": [[0, 1], [1, 0]]}, "listed twice"),
-        ({}, "no nodes"),
+        ({"pos": TWO, "edges": [[0, 1], [1, 0]]}, r"nx.Graph\(G\)"),
+        ({}, "give num_nodes"),
+        ({"edges": [[0, 1]]}, "give num_nodes"),
+        ({"pos": [[1e9 + 0.1], [1e9 + 1.3]]}, "subtract the mean"),
+        ({"pos": [[1j]]}, "not a number"),
     ],
 )
 def test_bad_arrays_get_one_sentence(bad: dict, message: str) -> None:
@@ -82,3 +96,14 @@ def test_the_graph_passed_in_is_not_changed() -> None:
 def test_what_belongs_to_an_edge_is_sorted_with_it() -> None:
     graph = Data(pos=TWO, edge_index=torch.tensor([[1, 0], [0, 1]]), edge_prob=torch.tensor([0.1, 0.9]))
     assert check_graph(graph).edge_prob.tolist() == pytest.approx([0.9, 0.1])
+
+
+def test_positions_that_float32_holds_exactly_may_lie_anywhere() -> None:
+    assert make_graph(pos=[[2.0**30], [2.0**30 + 128]]).pos.tolist() == [[2.0**30], [2.0**30 + 128]]
+    assert make_graph(pos=torch.tensor([[True], [False]])).pos.tolist() == [[1.0], [0.0]]
+    assert make_graph(x=[[1e9 + 0.1], [1e9 + 1.3]]).num_nodes == 2  # features may be large
+
+
+def test_what_is_named_an_index_is_not_per_edge() -> None:
+    graph = Data(pos=TWO, edge_label_index=torch.zeros(2, 5, dtype=torch.int64))
+    assert check_graph(graph).edge_label_index.shape == (2, 5)

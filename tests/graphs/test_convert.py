@@ -10,11 +10,14 @@ import pytest
 import scipy.sparse as sp
 import torch
 from hypothesis import given
-from torch_geometric.data import Data
+from torch.utils.data import Subset
+from torch_geometric.data import Batch, Data
 
 from gln.errors import GLNError
 from gln.graphs import as_graph, as_graphs, make_graph, to_networkx, to_numpy, to_scipy
 from tests.conftest import assert_same_graph, graphs
+
+PAIR = torch.tensor([[0, 1], [1, 0]])
 
 
 @given(graphs(x_width=3))
@@ -24,7 +27,16 @@ def test_networkx_and_back(graph: Data) -> None:
 
 @pytest.mark.parametrize(
     "matrix",
-    [to_numpy, to_scipy, lambda g: torch.from_numpy(to_numpy(g)), lambda g: sp.coo_matrix(to_scipy(g))],
+    [
+        to_numpy,
+        to_scipy,
+        lambda g: torch.from_numpy(to_numpy(g)),
+        lambda g: sp.coo_matrix(to_scipy(g)),
+        lambda g: to_numpy(g).astype(np.float16),
+        lambda g: torch.from_numpy(to_numpy(g)).bfloat16(),
+        lambda g: torch.from_numpy(to_numpy(g)).to_sparse(),
+        lambda g: torch.from_numpy(to_numpy(g)).half().to_sparse_csr(),
+    ],
 )
 @given(graph=graphs(x_width=1))
 def test_matrices_and_back(matrix: Callable, graph: Data) -> None:
@@ -64,6 +76,11 @@ def test_a_directed_graph_with_every_edge_both_ways_is_undirected() -> None:
         (np.zeros((0, 0)), "no nodes"),
         (sp.csr_array([[0, 1], [0, 0]]), "symmetrise"),
         ("graph.txt", "expected a graph"),
+        (np.array([["0", "1"], ["1", "0"]]), "entries of type <U1"),
+        (np.array([[0, None], [None, 0]]), "entries of type object"),
+        (torch.sparse_coo_tensor([[0, 1], [1, 0]], [2.0, 2.0], (2, 2)), "only 0 and 1"),
+        (Data(num_nodes=2, edge_index=PAIR, edge_weight=torch.tensor([0.5, 0.5])), "edge_weight holds 0.5"),
+        (Batch.from_data_list([Data(num_nodes=2)]), "to_data_list"),
     ],
 )
 def test_what_is_not_an_undirected_graph_is_refused(bad: object, message: str) -> None:
@@ -79,3 +96,24 @@ def test_a_list_names_the_graph_that_is_wrong() -> None:
         as_graphs([], "reference")
     with pytest.raises(GLNError, match="expected a list"):
         as_graphs(good, "reference")
+    for one in (np.zeros((2, 2)), sp.csr_array((2, 2)), torch.zeros(2, 2), {"a": good}):
+        with pytest.raises(GLNError, match="expected a list of graphs"):
+            as_graphs(one, "reference")
+    assert len(as_graphs(Subset([good, good], [0, 1]))) == 2  # a dataset
+
+
+def test_a_huge_sparse_tensor_is_not_made_dense() -> None:
+    assert as_graph(torch.sparse_coo_tensor(PAIR, [1.0, 1.0], (10**6, 10**6))).num_nodes == 10**6
+
+
+def test_weights_of_one_are_no_weights() -> None:
+    assert as_graph(Data(num_nodes=2, edge_index=PAIR, edge_weight=torch.ones(2))).num_edges == 2
+
+
+def test_an_attribute_on_some_nodes_is_refused_with_the_counts() -> None:
+    source = nx.path_graph(3)
+    source.nodes[1]["pos"] = [0, 0]
+    with pytest.raises(GLNError, match="1 of the 3 nodes have the attribute pos"):
+        as_graph(source)
+    with pytest.raises(GLNError, match="pos is ragged"):
+        as_graph(nx.path_graph(2), pos=[[0, 1], [2]])

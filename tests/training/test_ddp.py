@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from gln.errors import GLNError
+from gln.models import GLN
 from gln.training import FitConfig, fit
 from gln.training.checkpoint import read_checkpoint
 from gln.training.feed import Feed
@@ -23,15 +24,25 @@ TRAIN, VAL = graphs(9), graphs(1, seed=1)
 SETTINGS: dict[str, Any] = {"epochs": 3, "batch_size": 4, "lr": 0.05, "accelerator": "cpu", "progress": False}
 
 
-def train(run: Path, processes: int, **settings: Any) -> None:
+# Large enough that GLN, while it trains, draws fewer candidates than all.
+LARGER = graphs(9, sizes=(11, 24))
+
+
+def train(run: Path, processes: int, kind: str = "tiny", **settings: Any) -> None:
     if processes > 1:
         settings |= {"devices": processes, "strategy": "ddp_fork"}
-    fit(tiny(dropout=0.0), TRAIN, VAL, run=run, **{"loss": TinyLoss()} | SETTINGS | settings)
+    if kind == "gln":
+        torch.manual_seed(0)
+        model, data = GLN(width=8, pair_width=8, kernels=2, steps=2), LARGER
+    else:
+        model, data = tiny(dropout=0.0), TRAIN
+    fit(model, data, VAL, run=run, **{"loss": TinyLoss()} | SETTINGS | settings)
 
 
-def test_two_processes_reach_the_loss_curve_of_one(tmp_path: Path) -> None:
-    two = start(train, tmp_path / "two", 2)
-    train(tmp_path / "one", processes=1)
+@pytest.mark.parametrize("kind", ["tiny", "gln"])
+def test_two_processes_reach_the_loss_curve_of_one(tmp_path: Path, kind: str) -> None:
+    two = start(train, tmp_path / "two", 2, kind)
+    train(tmp_path / "one", 1, kind)
     two.join()
     assert two.exitcode == 0
     one, both = (read_checkpoint(tmp_path / name / "checkpoint.safetensors") for name in ("one", "two"))
@@ -43,7 +54,7 @@ def test_two_processes_reach_the_loss_curve_of_one(tmp_path: Path) -> None:
     for name, weight in one.weights.items():
         assert torch.allclose(both.weights[name], weight, atol=1e-5), name
     # A run may go on with another number of processes.
-    train(tmp_path / "two", processes=1, resume=True, epochs=4)
+    train(tmp_path / "two", 1, kind, resume=True, epochs=4)
     longer = read_checkpoint(tmp_path / "two" / "checkpoint.safetensors").progress
     assert [row["epoch"] for row in longer.history] == [1, 2, 3, 4]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import networkx as nx
 import pytest
 from hypothesis import given, settings
 from matplotlib.figure import Figure
@@ -64,3 +65,35 @@ def test_missing_and_extra_edges_are_counted_and_drawn() -> None:
     missing, extra = ax.collections[-2:]
     assert missing.get_segments()[0].tolist() == [[0, 0], [0, 1]]
     assert extra.get_segments()[0].tolist() == [[1, 0], [0, 1]]
+
+
+ONE = make_graph(pos=[[0, 0], [1, 1]], edges=[[0, 1]])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"graphs": []}, "empty"),
+        ({"graphs": ONE}, "expected a list of graphs"),
+        ({"graphs": [ONE], "captions": ["a", "b"]}, "1 graphs and 2 captions"),
+        ({"graphs": [ONE], "captions": []}, "1 graphs and 0 captions"),
+        ({"graphs": [ONE], "truths": [ONE, ONE]}, "1 graphs and 2 truths"),
+        ({"graphs": [ONE], "truths": [make_graph(num_nodes=3)]}, "3 nodes, its graph has 2"),
+    ],
+)
+def test_an_impossible_gallery_is_refused(tmp_path: Path, arguments: dict, message: str) -> None:
+    with pytest.raises(GLNError, match=message):
+        save_gallery(path=tmp_path / "a.png", **arguments)
+    assert not list(tmp_path.iterdir())
+
+
+def test_any_graph_and_any_text_is_drawn(tmp_path: Path) -> None:
+    path = save_gallery([nx.path_graph(3)], tmp_path / "a.svg", "costs $x^ and $", ["$\\nothing$"])
+    assert path.exists()
+
+
+def test_far_whole_positions_are_no_image() -> None:
+    graph = make_graph(pos=[[0, 0], [10**6, 10**6]], x=[[0, 0, 0], [1, 1, 1]], edges=[[0, 1]])
+    ax = Figure().add_subplot()
+    draw_graph(graph, ax)
+    assert not ax.images

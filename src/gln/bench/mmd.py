@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from statistics import median
 from typing import Any
@@ -11,7 +10,7 @@ import networkx as nx
 import numpy as np
 from scipy.linalg import toeplitz
 
-from gln.bench.peers import in_orca_order, orbit_counter, silence
+from gln.bench.peers import in_orca_order, orbit_counter, silence, timed
 from gln.errors import GLNError
 from gln.evaluation import mmd
 from gln.evaluation.counting.threads import one_thread
@@ -40,10 +39,10 @@ def run(graphs: int = 40, nodes: int = 100, seed: int = 0) -> dict[str, Any]:
     )
     emd, count = _emd_solver(), orbit_counter()
     with silence():
-        peer, peer_seconds = _timed(lambda: _graphrnn_style(first, second, emd, count))
+        peer, peer_seconds = timed(lambda: _graphrnn_style(first, second, emd, count))
     with one_thread():  # as many as the peer has
-        ours, warm_up = _timed(lambda: mmd(first, second))
-        seconds = [_timed(lambda: mmd(first, second))[1] for _ in range(REPEATS)]
+        ours, warm_up = timed(lambda: mmd(first, second))
+        seconds = [timed(lambda: mmd(first, second))[1] for _ in range(REPEATS)]
     difference = max(abs(ours[name] - peer[name]) for name in peer)
     if difference > 1e-9:
         raise AssertionError(f"gln.mmd and its peer differ by {difference:.3g}: {dict(ours)} against {peer}")
@@ -63,12 +62,6 @@ def run(graphs: int = 40, nodes: int = 100, seed: int = 0) -> dict[str, Any]:
             "difference": difference,
         },
     }
-
-
-def _timed(call: Callable[[], Any]) -> tuple[Any, float]:
-    start = time.perf_counter()
-    answer = call()
-    return answer, time.perf_counter() - start
 
 
 def _emd_solver() -> Callable[..., float]:

@@ -7,6 +7,7 @@ from torch import Tensor
 from torchmetrics import Metric
 
 from gln.errors import GLNError
+from gln.evaluation.options import is_whole
 from gln.evaluation.pairs import UNIT, flatten, invalid, real, refuse_invalid, to_units
 
 
@@ -32,8 +33,8 @@ class CalibrationError(Metric):
 
     def __init__(self, bins: int = 15) -> None:
         super().__init__()
-        if bins < 1:
-            raise GLNError(f"Got bins={bins}; expected at least one.")
+        if not is_whole(bins) or bins < 1:
+            raise GLNError(f"Got bins={bins!r}; expected a whole number, at least 1.")
         self.bins = bins
         for name, length in (("promised", bins), ("true", bins), ("pairs", 0), ("graphs", 0), ("invalid", 0)):
             self.add_state(name, torch.zeros(length or (), dtype=torch.int64), dist_reduce_fx="sum")

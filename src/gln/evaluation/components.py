@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -11,12 +12,19 @@ from scipy.sparse.csgraph import connected_components
 from torch import Tensor
 from torch_geometric.data import Data
 
+from gln.graphs import as_graphs
 
-def component_labels(graphs: Sequence[Data]) -> list[Tensor]:
-    """The number of every node's component: int64 ``[n]`` per graph; no two graphs share a number.
+
+def component_labels(graphs: Iterable[Any]) -> list[Tensor]:
+    """The number of every node's component: int64 ``[n]`` per graph of any kind; no two graphs share a number.
 
     Numbers grow with the first node of a component.
     """
+    return component_labels_of(as_graphs(graphs))
+
+
+def component_labels_of(graphs: Sequence[Data]) -> list[Tensor]:
+    """:func:`component_labels` of checked graphs."""
     nodes = [graph.num_nodes for graph in graphs]
     offsets = np.cumsum([0, *nodes])
     source, target = np.concatenate(
@@ -29,10 +37,15 @@ def component_labels(graphs: Sequence[Data]) -> list[Tensor]:
     return list(torch.from_numpy(labels.astype(np.int64)).split(nodes))
 
 
-def largest_components(graphs: Sequence[Data]) -> list[Data]:
+def largest_components(graphs: Iterable[Any]) -> list[Data]:
     """The largest component of each graph, structure only; of equals, the one of the first node."""
+    return largest_components_of(as_graphs(graphs))
+
+
+def largest_components_of(graphs: Sequence[Data]) -> list[Data]:
+    """:func:`largest_components` of checked graphs."""
     out = []
-    for graph, label in zip(graphs, component_labels(graphs), strict=True):
+    for graph, label in zip(graphs, component_labels_of(graphs), strict=True):
         label = (label - label.min()).to(graph.edge_index.device)
         keep = label == label.bincount().argmax()
         number = keep.cumsum(0) - 1  # of a kept node, among the kept

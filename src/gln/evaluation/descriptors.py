@@ -11,10 +11,9 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from gln.evaluation.kernels import Kernel
-from gln.evaluation.orbits import orbits
-from gln.evaluation.statistics import clustering, degrees, laplacian_spectrum
-
-Device = torch.device | str | None
+from gln.evaluation.options import Device
+from gln.evaluation.orbits import orbits_of
+from gln.evaluation.statistics import clustering_of, degrees_of, laplacian_spectrum_of
 
 
 @dataclass(frozen=True)
@@ -54,22 +53,22 @@ def _binned(values: list[Tensor], low: float, high: float, width: int) -> Tensor
 
 
 def _degree(graphs: Sequence[Data], device: Device) -> Tensor:
-    values = degrees(graphs, device)
+    values = degrees_of(graphs, device)
     every = torch.cat(values)
     return _shares(values, every, int(every.max()) + 1)
 
 
 def _clustering(graphs: Sequence[Data], device: Device) -> Tensor:
-    return _binned(clustering(graphs, device), 0, 1, 100)
+    return _binned(clustering_of(graphs, device), 0, 1, 100)
 
 
 def _orbit(graphs: Sequence[Data], device: Device) -> Tensor:
-    return torch.stack([counts.sum(0).double() / len(counts) for counts in orbits(graphs, device)])
+    return torch.stack([counts.sum(0).double() / len(counts) for counts in orbits_of(graphs, device)])
 
 
 def _spectrum(graphs: Sequence[Data], device: Device) -> Tensor:
     # The range starts below 0 so that the frequent eigenvalues 0, ½, 1 and 1½ lie off the edges of the bins.
-    return _binned(laplacian_spectrum(graphs, device), -1e-5, 2, 200)
+    return _binned(laplacian_spectrum_of(graphs, device), -1e-5, 2, 200)
 
 
 DESCRIPTORS: Mapping[str, Descriptor] = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -23,25 +23,22 @@ def edge_scores(true: Iterable[Any], predicted: Iterable[Any], entries: Entries 
         true: the true graphs: PyG, networkx, numpy, scipy or torch.
         predicted: as many graphs on the same nodes; their edges are what is judged. An attribute
             ``edge_prob [2m]`` of a ``Data``, one probability per column of its ``edge_index``, ranks the
-            edges for average precision; a pair without an edge has probability 0, and an edge without
-            ``edge_prob`` has 1.
+            edges for average precision, with ``"pairs"`` by the mean of both directions; a pair without an
+            edge has probability 0, and an edge without ``edge_prob`` has 1.
         entries: ``"pairs"`` counts unordered pairs i < j; ``"all"`` the n² entries, diagonal included.
     """
     check_entries(entries)
-    sources = list(predicted) if isinstance(predicted, Iterator) else predicted
-    truths, guesses = as_graphs(true, "true"), as_graphs(sources, "predicted")
+    truths, guesses = as_graphs(true, "true"), as_graphs(predicted, "predicted")
     check_same_nodes(truths, guesses)
     counts, precisions = [], []
-    for index, (truth, guess, source) in enumerate(zip(truths, guesses, sources, strict=True)):
+    for index, (truth, guess) in enumerate(zip(truths, guesses, strict=True)):
         nodes = truth.num_nodes
-        probabilities = _probabilities(source, f"predicted[{index}]")
-        edges = (guess if probabilities is None else source).edge_index.cpu()
         actual = _keys(truth.edge_index.cpu(), nodes, entries)
-        chosen = _keys(edges, nodes, entries)
+        chosen = _keys(guess.edge_index.cpu(), nodes, entries)
         hit = torch.isin(chosen, actual)
         total = nodes**2 if entries == "all" else nodes * (nodes - 1) // 2
         counts.append([int(hit.sum()), len(chosen), len(actual), total])
-        score = torch.ones(len(chosen)) if probabilities is None else probabilities[_counted(edges, entries)]
+        score = _scores(guess, f"predicted[{index}]", entries)
         precisions.append(_sparse_average_precision(score, hit, len(actual), total))
     table = torch.tensor(counts).T  # [4, G]
     means = per_graph(table, torch.tensor(precisions, dtype=torch.float64)).mean(1)
@@ -71,24 +68,29 @@ def _counted(edge_index: Tensor, entries: Entries) -> Tensor:
 
 def _keys(edge_index: Tensor, nodes: int, entries: Entries) -> Tensor:
     """One number per entry that holds an edge."""
-    source, target = edge_index[:, _counted(edge_index, entries)].long()
+    source, target = edge_index[:, _counted(edge_index, entries)]
     return source * nodes + target
 
 
-def _probabilities(source: Any, what: str) -> Tensor | None:
-    """``edge_prob [2m]`` in the order of the columns it was given with."""
-    values = source.get("edge_prob") if isinstance(source, Data) else None
+def _scores(graph: Data, what: str, entries: Entries) -> Tensor:
+    """The probability of every entry that holds an edge, in the order of :func:`_keys`."""
+    source, target = edges = graph.edge_index.cpu()
+    counted = _counted(edges, entries)
+    values = graph.get("edge_prob")
     if values is None:
-        return None
+        return torch.ones(int(counted.sum()))
     values = torch.as_tensor(values, dtype=torch.float64).cpu()
-    if values.shape != (source.num_edges,):
+    if values.shape != source.shape:
         raise GLNError(
             f"{what}: edge_prob has shape {list(values.shape)}, expected one value for each of the "
-            f"{source.num_edges} columns of edge_index."
+            f"{len(source)} columns of edge_index."
         )
     if not ((values >= 0) & (values <= 1)).all():
         raise GLNError(f"{what}: edge_prob holds NaN or values outside 0 to 1; expected probabilities.")
-    return values
+    if entries == "pairs":
+        # The columns are sorted, so that sorting them by the edge back lists the edges back in their order.
+        values = (values + values[(target * graph.num_nodes + source).argsort()]) / 2
+    return values[counted]
 
 
 def _sparse_average_precision(score: Tensor, hit: Tensor, true: int, total: int) -> float:

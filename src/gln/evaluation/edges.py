@@ -8,6 +8,7 @@ from torchmetrics import Metric
 
 from gln.errors import GLNError
 from gln.evaluation.metrics import POOLED
+from gln.evaluation.options import is_number
 from gln.evaluation.pairs import (
     UNIT,
     Entries,
@@ -63,9 +64,9 @@ class EdgeScores(Metric):
     def __init__(self, threshold: float = 0.5, entries: Entries = "pairs") -> None:
         super().__init__()
         check_entries(entries)
-        if not 0 <= threshold <= 1:
-            raise GLNError(f"Got threshold={threshold}; expected a probability between 0 and 1.")
-        self.threshold, self.entries = threshold, entries
+        if not is_number(threshold) or not 0 <= threshold <= 1:
+            raise GLNError(f"Got threshold={threshold!r}; expected a probability between 0 and 1.")
+        self.threshold, self.entries = float(threshold), entries
         for name, length in (("scores", len(PER_GRAPH)), ("counts", 4), ("graphs", 0), ("invalid", 0)):
             zeros = torch.zeros(length or (), dtype=torch.int64)
             self.add_state(name, zeros, dist_reduce_fx="sum")

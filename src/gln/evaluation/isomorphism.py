@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from torch_geometric.data import Data
+
+from gln.graphs import as_graphs
 
 Colours = NDArray[np.uint64]
 ROUNDS = 16  # of refinement in the hash: graphs that differ only beyond them are left to the exact test
@@ -54,13 +57,19 @@ def graph_hashes(graphs: Sequence[Data]) -> list[int]:
     return np.add.reduceat(_mix(colour), union.first[:-1]).tolist()
 
 
-def isomorphic(one: Data, other: Data, budget: int = BUDGET) -> bool | None:
-    """Whether two graphs are isomorphic; ``None`` if the budget did not suffice to tell.
+def isomorphic(one: Any, other: Any, budget: int = BUDGET) -> bool | None:
+    """Whether two graphs of any kind are isomorphic; ``None`` if the budget did not suffice to tell.
 
     Colours are refined until they settle, and the nodes matched in the order of their colours. If the edges
     then differ, one node is singled out in the first graph and each node of its colour in turn in the
     second, until the edges agree or every node has a colour of its own.
     """
+    first, second = as_graphs([one, other])
+    return isomorphic_of(first, second, budget)
+
+
+def isomorphic_of(one: Data, other: Data, budget: int = BUDGET) -> bool | None:
+    """:func:`isomorphic` of checked graphs."""
     if one.num_nodes != other.num_nodes or one.num_edges != other.num_edges:
         return False
     a, b = Structure([one]), Structure([other])

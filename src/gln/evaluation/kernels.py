@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import inf
 from typing import Literal, get_args
 
 import torch
 from torch import Tensor
 
 from gln.errors import GLNError
+from gln.evaluation.options import is_number
 
 Distance = Literal["emd", "tv", "rbf"]
 _TITLES = {"emd": "Gaussian EMD", "tv": "Gaussian TV", "rbf": "RBF"}
@@ -36,8 +38,8 @@ class Kernel:
             raise GLNError(
                 f"There is no kernel {self.distance!r}; choose from {', '.join(get_args(Distance))}."
             )
-        if not self.sigma > 0:
-            raise GLNError(f"Got sigma={self.sigma}; expected a positive width of the kernel.")
+        if not is_number(self.sigma) or not 0 < self.sigma < inf:
+            raise GLNError(f"Got sigma={self.sigma!r}; expected a positive, finite width of the kernel.")
 
     def __call__(self, x: Tensor, y: Tensor, bin_width: float | None = None) -> Tensor:
         """The kernel matrix ``[n, m]`` of descriptors ``x [n, d]`` and ``y [m, d]``, both float64.

@@ -11,11 +11,12 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from gln.errors import GLNError
-from gln.evaluation.components import largest_components
-from gln.evaluation.descriptors import DESCRIPTORS, Descriptor, Device
+from gln.evaluation.components import largest_components_of
+from gln.evaluation.descriptors import DESCRIPTORS, Descriptor
 from gln.evaluation.estimators import Estimator, check_estimator, estimate, random_subsets
 from gln.evaluation.kernels import Distance, Kernel
 from gln.evaluation.mmd_result import Interval, MMDResult, Settings
+from gln.evaluation.options import Device, check_device, is_whole
 from gln.graphs import as_graphs
 
 GRAPHRNN = ("degree", "clustering", "orbit")
@@ -24,7 +25,7 @@ GRAPHRNN = ("degree", "clustering", "orbit")
 def mmd(
     reference: Iterable[Any],
     predicted: Iterable[Any],
-    descriptors: Sequence[str | Descriptor] = GRAPHRNN,
+    descriptors: str | Descriptor | Sequence[str | Descriptor] = GRAPHRNN,
     *,
     kernel: Distance | Kernel | None = None,
     estimator: Estimator = "biased",
@@ -40,7 +41,7 @@ def mmd(
     Args:
         reference: graphs of any kind and size: PyG, networkx, numpy, scipy or torch adjacencies.
         predicted: the graphs to judge. No graph of either set is ever dropped.
-        descriptors: names in :data:`gln.evaluation.DESCRIPTORS`, or descriptors of your own.
+        descriptors: one or more names in :data:`gln.evaluation.DESCRIPTORS`, or descriptors of your own.
         kernel: ``"emd"``, ``"tv"`` or ``"rbf"`` with each descriptor's own width, or a :class:`Kernel`;
             ``None`` for each descriptor's usual one.
         estimator: ``"biased"`` or ``"unbiased"``.
@@ -48,32 +49,27 @@ def mmd(
         floor: graphs of the reference's own distribution, usually those that were trained on; their MMD² to
             the reference is what a perfect model can expect.
         subsets: how many random subsets to repeat the estimate on; 0 for none.
-        subset_size: graphs in each, from both sets; half of the smaller set if not given.
+        subset_size: with ``subsets``, graphs in each, from both sets; half of the smaller set if not given.
         seed: of the subsets.
         device: where to compute; by default where the first reference graph is.
     """
+    chosen, place = _choose(descriptors, kernel), check_device(device)
     sets = {"reference": as_graphs(reference, "reference"), "predicted": as_graphs(predicted, "predicted")}
     if floor is not None:
         sets["floor"] = as_graphs(floor, "floor")
     counts = [len(graphs) for graphs in sets.values()]
     check_estimator(estimator, *counts)
     size = _subset_size(subsets, subset_size, min(counts[:2]), estimator)
-    place = sets["reference"][0].edge_index.device if device is None else device
+    draws = _draw(counts[:2], size, subsets, seed)  # [S, n], [S, m]
+    place = place or check_device(sets["reference"][0].edge_index.device)
     everything = [
         Data(edge_index=graph.edge_index.to(place), num_nodes=graph.num_nodes)
         for graphs in sets.values()
         for graph in graphs
     ]
     if largest_component:
-        everything = largest_components(everything)
-    chosen = [_descriptor(name, kernel) for name in descriptors]
-    if not chosen or len({descriptor.name for descriptor in chosen}) < len(chosen):
-        raise GLNError(
-            f"Got the descriptors {[d.name for d in chosen]}; expected at least one, each only once."
-        )
+        everything = largest_components_of(everything)
 
-    generator = torch.Generator().manual_seed(seed)
-    draws = [random_subsets(count, size, subsets, generator) for count in counts[:2]]  # [S, n], [S, m]
     values: dict[str, float] = {}
     floors: dict[str, float] = {}
     intervals: dict[str, Interval] = {}
@@ -87,11 +83,8 @@ def mmd(
             cross, own = _kernel(descriptor, ref, other), _kernel(descriptor, other, other)
             floors[descriptor.name] = _full(xx, cross, own, estimator)
         if subsets:
-            found = estimate(xx, xy, yy, draws[0].to(xx.device), draws[1].to(xx.device), estimator)
-            low, high = found.quantile(
-                torch.tensor([0.025, 0.975], dtype=found.dtype, device=found.device)
-            ).tolist()
-            intervals[descriptor.name] = Interval(float(found.mean()), low, high)
+            x, y = (part.to(xx.device) for part in draws)
+            intervals[descriptor.name] = _interval(estimate(xx, xy, yy, x, y, estimator))
     kernels = {descriptor.name: str(descriptor.kernel) for descriptor in chosen}
     floor_count = counts[2] if floor is not None else 0
     settings = Settings(
@@ -108,10 +101,33 @@ def _full(xx: Tensor, xy: Tensor, yy: Tensor, estimator: Estimator) -> float:
     return float(estimate(xx, xy, yy, xx.new_ones(1, len(xx)), xx.new_ones(1, len(yy)), estimator))
 
 
+def _interval(found: Tensor) -> Interval:
+    low, high = found.quantile(found.new_tensor([0.025, 0.975])).tolist()
+    return Interval(float(found.mean()), low, high)
+
+
+def _choose(
+    descriptors: str | Descriptor | Sequence[str | Descriptor], kernel: Distance | Kernel | None
+) -> list[Descriptor]:
+    """The descriptors with the kernel asked for, checked."""
+    if kernel is not None and not isinstance(kernel, str | Kernel):
+        raise GLNError(f"Got kernel={kernel!r}; expected a name, a Kernel or None.")
+    if isinstance(descriptors, str | Descriptor):
+        descriptors = [descriptors]
+    if not isinstance(descriptors, Iterable):
+        raise GLNError(f"Got descriptors={descriptors!r}; expected names from {', '.join(DESCRIPTORS)}.")
+    chosen = [_descriptor(name, kernel) for name in descriptors]
+    if not chosen or len({descriptor.name for descriptor in chosen}) < len(chosen):
+        raise GLNError(
+            f"Got the descriptors {[d.name for d in chosen]}; expected at least one, each only once."
+        )
+    return chosen
+
+
 def _descriptor(name: str | Descriptor, kernel: Distance | Kernel | None) -> Descriptor:
     """A descriptor by name, with the kernel asked for."""
-    if isinstance(name, str):
-        if name not in DESCRIPTORS:
+    if not isinstance(name, Descriptor):
+        if not isinstance(name, str) or name not in DESCRIPTORS:
             raise GLNError(f"There is no descriptor {name!r}; choose from {', '.join(DESCRIPTORS)}.")
         name = DESCRIPTORS[name]
     if isinstance(kernel, str):
@@ -121,6 +137,12 @@ def _descriptor(name: str | Descriptor, kernel: Distance | Kernel | None) -> Des
 
 def _subset_size(subsets: int, size: int | None, available: int, estimator: Estimator) -> int:
     """Graphs per subset, checked."""
+    if not is_whole(subsets) or not (size is None or is_whole(size)):
+        raise GLNError(f"Got subsets={subsets!r} and subset_size={size!r}; expected whole numbers.")
+    if size is not None and not subsets:
+        raise GLNError(
+            f"Got subset_size={size} without subsets; set subsets, the number of random draws, too."
+        )
     if size is None:
         size = max(available // 2, 1)
     least = 2 if estimator == "unbiased" else 1
@@ -130,3 +152,11 @@ def _subset_size(subsets: int, size: int | None, available: int, estimator: Esti
             f"{available}, the number of graphs in the smaller set."
         )
     return size
+
+
+def _draw(counts: Sequence[int], size: int, subsets: int, seed: int) -> list[Tensor]:
+    """Random subsets of every set, as 0 and 1: ``[S, n]`` for a set of ``n`` graphs."""
+    if not is_whole(seed) or not 0 <= seed < 2**63:
+        raise GLNError(f"Got seed={seed!r}; expected a whole number from 0 to 2⁶³ − 1.")
+    generator = torch.Generator().manual_seed(int(seed))
+    return [random_subsets(count, size, subsets, generator) for count in counts]

@@ -11,7 +11,7 @@ from typing import Any
 
 from torch_geometric.data import Data
 
-from gln.evaluation.isomorphism import graph_hashes, isomorphic
+from gln.evaluation.isomorphism import graph_hashes, isomorphic_of
 from gln.evaluation.metrics import Scores
 from gln.graphs import as_graphs
 
@@ -40,7 +40,7 @@ def novelty(training: Iterable[Any], generated: Iterable[Any]) -> Scores:
         """The place of the first graph that is the same."""
         nonlocal undecided
         for place, other in enumerate(others):
-            same = isomorphic(graph, other)
+            same = isomorphic_of(graph, other)
             undecided += same is None
             if same is not False:
                 return place

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -10,6 +11,8 @@ from torch_geometric.data import Data
 
 from gln.errors import GLNError
 from gln.evaluation.counting import Blocks, Route, count, measure
+from gln.evaluation.options import Device, check_device
+from gln.graphs import as_graphs
 
 MAX_DEGREE = 2**21 - 1  # every sum below is at most (largest degree)³, which then fits into int64
 
@@ -31,9 +34,7 @@ SPANS = {
 }
 
 
-def orbits(
-    graphs: Sequence[Data], device: torch.device | str | None = None, *, route: Route | None = None
-) -> list[Tensor]:
+def orbits(graphs: Iterable[Any], device: Device = None, *, route: Route | None = None) -> list[Tensor]:
     """How often each node touches each orbit of an induced subgraph: int64 ``[n, 15]`` per graph, exact.
 
     Orbits are numbered as ORCA does:
@@ -46,10 +47,15 @@ def orbits(
     ======  =======================  ======  ======================  ======  ================================
 
     Args:
-        graphs: checked graphs of any sizes (see :func:`gln.graphs.as_graphs`), no degree above 2 million.
+        graphs: of any kind and size (see :func:`gln.graphs.as_graphs`), no degree above 2 million.
         device: where to count, by default where the graphs are; the answer is left there.
         route: force one way of counting, in place of the rule in ``counting.route``; the answer is the same.
     """
+    return orbits_of(as_graphs(graphs), check_device(device), route)
+
+
+def orbits_of(graphs: Sequence[Data], device: Device = None, route: Route | None = None) -> list[Tensor]:
+    """:func:`orbits` of checked graphs."""
     return measure(graphs, _orbits, device, route)
 
 

@@ -7,9 +7,10 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch_geometric.data import Data
 
 from gln.errors import GLNError
-from gln.evaluation.components import component_labels
+from gln.evaluation.components import component_labels_of
 from gln.evaluation.edge_lists import check_same_nodes
 from gln.evaluation.metrics import Scores
 from gln.graphs import as_graphs
@@ -19,7 +20,7 @@ def segmentation_scores(true: Iterable[Any], predicted: Iterable[Any]) -> Scores
     """Adjusted Rand index of the predicted components, mean over graphs.
 
     ``ari_components`` compares them with the components of the true graph, ``ari_regions`` with the attribute
-    ``region [n]`` of the true graphs where they carry it.
+    ``region [n]`` of the true graphs, whole numbers, where they carry it.
 
     Args:
         true: the true graphs, of any kind.
@@ -27,18 +28,34 @@ def segmentation_scores(true: Iterable[Any], predicted: Iterable[Any]) -> Scores
     """
     truths, guesses = as_graphs(true, "true"), as_graphs(predicted, "predicted")
     check_same_nodes(truths, guesses)
-    components = component_labels(guesses)
-    scores = {"ari_components": adjusted_rand(component_labels(truths), components)}
+    components = component_labels_of(guesses)
+    scores = {"ari_components": adjusted_rand(component_labels_of(truths), components)}
     regions = [graph.get("region") for graph in truths]
     if any(region is not None for region in regions):
-        for index, (graph, region) in enumerate(zip(truths, regions, strict=True)):
-            if region is None or region.shape != (graph.num_nodes,):
-                got = "no region" if region is None else f"region of shape {list(region.shape)}"
-                raise GLNError(f"true[{index}] has {got}; expected one region number for each of its nodes.")
-        scores["ari_regions"] = adjusted_rand([region.cpu() for region in regions], components)
+        numbers = [_region(graph, f"true[{index}]") for index, graph in enumerate(truths)]
+        scores["ari_regions"] = adjusted_rand(numbers, components)
     return Scores(
         {name: float(value.mean()) for name, value in scores.items()}, notes=[f"{len(truths)} graphs"]
     )
+
+
+def _region(graph: Data, what: str) -> Tensor:
+    """The attribute ``region`` as int64 ``[n]`` on the CPU, checked."""
+    value = graph.get("region")
+    try:
+        region = None if value is None else torch.as_tensor(value).cpu()
+    except (TypeError, ValueError, RuntimeError):
+        raise GLNError(
+            f"{what} has a region that is no row of numbers; expected one number for each of its nodes."
+        ) from None
+    if region is None or region.shape != (graph.num_nodes,):
+        got = "no region" if region is None else f"region of shape {list(region.shape)}"
+        raise GLNError(f"{what} has {got}; expected one region number for each of its nodes.")
+    whole = region.long()
+    if not (whole == region).all():
+        bad = region[whole != region][0].item()
+        raise GLNError(f"{what} has the region {bad}; expected whole numbers, one for each of its nodes.")
+    return whole
 
 
 def adjusted_rand(first: Sequence[Tensor], second: Sequence[Tensor]) -> Tensor:

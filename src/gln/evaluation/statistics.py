@@ -1,13 +1,15 @@
 """Statistics of graphs, for all graphs at once.
 
-Every function takes checked graphs (see :func:`gln.graphs.as_graphs`) of any sizes and returns one tensor per graph,
-on ``device`` or, by default, where the graphs are. An answer does not depend on the other graphs.
+Every function takes graphs of any kind and size (see :func:`gln.graphs.as_graphs`) and returns one tensor per graph,
+on ``device`` or, by default, where the graphs are. An answer does not depend on the other graphs. A function whose
+name ends in ``_of`` is the same for graphs and a device that are checked already.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import scipy.linalg
 import torch
@@ -16,35 +18,51 @@ from torch_geometric.data import Data
 
 from gln.evaluation.counting import Blocks, Route, count_triangles, measure
 from gln.evaluation.counting.threads import threads_for_matrices
+from gln.evaluation.options import Device, check_device
 from gln.evaluation.orbits import orbits
+from gln.graphs import as_graphs
 
 __all__ = ["clustering", "degrees", "laplacian_spectrum", "orbits", "triangles"]
 
-Device = torch.device | str | None
 EIGEN_ENTRIES = 2**21  # entries of the matrices that are decomposed together; a single one may have more
 
 
-def degrees(graphs: Sequence[Data], device: Device = None) -> list[Tensor]:
+def degrees(graphs: Iterable[Any], device: Device = None) -> list[Tensor]:
     """Degree of every node: int64 ``[n]`` per graph."""
+    return degrees_of(as_graphs(graphs), check_device(device))
+
+
+def degrees_of(graphs: Sequence[Data], device: Device) -> list[Tensor]:
+    """:func:`degrees` of checked graphs."""
     return measure(graphs, lambda blocks, _: blocks.degrees(), device, route="sparse")
 
 
-def triangles(graphs: Sequence[Data], device: Device = None, *, route: Route | None = None) -> list[Tensor]:
+def triangles(graphs: Iterable[Any], device: Device = None, *, route: Route | None = None) -> list[Tensor]:
     """Triangles through every node: int64 ``[n]`` per graph."""
-    return measure(graphs, _triangles, device, route)
+    return measure(as_graphs(graphs), _triangles, check_device(device), route)
 
 
-def clustering(graphs: Sequence[Data], device: Device = None, *, route: Route | None = None) -> list[Tensor]:
+def clustering(graphs: Iterable[Any], device: Device = None, *, route: Route | None = None) -> list[Tensor]:
     """Share of the pairs of neighbours that are joined, 0 below degree 2: float64 ``[n]`` per graph."""
+    return clustering_of(as_graphs(graphs), check_device(device), route)
+
+
+def clustering_of(graphs: Sequence[Data], device: Device, route: Route | None = None) -> list[Tensor]:
+    """:func:`clustering` of checked graphs."""
     return measure(graphs, _clustering, device, route)
 
 
-def laplacian_spectrum(graphs: Sequence[Data], device: Device = None) -> list[Tensor]:
+def laplacian_spectrum(graphs: Iterable[Any], device: Device = None) -> list[Tensor]:
     """Ascending eigenvalues of ``I − D^-½ A D^-½``, in [0, 2]: float64 ``[n]`` per graph.
 
     The row of an isolated node is zero, as in networkx. Time is O(n³); memory is 8 n² bytes for the largest
     graph, and twice that on a GPU.
     """
+    return laplacian_spectrum_of(as_graphs(graphs), check_device(device))
+
+
+def laplacian_spectrum_of(graphs: Sequence[Data], device: Device) -> list[Tensor]:
+    """:func:`laplacian_spectrum` of checked graphs."""
     same_size: dict[int, list[int]] = defaultdict(list)  # no padding, which would add eigenvalues
     for i, graph in enumerate(graphs):
         same_size[graph.num_nodes].append(i)

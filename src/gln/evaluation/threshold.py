@@ -7,6 +7,7 @@ from torch import Tensor
 from torchmetrics import Metric
 
 from gln.errors import GLNError
+from gln.evaluation.options import is_whole
 from gln.evaluation.pairs import (
     UNIT,
     Entries,
@@ -42,8 +43,8 @@ class BestThreshold(Metric):
     def __init__(self, steps: int = 99, entries: Entries = "pairs") -> None:
         super().__init__()
         check_entries(entries)
-        if steps < 1:
-            raise GLNError(f"Got steps={steps}; expected at least one threshold.")
+        if not is_whole(steps) or steps < 1:
+            raise GLNError(f"Got steps={steps!r}; expected a whole number, at least 1.")
         self.entries = entries
         self.register_buffer("thresholds", torch.arange(1, steps + 1) / (steps + 1), persistent=False)
         self.add_state("iou", torch.zeros(steps, dtype=torch.int64), dist_reduce_fx="sum")

@@ -17,6 +17,7 @@ import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from itertools import repeat
 from multiprocessing import get_all_start_methods, get_context
@@ -32,6 +33,7 @@ from torch_geometric.data import Data
 from gln.errors import GLNError
 from gln.families.cache import load_or_make
 from gln.graphs import pack, unpack
+from gln.graphs.check import whole_number
 from gln.specs import parse_spec, write_spec
 
 # Graphs are drawn in blocks: block b of a seed has its own random stream and is always drawn whole. Hence
@@ -74,13 +76,13 @@ class Family(ABC):
         Args:
             count: how many; fewer graphs of the same seed are a prefix of more.
             seed: the same seed gives the same graphs, in any process and with any number of workers.
-            workers: processes to draw with.
+            workers: processes to draw with; a script that asks for more than one makes the call under
+                ``if __name__ == "__main__"``, because every process reads the script again.
             cache: a folder to keep the graphs in, under a hash of every parameter, count, seed and version.
         """
-        if count < 1 or seed < 0 or workers < 1:
-            raise GLNError(
-                f"Got count={count}, seed={seed}, workers={workers}; expected count ≥ 1, seed ≥ 0 and workers ≥ 1."
-            )
+        count = check_whole("sample", "count", count, 1)
+        seed = check_whole("sample", "seed", seed, 0)
+        workers = check_whole("sample", "workers", workers, 1)
         if cache is None:
             return self._sample(count, seed, workers)
         key = {"family": self.spec(), "version": self.version, "count": count, "seed": seed}
@@ -121,15 +123,34 @@ class Family(ABC):
         # Each worker sends its blocks back packed: a few large arrays instead of thousands of small tensors.
         share = -(-len(blocks) // (4 * workers))
         starts = blocks[::share]
-        with ProcessPoolExecutor(workers, mp_context=_clean_processes()) as pool:
-            packed = pool.map(
-                _draw_packed, repeat(self), repeat(seed), [blocks[s : s + share] for s in starts]
-            )
-            parts = [{key: torch.from_numpy(value) for key, value in part.items()} for part in packed]
+        try:
+            with ProcessPoolExecutor(workers, mp_context=_clean_processes()) as pool:
+                packed = pool.map(
+                    _draw_packed, repeat(self), repeat(seed), [blocks[s : s + share] for s in starts]
+                )
+                parts = [{key: torch.from_numpy(value) for key, value in part.items()} for part in packed]
+        except BrokenProcessPool:
+            raise GLNError(
+                f"The {workers} worker processes ended before they had drawn their graphs; "
+                "put the call under if __name__ == '__main__' or use workers=1."
+            ) from None
         return [graph for part in parts for graph in unpack(part)][:count]
+
+    def _keep_whole(self, name: str, least: int, expected: str = "") -> None:
+        """Refuse a parameter that is not a whole number of at least ``least``; keep it as an int (NumPy's too)."""
+        object.__setattr__(self, name, check_whole(self.name, name, getattr(self, name), least, expected))
 
     def _block(self, seed: int, block: int) -> list[Data]:
         return self.draw(np.random.default_rng([seed, block]), BLOCK)
+
+
+def check_whole(owner: str, name: str, value: Any, least: int, expected: str = "") -> int:
+    """``value`` as an int of at least ``least``; True and False are no numbers."""
+    number = whole_number(value)
+    if number is None or number < least:
+        expected = expected or f"a whole number of at least {least}"
+        raise GLNError(f"{owner} got {name}={value!r}; expected {expected}.")
+    return number
 
 
 def _clean_processes() -> BaseContext:

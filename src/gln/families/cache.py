@@ -12,6 +12,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 
+from gln.errors import GLNError
 from gln.files import write_atomically
 
 Packed = dict[str, Tensor]
@@ -30,10 +31,23 @@ def load_or_make(folder: Path, key: dict[str, Any], make: Callable[[], Packed]) 
     stored = _load(path, description)
     if stored is not None:
         return stored
+    try:
+        folder.mkdir(parents=True, exist_ok=True)  # before the work: a bad folder is told at once
+    except OSError as error:
+        raise _unwritable(folder, error) from None
     packed = make()
-    folder.mkdir(parents=True, exist_ok=True)
-    write_atomically(path, save(packed, {"key": description, "digest": _digest(packed)}))
+    try:
+        write_atomically(path, save(packed, {"key": description, "digest": _digest(packed)}))
+    except OSError as error:
+        raise _unwritable(folder, error) from None
     return packed
+
+
+def _unwritable(folder: Path, error: OSError) -> GLNError:
+    return GLNError(
+        f"Cannot write to the cache folder {folder} ({error.strerror}); expected a folder that can be made and "
+        "written to, give another one."
+    )
 
 
 def _load(path: Path, description: str) -> Packed | None:

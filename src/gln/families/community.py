@@ -43,28 +43,22 @@ class Community(Family):
     links: int = 2
 
     orders: ClassVar[tuple[Order, ...]] = ("set", "ordered")
-    paper_count: ClassVar[int | None] = 300  # of the default, C = 2
-    paper_counts: ClassVar[dict[int, int]] = {2: 300, 4: 500}
 
     def __post_init__(self) -> None:
         super().__post_init__()
         for name, least in (("communities", 2), ("size", 3), ("links", 0)):
-            value = getattr(self, name)
-            if not isinstance(value, int) or value < least:
-                raise GLNError(
-                    f"community got {name}={value!r}; expected a whole number of at least {least}."
-                )
-        possible = len(self._free_pairs())
+            self._keep_whole(name, least)
+        possible = self._count_free_pairs()
         if self.links > possible:
             raise GLNError(
                 f"community got links={self.links}, but only {possible} pairs between its communities are "
                 "free; lower links or raise size."
             )
-        # On the object it shadows the class's value: the paper's count depends on the number of communities.
-        as_in_paper = (self.size, self.links) == (20, 2)
-        object.__setattr__(
-            self, "paper_count", self.paper_counts.get(self.communities) if as_in_paper else None
-        )
+
+    @property
+    def paper_count(self) -> int | None:  # type: ignore[override]
+        """300 graphs of two communities and 500 of four, of the paper's size and links."""
+        return {2: 300, 4: 500}.get(self.communities) if (self.size, self.links) == (20, 2) else None
 
     def draw(self, rng: np.random.Generator, count: int) -> list[Data]:
         """``count`` graphs of ``n = communities·size`` nodes."""
@@ -100,6 +94,12 @@ class Community(Family):
             True  # −1 is the last node: the ring closes
         )
         return adjacency
+
+    def _count_free_pairs(self) -> int:
+        """The length of :meth:`_free_pairs`: all pairs between communities but those that the ring joins."""
+        if self.order == "ordered":
+            return self.size**2 - (2 if self.communities == 2 else 1)  # a ring of two joins them twice
+        return self.communities * (self.communities - 1) // 2 * self.size**2 - self.communities
 
     def _free_pairs(self) -> np.ndarray:
         """Pairs that a link may join: ``[F, 2]``."""

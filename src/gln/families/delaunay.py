@@ -14,6 +14,7 @@ from torch_geometric.data import Data
 
 from gln.errors import GLNError
 from gln.families.base import Family, register
+from gln.graphs.check import whole_number
 
 
 @register("delaunay")
@@ -30,14 +31,17 @@ class Delaunay(Family):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if isinstance(self.points, list):  # a spec that has been through JSON
-            object.__setattr__(self, "points", tuple(self.points))
-        ends = self._ends()
-        if len(ends) != 2 or not all(isinstance(end, int) for end in ends) or not 3 <= ends[0] <= ends[1]:
-            raise GLNError(
-                f"delaunay got points={self.points!r}; expected a whole number of at least 3, "
-                "or two of them with the smaller first, such as (20, 80)."
-            )
+        expected = (
+            "a whole number of at least 3, or two of them with the smaller first, such as (20, 80), "
+            "in a shell 20-80"
+        )
+        if not isinstance(self.points, tuple | list):  # a list is a spec that has been through JSON
+            self._keep_whole("points", 3, expected)
+            return
+        ends = tuple(whole_number(end) or 0 for end in self.points)
+        if len(ends) != 2 or not 3 <= ends[0] <= ends[1]:
+            raise GLNError(f"delaunay got points={self.points!r}; expected {expected}.")
+        object.__setattr__(self, "points", ends)
 
     def draw(self, rng: np.random.Generator, count: int) -> list[Data]:
         low, high = self._ends()

@@ -59,9 +59,8 @@ class Figures(Family):
         super().__post_init__()
         # On fewer than 4 × 4 pixels a disc is a square and could cover the image.
         for name, least in (("side", 4), ("objects", 1), ("smallest", 1)):
-            value = getattr(self, name)
-            if not isinstance(value, int) or value < least:
-                raise GLNError(f"figures got {name}={value!r}; expected a whole number of at least {least}.")
+            self._keep_whole(name, least)
+        self._keep_whole("neighbours", 4, "4 or 8")
         _steps(self.neighbours)
         if self.smallest >= self.side:
             raise GLNError(f"figures got smallest={self.smallest}; expected less than side={self.side}.")

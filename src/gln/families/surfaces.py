@@ -93,10 +93,13 @@ class Surfaces(Family):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not isinstance(self.points, int) or self.points < 9 or math.isqrt(self.points) ** 2 != self.points:
-            raise GLNError(
-                f"surfaces got points={self.points!r}; expected a square number of 9 or more, such as 100."
-            )
+        square = "a square number of 9 or more, such as 100"
+        self._keep_whole("points", 9, square)
+        if math.isqrt(self.points) ** 2 != self.points:
+            raise GLNError(f"surfaces got points={self.points}; expected {square}.")
+        for name in ("scale", "translate", "rotate", "reflect", "shear"):
+            if not isinstance(getattr(self, name), bool):
+                raise GLNError(f"surfaces got {name}={getattr(self, name)!r}; expected True or False.")
         if self.kind not in ("all", *KINDS):
             raise GLNError(f"surfaces has no kind={self.kind!r}; choose from all, {', '.join(KINDS)}.")
 

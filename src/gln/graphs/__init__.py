@@ -16,7 +16,7 @@ Any further tensor is per graph if it has no dimension, per column of ``edge_ind
 from gln.graphs.batch import GraphBatch
 from gln.graphs.check import check_graph, make_graph
 from gln.graphs.convert import as_graph, as_graphs, to_networkx, to_numpy, to_scipy
-from gln.graphs.pack import pack, save_graphs, unpack
+from gln.graphs.pack import load_graphs, pack, save_graphs, unpack
 from gln.graphs.split import split
 
 __all__ = [
@@ -24,6 +24,7 @@ __all__ = [
     "as_graph",
     "as_graphs",
     "check_graph",
+    "load_graphs",
     "make_graph",
     "pack",
     "save_graphs",

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import copy
+import operator
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
-from torch_geometric.data import Data
+from torch_geometric.data import Batch, Data
 
 from gln.errors import GLNError
+
+COARSEST = 1e-4  # float32 must tell positions apart that differ by this share of their spread
 
 
 def make_graph(pos: Any = None, x: Any = None, edges: Any = None, num_nodes: int | None = None) -> Data:
@@ -25,9 +28,11 @@ def make_graph(pos: Any = None, x: Any = None, edges: Any = None, num_nodes: int
     fields: dict[str, Any] = {}
     for name, value in (("pos", pos), ("x", x)):
         if value is not None:
-            fields[name] = _as_rows(name, value)
+            fields[name] = as_rows(name, value)
     if num_nodes is None:
-        num_nodes = len(next(iter(fields.values()))) if fields else 0
+        if not fields:
+            raise GLNError("make_graph got neither pos nor x, so the nodes are not counted; give num_nodes.")
+        num_nodes = len(next(iter(fields.values())))
     pairs = _as_pairs([] if edges is None else edges)
     return check_graph(
         Data(edge_index=torch.cat([pairs, pairs.flip(0)], dim=1), num_nodes=num_nodes, **fields)
@@ -37,14 +42,19 @@ def make_graph(pos: Any = None, x: Any = None, edges: Any = None, num_nodes: int
 def check_graph(graph: Data) -> Data:
     """Return ``graph`` in canonical form (float32 features, sorted int64 edges), or raise :class:`GLNError`.
 
-    Refused: no nodes, NaN or infinite values, rows that do not match the number of nodes, edges to nodes
-    that do not exist, self-loops, repeated edges and edges given in one direction only. Nothing is mended
-    silently, and the graph passed in is never changed.
+    Refused: what is not one ``Data``, no nodes, NaN or infinite values, positions that float32 cannot tell
+    apart, rows that do not match the number of nodes or edges, edges to nodes that do not exist, self-loops,
+    repeated edges and edges given in one direction only. Nothing is mended silently, and the graph passed in
+    is never changed.
     """
+    if isinstance(graph, Batch):
+        raise GLNError("Got a PyG Batch; expected one graph, use batch.to_data_list().")
+    if not isinstance(graph, Data):
+        raise GLNError(f"Got a {type(graph).__name__}; expected a PyG Data, convert it with as_graph.")
     out = copy.copy(graph)  # shares the tensors
     rows = {name: out[name] for name in ("pos", "x") if out.get(name) is not None}
     for name, value in rows.items():
-        rows[name] = out[name] = _as_rows(name, value)
+        rows[name] = out[name] = as_rows(name, value)
     n = _count_nodes(out, rows)
     for name, value in rows.items():
         if len(value) != n:
@@ -54,36 +64,97 @@ def check_graph(graph: Data) -> Data:
     out.num_nodes = n
     out.edge_index, order = _check_edges(out.edge_index, n)
     for name in out.keys():  # noqa: SIM118
-        if name.startswith("edge_") and name != "edge_index":
-            out[name] = out[name][order]
+        if name.startswith("edge_") and not name.endswith("_index"):
+            out[name] = _check_per_edge(name, out[name], len(order))[order]
     return out
 
 
 def _count_nodes(graph: Data, rows: dict[str, Tensor]) -> int:
-    n = graph.num_nodes if "num_nodes" in graph or not rows else max(map(len, rows.values()))
-    if not n:
+    # graph.num_nodes and graph.get would guess from the edges.
+    given = graph["num_nodes"] if "num_nodes" in graph else None  # noqa: SIM401
+    if given is None and not rows:
+        raise GLNError(
+            "The graph has neither pos, x nor num_nodes, so its nodes are not counted; set num_nodes."
+        )
+    n = max(map(len, rows.values())) if given is None else whole_number(given)
+    if n == 0:
         raise GLNError("The graph has no nodes; a graph needs at least one.")
-    return int(n)
+    if n is None or n < 0:
+        raise GLNError(f"num_nodes is {given!r}; expected a whole number of at least 1.")
+    return n
 
 
-def _as_rows(name: str, value: Any) -> Tensor:
+def whole_number(value: Any) -> int | None:
+    """``value`` as an int, NumPy's integers too; ``None`` for what is not a whole number, True and False included."""
+    try:
+        return None if isinstance(value, bool) else operator.index(value)
+    except TypeError:
+        return None
+
+
+def _check_per_edge(name: str, value: Any, columns: int) -> Tensor:
+    if not isinstance(value, Tensor):
+        raise GLNError(
+            f"{name} is a {type(value).__name__}; expected a tensor with one row per column of edge_index."
+        )
+    count = len(value) if value.dim() else 0
+    if count != columns:
+        raise GLNError(
+            f"{name} has {count} rows, but edge_index has {columns} columns; give one row per column."
+        )
+    return value
+
+
+def as_rows(name: str, value: Any) -> Tensor:
     """``value`` as a finite float32 matrix, one row per node."""
     try:
-        rows = value if isinstance(value, Tensor) else torch.from_numpy(np.array(value, dtype=np.float64))
+        rows = value if isinstance(value, Tensor) else torch.from_numpy(_as_floats(value))
     except (TypeError, ValueError):
         raise GLNError(
             f"{name} is ragged or holds something that is not a number; give every node the same number of values."
         ) from None
     if rows.dim() != 2:
         raise GLNError(f"{name} has shape {list(rows.shape)}; expected [nodes, values], one row per node.")
-    rows = rows.to(torch.float32)
-    finite = rows.isfinite().all(dim=1)
-    if not finite.all():
-        bad = int((~finite).nonzero()[0])
+    if rows.is_complex():
+        raise GLNError(f"{name} holds complex numbers; expected real ones, give two columns for each.")
+    if (bad := _first(~rows.isfinite())) is not None:
         raise GLNError(
             f"{name} of node {bad} is {rows[bad].tolist()}; remove or repair values that are not finite."
         )
-    return rows
+    single = rows.to(torch.float32)
+    if (bad := _first(~single.isfinite())) is not None:
+        raise GLNError(
+            f"{name} of node {bad} is {rows[bad].tolist()}, too large for float32; change the unit."
+        )
+    if name == "pos" and rows.dtype != single.dtype and rows.numel():
+        _check_resolution(rows, single)
+    return single
+
+
+def _first(bad: Tensor) -> int | None:
+    """The first row of ``bad [n, w]`` in which anything is True."""
+    rows = bad.any(dim=1)
+    return int(rows.nonzero()[0]) if rows.any() else None
+
+
+def _as_floats(value: Any) -> np.ndarray:
+    """A float64 copy; of float32 a float32 copy, which has no more digits to lose."""
+    array = np.array(value)
+    if array.dtype.kind == "c":
+        raise TypeError
+    return array if array.dtype == np.float32 else array.astype(np.float64)
+
+
+def _check_resolution(rows: Tensor, single: Tensor) -> None:
+    """Refuse positions far from zero that would fall onto a coarse grid as float32."""
+    rows = rows.double()
+    step = float(np.spacing(np.float32(single.abs().max().item())))
+    spread = (rows.amax(dim=0) - rows.amin(dim=0)).max().item()
+    if step > COARSEST * spread and not torch.equal(rows, single.double()):
+        raise GLNError(
+            f"pos reaches {rows.abs().max().item():g} and spreads over {spread:g}, where float32 has steps of "
+            f"{step:g}; subtract the mean or change the unit."
+        )
 
 
 def _as_pairs(edges: Any) -> Tensor:
@@ -107,6 +178,11 @@ def _check_edges(edge_index: Tensor | None, n: int) -> tuple[Tensor, Tensor]:
     """Sorted ``edge_index`` of an undirected simple graph on ``n`` nodes, and the order that sorted it."""
     if edge_index is None:
         return torch.empty(2, 0, dtype=torch.int64), torch.empty(0, dtype=torch.int64)
+    if not isinstance(edge_index, Tensor):
+        raise GLNError(
+            f"edge_index is a {type(edge_index).__name__}; expected a tensor of whole numbers [2, m], "
+            "convert it with torch.as_tensor."
+        )
     if edge_index.dim() != 2 or edge_index.shape[0] != 2 or edge_index.is_floating_point():
         raise GLNError(
             f"edge_index has shape {list(edge_index.shape)} and type {edge_index.dtype}; expected whole numbers [2, m]."
@@ -125,7 +201,8 @@ def _check_edges(edge_index: Tensor | None, n: int) -> tuple[Tensor, Tensor]:
     if key.numel() and (key[1:] == key[:-1]).any():
         repeated = int(key[1:][key[1:] == key[:-1]][0])
         raise GLNError(
-            f"The edge {repeated // n} to {repeated % n} is listed twice; remove repeated edges (PyG: coalesce)."
+            f"The edge {repeated // n} to {repeated % n} is listed twice; list each edge once "
+            "(PyG: coalesce, networkx: nx.Graph(G))."
         )
     if not torch.equal(key, (target * n + source).sort().values):
         one_way = key[~torch.isin(key, target * n + source)][0].item()

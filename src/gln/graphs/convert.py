@@ -14,7 +14,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from gln.errors import GLNError
-from gln.graphs.check import check_graph
+from gln.graphs.check import as_rows, check_graph
 
 
 def as_graph(source: Any, pos: Any = None, x: Any = None) -> Data:
@@ -22,12 +22,13 @@ def as_graph(source: Any, pos: Any = None, x: Any = None) -> Data:
 
     Args:
         source: a PyG ``Data``, a networkx graph (nodes are numbered in the order of ``G.nodes``; the node
-            attributes ``pos`` and ``x`` are taken if every node has them), or an adjacency matrix ``[n, n]``
+            attributes ``pos`` and ``x`` are taken), or an adjacency matrix ``[n, n]``
             with entries 0 and 1 as a scipy sparse matrix, numpy array or tensor.
         pos, x: positions and features to put on the nodes, in place of any that ``source`` carries.
     """
     if isinstance(source, Data):
         graph = copy.copy(source)  # shares the tensors
+        _refuse_weights(graph.get("edge_weight"))
     elif isinstance(source, nx.Graph):
         graph = _from_networkx(source)
     elif sp.issparse(source) or isinstance(source, np.ndarray | Tensor):
@@ -38,18 +39,23 @@ def as_graph(source: Any, pos: Any = None, x: Any = None) -> Data:
             "(scipy, numpy, torch)."
         )
     if pos is not None:
-        graph.pos = torch.as_tensor(pos)
+        graph.pos = as_rows("pos", pos)
     if x is not None:
-        graph.x = torch.as_tensor(x)
+        graph.x = as_rows("x", x)
     return check_graph(graph)
 
 
 def as_graphs(sources: Iterable[Any], what: str = "graphs") -> list[Data]:
     """Every graph of a collection as a checked ``Data``; the error names the one that is wrong."""
-    if isinstance(sources, Data | nx.Graph) or not isinstance(sources, Iterable):
-        raise GLNError(f"{what} is a single {type(sources).__name__}; expected a list of graphs.")
+    one_matrix = sp.issparse(sources) or (isinstance(sources, np.ndarray | Tensor) and sources.ndim == 2)
+    try:
+        if one_matrix or isinstance(sources, Data | nx.Graph | dict | str):
+            raise TypeError
+        items = iter(sources)  # by trial: PyG's datasets are iterable without being an Iterable
+    except TypeError:
+        raise GLNError(f"{what} is a single {type(sources).__name__}; expected a list of graphs.") from None
     graphs = []
-    for number, source in enumerate(sources):
+    for number, source in enumerate(items):
         try:
             graphs.append(as_graph(source))
         except GLNError as error:
@@ -102,27 +108,26 @@ def _from_networkx(source: nx.Graph) -> Data:
     graph = Data(edge_index=pairs, num_nodes=len(number))
     for name in ("pos", "x"):
         values = nx.get_node_attributes(source, name)
-        if values and len(values) == len(number):
-            graph[name] = _rows(name, [values[node] for node in source.nodes])
+        if values and len(values) < len(number):
+            raise GLNError(
+                f"{len(values)} of the {len(number)} nodes have the attribute {name}; give it to all nodes or to none."
+            )
+        if values:
+            graph[name] = as_rows(name, [values[node] for node in source.nodes])
     return graph
 
 
-def _rows(name: str, values: list[Any]) -> Tensor:
-    try:
-        return torch.from_numpy(np.array(values, dtype=np.float64))
-    except (TypeError, ValueError):
-        raise GLNError(
-            f"The node attribute {name} is ragged or not numeric; give every node as many values."
-        ) from None
+def _refuse_weights(weights: Any) -> None:
+    if isinstance(weights, Tensor) and (weights != 1).any():
+        bad = weights[weights != 1][0].item()
+        raise GLNError(f"edge_weight holds {bad:g}; expected an unweighted graph, threshold it first.")
 
 
 def _from_matrix(source: Any) -> Data:
     shape = tuple(source.shape)
     if len(shape) != 2 or shape[0] != shape[1]:
         raise GLNError(f"The adjacency matrix has shape {list(shape)}; expected a square matrix [n, n].")
-    if isinstance(source, Tensor):
-        source = source.to_dense().numpy(force=True)
-    entries = sp.coo_array(source)
+    entries = _entries(source)
     entries.sum_duplicates()
     weights = entries.data
     if not np.isin(weights, (0, 1)).all():  # NaN is refused here too
@@ -130,3 +135,21 @@ def _from_matrix(source: Any) -> Data:
         raise GLNError(f"The adjacency matrix holds {bad}; expected only 0 and 1, threshold it first.")
     row, col = (torch.from_numpy(part[weights != 0].astype(np.int64)) for part in entries.coords)
     return Data(edge_index=torch.stack([row, col]), num_nodes=shape[0])
+
+
+def _entries(source: Any) -> sp.coo_array:
+    """The entries of a square matrix of numbers; what is sparse stays sparse."""
+    if isinstance(source, Tensor):
+        if source.dtype in (torch.float16, torch.bfloat16):
+            source = source.to(torch.float32)
+        if source.layout != torch.strided:
+            source = source.detach().cpu().to_sparse_coo().coalesce()
+            indices, values = source.indices().numpy(), source.values().numpy()
+            source = sp.coo_array((values, tuple(indices)), shape=tuple(source.shape))
+        else:
+            source = source.numpy(force=True)
+    if source.dtype.kind not in "biuf":
+        raise GLNError(
+            f"The adjacency matrix has entries of type {source.dtype}; expected 0 and 1, cast it to int or bool."
+        )
+    return sp.coo_array(source.astype(np.float32) if source.dtype == np.float16 else source)

@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import torch
-from safetensors.torch import save
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save
 from torch import Tensor
 from torch_geometric.data import Data
 
+from gln.errors import GLNError
 from gln.files import write_atomically
 
 
@@ -19,6 +21,8 @@ def pack(graphs: Sequence[Data]) -> dict[str, Tensor]:
     Keys say what a row belongs to: ``graph.*`` one per graph, ``node.*`` one per node, ``edge.*`` one per edge.
     An attribute without dimensions belongs to the graph, one named ``edge_*`` to the edges, all others to the nodes.
     """
+    if not graphs:
+        raise GLNError("Got no graphs to pack; expected at least one.")
     packed = {
         "graph.num_nodes": torch.tensor([graph.num_nodes for graph in graphs]),
         "graph.num_edges": torch.tensor([graph.num_edges for graph in graphs]),
@@ -37,18 +41,21 @@ def pack(graphs: Sequence[Data]) -> dict[str, Tensor]:
 
 
 def unpack(packed: dict[str, Tensor]) -> list[Data]:
-    """The graphs behind :func:`pack`; node and graph attributes are views of the packed tensors."""
+    """The graphs behind :func:`pack`; each holds its own memory."""
     sizes, edges = packed["graph.num_nodes"].tolist(), packed["graph.num_edges"].tolist()
     columns: dict[str, Sequence[Tensor]] = {}
     for key, value in packed.items():
         level, name = key.split(".", 1)
         if level == "edge":
             parts = value.split(edges)
-            columns[name] = [part.T.contiguous() for part in parts] if name == "edge_index" else parts
+            columns[name] = [
+                (part.T if name == "edge_index" else part).clone(memory_format=torch.contiguous_format)
+                for part in parts
+            ]
         elif level == "node":
-            columns[name] = value.split(sizes)
+            columns[name] = [part.clone() for part in value.split(sizes)]
         elif name not in ("num_nodes", "num_edges"):
-            columns[name] = value.unbind()
+            columns[name] = [part.clone() for part in value.unbind()]
     rows = zip(*columns.values(), strict=True)
     return [
         Data(**dict(zip(columns, row, strict=True)), num_nodes=size)
@@ -56,7 +63,24 @@ def unpack(packed: dict[str, Tensor]) -> list[Data]:
     ]
 
 
-def save_graphs(graphs: Sequence[Data], path: Path) -> None:
-    """Write graphs into one safetensors file: the tensors of :func:`pack`."""
+def save_graphs(graphs: Sequence[Data], path: Path | str) -> None:
+    """Write graphs into one safetensors file, the tensors of :func:`pack`; :func:`load_graphs` reads it."""
+    path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(path, save({name: value.contiguous() for name, value in pack(graphs).items()}))
+
+
+def load_graphs(path: Path | str) -> list[Data]:
+    """The graphs that :func:`save_graphs` wrote into ``path``."""
+    try:
+        return unpack(load_file(path))
+    except OSError as error:
+        raise GLNError(f"Cannot read {path} ({error.strerror or error}); give a file of graphs.") from None
+    except (
+        SafetensorError,
+        KeyError,
+        TypeError,
+        ValueError,
+        RuntimeError,
+    ):  # not safetensors, or other tensors
+        raise GLNError(f"{path} is not a file of graphs; expected one that save_graphs wrote.") from None

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import TypeVar
 
 import numpy as np
+from torch_geometric.data import Data
 
 from gln.errors import GLNError
+from gln.graphs.check import whole_number
 
 T = TypeVar("T")
 
 
 def split(
-    graphs: Sequence[T], seed: int = 0, test: float = 0.2, val: float = 0.1
+    graphs: Iterable[T], seed: int = 0, test: float = 0.2, val: float = 0.1
 ) -> tuple[list[T], list[T], list[T]]:
     """Shuffle by ``seed`` and cut into ``(train, val, test)``.
 
@@ -23,14 +25,23 @@ def split(
         test: share of all graphs kept for the test (the paper's 20 %).
         val: share of the remaining training graphs kept for validation.
     """
-    count = len(graphs)
+    try:
+        if isinstance(graphs, Data | dict | str):
+            raise TypeError
+        items = list(graphs)  # by trial: PyG's datasets are iterable without being an Iterable
+    except TypeError:
+        raise GLNError(f"Got a {type(graphs).__name__} to split; expected a list of graphs.") from None
+    number = whole_number(seed)
+    if number is None or number < 0:
+        raise GLNError(f"Got seed={seed!r}; expected a whole number of at least 0.")
+    count = len(items)
     if count < 3:
         raise GLNError(f"Got {count} graphs; a split needs at least 3, one for each of train, val and test.")
     if not (0 < test < 1 and 0 < val < 1):
         raise GLNError(f"Got test={test} and val={val}; both are shares between 0 and 1.")
     n_test = min(max(round(count * test), 1), count - 2)
     n_val = min(max(round((count - n_test) * val), 1), count - n_test - 1)
-    order = np.random.default_rng(seed).permutation(count)
+    order = np.random.default_rng(number).permutation(count)
     parts = np.split(order, [count - n_test - n_val, count - n_test])
-    train, validation, held_out = ([graphs[i] for i in part] for part in parts)
+    train, validation, held_out = ([items[i] for i in part] for part in parts)
     return train, validation, held_out

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 import networkx as nx
 import numpy as np
@@ -17,7 +18,7 @@ from torch_geometric.data import Data
 
 from gln.errors import GLNError
 from gln.files import write_atomically
-from gln.graphs import check_graph, to_networkx
+from gln.graphs import as_graph, as_graphs, to_networkx
 
 INK = "#1f2933"
 EDGE = "#2b5f8a"
@@ -31,32 +32,42 @@ FORMATS = ("png", "pdf", "svg")
 
 
 def save_gallery(
-    graphs: Sequence[Data],
+    graphs: Iterable[Any],
     path: Path | str,
     title: str = "",
     captions: Sequence[str] | None = None,
-    truths: Sequence[Data] | None = None,
+    truths: Iterable[Any] | None = None,
 ) -> Path:
     """Draw graphs side by side into one picture; the suffix (png, pdf, svg) says the format.
 
-    With ``truths``, the graphs are predictions: edges that are missing or too many stand out.
+    With ``truths``, the graphs are predictions: edges that are missing or too many stand out. Graphs come in any
+    form that :func:`gln.graphs.as_graph` takes.
     """
     path = Path(path)
     kind = path.suffix.lstrip(".").lower()
     if kind not in FORMATS:
         raise GLNError(f"Got {path.name!r}; pictures are written as .png, .pdf or .svg.")
+    graphs = as_graphs(graphs)
+    truths = None if truths is None else as_graphs(truths, "truths")
+    for name, others in (("captions", captions), ("truths", truths)):
+        if others is not None and len(others) != len(graphs):
+            raise GLNError(f"Got {len(graphs)} graphs and {len(others)} {name}; give one for each graph.")
     columns = min(len(graphs), 3 if len(graphs) in (3, 5, 6, 9) else 4)
     rows = -(-len(graphs) // columns)
     figure = Figure(figsize=(3.2 * columns, 3.45 * rows + 0.45), layout="constrained")
-    figure.suptitle(title, color=INK, fontsize=13)
+    figure.suptitle(title, color=INK, fontsize=13, parse_math=False)
     for index, graph in enumerate(graphs):
         ax = figure.add_subplot(rows, columns, index + 1)
         draw_graph(graph, ax)
-        caption = captions[index] if captions else f"{graph.num_nodes} nodes, {graph.num_edges // 2} edges"
+        caption = (
+            captions[index]
+            if captions is not None
+            else f"{graph.num_nodes} nodes, {graph.num_edges // 2} edges"
+        )
         if truths is not None:
             missing, extra = _draw_errors(graph, truths[index], ax)
             caption = f"{caption}, {missing} missing, {extra} extra"
-        ax.set_title(caption, fontsize=9, color=INK, y=-0.07)
+        ax.set_title(caption, fontsize=9, color=INK, y=-0.07, parse_math=False)
     if truths is not None:
         lines = [Line2D([], [], color=colour, linewidth=2) for colour in (EDGE, MISSING, EXTRA)]
         names = ["predicted and true", "missing", "extra"]
@@ -68,13 +79,13 @@ def save_gallery(
     return path
 
 
-def draw_graph(graph: Data, ax: Axes) -> None:
-    """One graph into ``ax``.
+def draw_graph(graph: Any, ax: Axes) -> None:
+    """One graph, in any form that :func:`gln.graphs.as_graph` takes, into ``ax``.
 
     Positions with three or more values are seen in perspective of depth: nearer is darker. Nodes are coloured by
     their ``community``. RGB features on a pixel grid are drawn as the image below the graph.
     """
-    graph = check_graph(graph)
+    graph = as_graph(graph)
     ends = _pairs(graph)  # [2, m]
     ax.set_axis_off()
     ax.set_aspect("equal")
@@ -108,8 +119,12 @@ def draw_graph(graph: Data, ax: Axes) -> None:
 
 def _draw_errors(graph: Data, truth: Data, ax: Axes) -> tuple[int, int]:
     """The differences to the truth, drawn over the graph; how many edges are missing and how many are extra."""
+    if truth.num_nodes != graph.num_nodes:
+        raise GLNError(
+            f"A truth has {truth.num_nodes} nodes, its graph has {graph.num_nodes}; give truths in the order of graphs."
+        )
     points = graph.pos.numpy(force=True) if _is_image(graph) else _project(graph)[0]
-    keys = [edges[0] * graph.num_nodes + edges[1] for edges in map(_pairs, (graph, check_graph(truth)))]
+    keys = [edges[0] * graph.num_nodes + edges[1] for edges in map(_pairs, (graph, truth))]
     counts = []
     for wrong, colour in ((np.setdiff1d(*keys[::-1]), MISSING), (np.setdiff1d(*keys), EXTRA)):
         ends = np.stack(np.divmod(wrong, graph.num_nodes), axis=-1)  # [w, 2]
@@ -138,11 +153,12 @@ def _draw_image(ax: Axes, graph: Data, ends: np.ndarray) -> None:
 
 
 def _is_image(graph: Data) -> bool:
-    """Whole, non-negative 2-D positions with three features each: pixels and their colours."""
+    """Whole, non-negative 2-D positions with three features each: pixels and their colours, on a grid they fill."""
     pos, x = graph.get("pos"), graph.get("x")
     if pos is None or x is None or pos.shape[1] != 2 or x.shape[1] != 3:
         return False
-    return bool((pos >= 0).all() and (pos == pos.round()).all())
+    near = pos.max() < 4 * len(pos) ** 0.5 + 64  # an image of scattered points could be of any size
+    return bool(near and (pos >= 0).all() and (pos == pos.round()).all())
 
 
 def _project(graph: Data) -> tuple[np.ndarray, np.ndarray | None]:
@@ -155,7 +171,9 @@ def _project(graph: Data) -> tuple[np.ndarray, np.ndarray | None]:
     if points.shape[1] < 3:
         return np.pad(points, ((0, 0), (0, 2 - points.shape[1]))), None
     points = points - points.mean(axis=0)
-    points = points @ np.linalg.svd(points)[2][:3].T  # the axes of most spread, longest first
+    points = (
+        points @ np.linalg.eigh(points.T @ points)[1][:, :-4:-1]
+    )  # the axes of most spread, longest first
     extent = np.ptp(points, axis=0).clip(min=1e-12)
     points *= np.maximum(1, FLATTEST * extent.max() / extent).clip(max=50)
     across, along, up = points.T
