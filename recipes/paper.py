@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import argparse
 import copy
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -97,6 +97,16 @@ RUNS = {
         TORUS, "PaperGLN:variant=equations,identity_m=true", FIND | {"epochs": 100}, published_iou=0.999
     ),
 }
+
+
+CHANGES = ("m_bias", "normalise", "identity_m")  # what makes stabilised of equations
+SMALL_FIGURES = replace(
+    RUNS["stabilised-figures"], family="figures:side=10,order=ordered", published_iou=None
+)
+for name, full in (("torus", RUNS["stabilised-torus"]), ("figures-10", SMALL_FIGURES)):
+    RUNS[f"ablation-{name}-full"] = full
+    for change in CHANGES:
+        RUNS[f"ablation-{name}-without-{change}"] = replace(full, model=f"{full.model},{change}=false")
 
 
 def score(model: torch.nn.Module, graphs: list, threshold: float) -> dict[str, float]:
