@@ -80,8 +80,7 @@ class GraphBatch:
     @property
     def pair_mask(self) -> Tensor:
         """True where a pair joins two different real nodes: ``[B, N, N]``."""
-        both = self.mask[:, :, None] & self.mask[:, None, :]
-        return both & ~torch.eye(self.mask.shape[1], dtype=torch.bool, device=self.mask.device)
+        return pair_mask(self.mask)
 
     def to(self, device: torch.device | str, non_blocking: bool = False) -> GraphBatch:
         """The batch on another device."""
@@ -100,6 +99,12 @@ class GraphBatch:
     def _map(self, change) -> GraphBatch:  # type: ignore[no-untyped-def]
         held = {field.name: getattr(self, field.name) for field in fields(self)}
         return replace(self, **{name: change(value) for name, value in held.items() if value is not None})
+
+
+def pair_mask(mask: Tensor) -> Tensor:
+    """The pairs ``[B, N, N]`` of two different nodes that are both in ``mask`` ``[B, N]``."""
+    both = mask[:, :, None] & mask[:, None, :]
+    return both & ~torch.eye(mask.shape[1], dtype=torch.bool, device=mask.device)
 
 
 def _pad(name: str, graphs: Sequence[Data], mask: Tensor) -> Tensor | None:

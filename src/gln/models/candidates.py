@@ -14,6 +14,8 @@ import torch
 from scipy.spatial import cKDTree
 from torch import Tensor
 
+from gln.graphs.batch import pair_mask
+from gln.models.output import StructureOutput
 from gln.models.pairs import DensePairs, SparsePairs
 
 DENSE_NODES = 256  # up to here the matrix products of the dense form beat the gathers of the sparse one
@@ -36,8 +38,7 @@ def join_pairs(lists: list[PairList]) -> PairList | None:
 
 def all_pairs(mask: Tensor) -> DensePairs:
     """All pairs of different real nodes; ``mask`` ``[B, N]``."""
-    both = mask[:, :, None] & mask[:, None, :]
-    return DensePairs(both & ~torch.eye(mask.shape[1], dtype=torch.bool, device=mask.device))
+    return DensePairs(pair_mask(mask))
 
 
 def candidate_pairs(
@@ -73,14 +74,13 @@ def candidate_pairs(
 
 def candidate_recall(pairs: DensePairs | SparsePairs, adj: Tensor) -> Tensor:
     """Share of the true edges ``adj`` ``[B, N, N]`` that are among ``pairs``, per graph ``[B]``; 1 without edges."""
-    found = adj.gather(2, pairs.target) if isinstance(pairs, SparsePairs) else adj
-    edges = adj.flatten(1).sum(1)
-    return torch.where(edges > 0, (found & pairs.mask).flatten(1).sum(1) / edges.clamp(min=1), 1.0)
+    index = pairs.target if isinstance(pairs, SparsePairs) else None
+    return StructureOutput((), (), pairs.mask, index).recall(adj)
 
 
 def _near_by_matrix(where: Tensor, mask: Tensor, nearest: Tensor) -> Tensor:
     """True at ``[b, i, j]`` if ``j`` is among the ``nearest[b]`` of ``i``: ``[B, N, N]``."""
-    everything = all_pairs(mask).mask
+    everything = pair_mask(mask)
     most = min(max(int(nearest.max()), 1), mask.shape[1])
     # The direct formula: the usual one with a matrix product loses the digits that decide between neighbours.
     distance = torch.cdist(where, where, compute_mode="donot_use_mm_for_euclid_dist")
@@ -112,7 +112,7 @@ def _near_by_tree(where: Tensor, mask: Tensor, nearest: Tensor) -> PairList:
 def _dense(near: Tensor, mask: Tensor, extra: PairList | None) -> DensePairs:
     if extra is not None:
         near[extra.graph, extra.source, extra.target] = True
-        near &= all_pairs(mask).mask
+        near &= pair_mask(mask)
     return DensePairs(near | near.transpose(1, 2))
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from gln.models.candidates import PairList, all_pairs
+from gln.graphs.batch import pair_mask
+from gln.models.candidates import PairList
 from gln.models.features import mlp
 
 
@@ -36,7 +37,7 @@ class Proposal(nn.Module):
 
     def best(self, score: Tensor, mask: Tensor) -> PairList:
         """The pairs of every node with those it scores highest, ties included."""
-        pairs = all_pairs(mask).mask
+        pairs = pair_mask(mask)
         score = score.masked_fill(~pairs, -torch.inf)
         reach = score.topk(min(self.count, mask.shape[1]), dim=2).values[..., -1:]
         return PairList(*((score >= reach) & pairs).nonzero(as_tuple=True))
