@@ -151,10 +151,11 @@ def test_dense_equals_sparse_in_values_and_gradients(nearest: int, workspace: in
 def test_the_mixing_over_third_nodes_equals_three_loops() -> None:
     rng = torch.Generator().manual_seed(1)
     mask = candidate_pairs(torch.rand(1, 6, 2, generator=rng), torch.ones(1, 6, dtype=torch.bool), 2).mask
-    query, key, first, second = torch.randn(4, 1, 6, 6, 2, 3, generator=rng, dtype=torch.float64).unbind()
+    read = torch.randn(1, 6, 6, 4, 2, 3, generator=rng, dtype=torch.float64)
+    query, key, first, second = read.unbind(3)
     pairs = all_pairs(torch.ones(1, 6, dtype=torch.bool))
     pairs = type(pairs)(mask)
-    mixed, total = pairs.mix(query, key, first, second)
+    mixed, total = pairs.mix(read)
     for i, j in mask[0].nonzero().tolist():
         for head in range(2):
             weights, value = torch.ones((), dtype=torch.float64), torch.zeros(3, dtype=torch.float64)

@@ -29,6 +29,17 @@ def pair_features(pairs: Pairs, where: Tensor, pos: Tensor, x: Tensor) -> Tensor
     return torch.cat([*directions, *lengths, change, change.abs()], dim=-1) * pairs.mask[..., None]
 
 
+def index_features(mask: Tensor, channels: int) -> Tensor:
+    """The place of every node in its graph, as sines and cosines from the fastest wave up: ``[B, N, channels]``.
+
+    The waves are powers of two apart, so that the place can be read from them bit by bit.
+    """
+    place = torch.arange(mask.shape[1], device=mask.device, dtype=torch.float32)
+    wave = torch.pi / 2.0 ** torch.arange(channels // 2, device=mask.device)  # the fastest one alternates
+    angle = place[:, None] * wave  # [N, channels / 2]
+    return torch.cat([angle.sin(), angle.cos()], dim=-1) * mask[..., None]
+
+
 def _norm(offset: Tensor) -> Tensor:
     """Euclidean length, with a zero gradient at zero length."""
     square = offset.square().sum(-1)

@@ -23,7 +23,7 @@ from torch_geometric.utils import to_dense_batch
 from gln.errors import GLNError
 from gln.graphs import GraphBatch
 from gln.models.candidates import PairList, all_pairs, candidate_pairs, join_pairs
-from gln.models.features import mlp, pair_features
+from gln.models.features import index_features, mlp, pair_features
 from gln.models.output import StructureOutput
 from gln.models.pairs import DensePairs, Pairs, SparsePairs
 from gln.models.proposal import Proposal
@@ -52,6 +52,8 @@ class GLN(nn.Module):
             that are not near.
         mixing: pairs talk to pairs over third nodes; off only to measure what it is worth.
         feedback: nodes and pairs see the step's ``A``; off only to measure what it is worth.
+        index_channels: an even number of sines and cosines of the node's place in its graph, seen as features: for
+            data whose node order means something. Permuting the nodes then changes the answer.
     """
 
     every_step = True  # its usual loss is on every step's structure
@@ -69,6 +71,7 @@ class GLN(nn.Module):
         proposals: int = 0,
         mixing: bool = True,
         feedback: bool = True,
+        index_channels: int = 0,
     ) -> None:
         config = {name: value for name, value in locals().items() if name not in ("self", "__class__")}
         super().__init__()
@@ -83,13 +86,17 @@ class GLN(nn.Module):
             raise GLNError(
                 f"Got width={width}, pair_width={pair_width}; both must be multiples of kernels={kernels}."
             )
+        if not isinstance(index_channels, int) or index_channels < 0 or index_channels % 2:
+            raise GLNError(f"GLN got index_channels={index_channels!r}; expected 0 or an even number above it.")
         self.config: dict[str, Any] = config
         self.threshold = 0.5
         self.in_channels, self.pos_channels = in_channels, pos_channels
         self.steps, self.shared, self.candidates = steps, shared, candidates
-        self.propose = Proposal(in_channels, pos_channels, width, proposals) if proposals else None
-        self.embed_node = mlp(max(in_channels, 1), width, width)
-        self.embed_pair = mlp(2 * pos_channels + 3 + 2 * in_channels, 2 * pair_width, pair_width)
+        self.index_channels = index_channels
+        features = in_channels + index_channels
+        self.propose = Proposal(features, pos_channels, width, proposals) if proposals else None
+        self.embed_node = mlp(max(features, 1), width, width)
+        self.embed_pair = mlp(2 * pos_channels + 3 + 2 * features, 2 * pair_width, pair_width)
         blocks = 1 if shared else steps
         self.blocks = nn.ModuleList(Step(width, pair_width, kernels, mixing, feedback) for _ in range(blocks))
 
@@ -124,7 +131,7 @@ class GLN(nn.Module):
             pairs = self._choose(where, batch.mask, initial, proposal)
 
         e = self.embed_pair(pair_features(pairs, where, pos, x))  # [B, N, S, c]
-        h = self.embed_node(x if self.in_channels else x.new_ones(*batch.mask.shape, 1))  # [B, N, d]
+        h = self.embed_node(x if x.shape[-1] else x.new_ones(*batch.mask.shape, 1))  # [B, N, d]
         a = _on_pairs(pairs, initial, e)  # [B, N, S]
         logits, states = [], []
         for number in range(steps):
@@ -173,6 +180,9 @@ class GLN(nn.Module):
             if value is None or not expected:
                 value = weight.new_zeros(*batch.mask.shape, 0)
             found.append(value.to(weight.dtype))
+        if self.index_channels:
+            place = index_features(batch.mask, self.index_channels).to(weight.dtype)
+            found[0] = torch.cat([found[0], place], dim=-1)
         return found[0], found[1]
 
 
@@ -253,10 +263,8 @@ class Mix(nn.Module):
         self.out = nn.Linear(pair_width + heads, pair_width)
 
     def forward(self, pairs: Pairs, e: Tensor) -> Tensor:
-        query, key, first, second = (
-            part.unflatten(-1, (self.heads, -1)) for part in self.read(self.norm(e)).chunk(4, dim=-1)
-        )
-        mixed, total = pairs.mix(query, key, first, second)
+        read = self.read(self.norm(e)).unflatten(-1, (4, self.heads, -1))  # [B, N, S, 4, h, c/h]
+        mixed, total = pairs.mix(read)
         return self.out(torch.cat([mixed.flatten(-2), total], dim=-1))
 
 

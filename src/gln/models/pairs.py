@@ -16,6 +16,8 @@ Both forms hold a symmetric set of pairs and compute the same function of it:
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
+from types import ModuleType
 from typing import Protocol
 
 import torch
@@ -39,7 +41,7 @@ class Pairs(Protocol):
 
     def aggregate(self, weight: Tensor, values: Tensor) -> Tensor: ...
 
-    def mix(self, query: Tensor, key: Tensor, first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]: ...
+    def mix(self, read: Tensor) -> tuple[Tensor, Tensor]: ...
 
 
 def _attend(scores: Tensor, allowed: Tensor) -> tuple[Tensor, Tensor]:
@@ -50,6 +52,20 @@ def _attend(scores: Tensor, allowed: Tensor) -> tuple[Tensor, Tensor]:
     scores = scores.masked_fill(~allowed, NEVER)
     total = torch.logaddexp(scores.logsumexp(-1), scores.new_zeros(()))
     return (scores - total[..., None]).exp(), total
+
+
+def _find_kernels() -> ModuleType | None:
+    """The same mixing in one GPU kernel, where there is a GPU and a compiler for it."""
+    if not torch.cuda.is_available():
+        return None
+    try:
+        from gln.models import fused
+    except ImportError:
+        return None
+    return fused
+
+
+KERNELS = _find_kernels()
 
 
 @dataclass(frozen=True)
@@ -74,16 +90,18 @@ class DensePairs:
         """Weights ``[B, N, N, h]``, node values ``[B, N, h, c]`` → ``[B, N, h, c]``."""
         return torch.einsum("bijh,bjhc->bihc", weight, values)
 
-    def mix(self, query: Tensor, key: Tensor, first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:
+    def mix(self, read: Tensor) -> tuple[Tensor, Tensor]:
         """For every pair ``ij``: ``Σ_k a_ijk (first_ik + second_jk)`` with ``a = softmax_k(query_ik · key_jk)``.
 
         Args:
-            query, key: ``[B, N, N, h, d]``.
-            first, second: ``[B, N, N, h, c]``.
+            read: query, key, first and second of every pair, ``[B, N, N, 4, h, d]``.
 
         Returns:
-            The mixed values ``[B, N, N, h, c]`` and the log-normaliser, a soft maximum of the scores, ``[B, N, N, h]``.
+            The mixed values ``[B, N, N, h, d]`` and the log-normaliser, a soft maximum of the scores, ``[B, N, N, h]``.
         """
+        if KERNELS is not None and read.is_cuda and KERNELS.takes(read):
+            return KERNELS.mix_dense(read, self.mask)
+        query, key, first, second = read.unbind(3)
         scores = torch.einsum("bikhd,bjkhd->bhijk", query, key)
         allowed = (
             self.mask[:, None, :, None, :] & self.mask[:, None, None, :, :]
@@ -147,16 +165,19 @@ class SparsePairs:
         """Weights ``[B, N, K, h]``, node values ``[B, N, h, c]`` → ``[B, N, h, c]``."""
         return torch.einsum("bijh,bijhc->bihc", weight, self.of_target(values))
 
-    def mix(self, query: Tensor, key: Tensor, first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:
+    def mix(self, read: Tensor) -> tuple[Tensor, Tensor]:
         """As :meth:`DensePairs.mix`, as many rows at a time as the workspace holds."""
+        if KERNELS is not None and read.is_cuda and KERNELS.takes(read):
+            return KERNELS.mix_sparse(read, self.mask, self.target, self._places, self.back)
         count, nodes, slots = self.mask.shape
+        query, key, first, second = read.unbind(3)
         chunk = max(1, self.workspace // (count * slots * slots * key.shape[-1] * key.shape[-2]))
         # With gradients a chunk is computed again in the backward pass instead of being kept.
         again = torch.is_grad_enabled() and nodes > chunk
         parts = []
         for start in range(0, nodes, chunk):
             rows = slice(start, start + chunk)
-            some = (query[:, rows], key, first[:, rows], second, self.index[:, rows], self.mask[:, rows])
+            some = (query[:, rows], key, first[:, rows], second, rows)
             if again:
                 parts.append(checkpoint(self._mix_rows, *some, use_reentrant=False, preserve_rng_state=False))
             else:
@@ -165,23 +186,35 @@ class SparsePairs:
         return torch.cat(mixed, dim=1), torch.cat(total, dim=1)
 
     def _mix_rows(
-        self, query: Tensor, key: Tensor, first: Tensor, second: Tensor, index: Tensor, mask: Tensor
+        self, query: Tensor, key: Tensor, first: Tensor, second: Tensor, rows: slice
     ) -> tuple[Tensor, Tensor]:
         """Rows ``[B, R, K, ...]`` of ``query`` and ``first`` against all rows of ``key`` and ``second``."""
-        count, rows, slots = index.shape
-        target = index.where(mask, 0)
-        theirs = _rows(self.index, target)  # [B, R, K, K]: candidates of j
-        ours = (
-            index[:, :, None].expand(count, rows, slots, slots).contiguous()
-        )  # [B, R, K, K]: k, as in our row
-        place = torch.searchsorted(theirs, ours).clamp_(max=slots - 1)  # where k would stand in the row of j
-        shared = (theirs.gather(-1, place) == ours) & mask[:, :, None] & mask[..., None]
-        place = target[..., None] * slots + place  # row and slot in one number
+        place, shared = self._third_nodes(rows)
+        place = self.target[:, rows, :, None] * self.mask.shape[2] + place  # row and slot in one number
         scores = torch.einsum("brkhd,brjkhd->brhjk", query, _rows(key.flatten(1, 2), place))
         weight, total = _attend(scores, shared[:, :, None])
         mixed = torch.einsum("brhjk,brkhc->brjhc", weight, first)
         mixed = mixed + torch.einsum("brhjk,brjkhc->brjhc", weight, _rows(second.flatten(1, 2), place))
         return mixed, total.transpose(2, 3)
+
+    def _third_nodes(self, rows: slice) -> tuple[Tensor, Tensor]:
+        """For the pairs ``ij`` of some rows and each ``k`` that ``i`` is paired with, both ``[B, R, K, K]``:
+
+        the slot where ``k`` stands in the row of ``j``, and whether it stands there at all.
+        """
+        index, mask, target = self.index[:, rows], self.mask[:, rows], self.target[:, rows]
+        theirs = _rows(self.index, target)  # candidates of j
+        ours = index[:, :, None].expand(theirs.shape).contiguous()
+        place = torch.searchsorted(theirs, ours).clamp_(max=index.shape[2] - 1)
+        return place, (theirs.gather(-1, place) == ours) & mask[:, :, None] & mask[..., None]
+
+    @cached_property
+    def _places(self) -> Tensor:
+        """:meth:`_third_nodes` of all rows in one small number each, −1 where there is none: ``[B, N, K, K]``."""
+        count, nodes, slots = self.mask.shape
+        chunk = max(1, self.workspace // (count * slots * slots))
+        parts = [self._third_nodes(slice(start, start + chunk)) for start in range(0, nodes, chunk)]
+        return torch.cat([place.where(shared, -1).to(torch.int16) for place, shared in parts], dim=1)
 
 
 def _rows(values: Tensor, index: Tensor) -> Tensor:

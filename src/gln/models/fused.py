@@ -1,0 +1,198 @@
+"""The mixing over third nodes on a GPU, without ever writing its n³ (or n·K²) numbers to memory.
+
+One pair of kernels serves the dense and the sparse form, and one of them both halves of the gradient: exchanging the
+ends of a pair exchanges (query, first) with (key, second), so what reaches the second end of a pair is what reaches
+the first with the roles exchanged.
+
+``read`` ``[B, N, S, 4, h, d]`` holds query, key, first and second of every pair. A program takes one node ``i`` and
+one head, keeps the node's own slots in registers and walks over the other ends ``j`` of its pairs. Numbers are added
+up in float32, in an order that does not change from run to run.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+MOST_SLOTS = 256  # more do not fit into the registers of a program
+
+
+@triton.jit
+def _load(read, row, slot, present, part: tl.constexpr, head, S, H: tl.constexpr, D: tl.constexpr):  # type: ignore[no-untyped-def]
+    """One part of the pairs ``row → slot`` for one head: ``[SLOTS, D]``, 0 where not present."""
+    at = (((row * S + slot) * 4 + part) * H + head)[:, None] * D + tl.arange(0, D)[None, :]
+    return tl.load(read + at, mask=present[:, None], other=0.0).to(tl.float32)
+
+
+@triton.jit
+def _other_end(mask, index, place, pair, first_row, a, slot, ours, S, DENSE: tl.constexpr):  # type: ignore[no-untyped-def]
+    """The row of ``j`` of the pair ``ij`` in slot ``a``, in which slots it holds our third nodes, and whether."""
+    if DENSE:
+        other = first_row + a
+        theirs = slot
+        shared = ours & (tl.load(mask + other * S + slot, mask=ours, other=0) != 0)
+    else:
+        other = first_row + tl.load(index + pair)
+        theirs = tl.load(place + pair * S + slot, mask=ours, other=-1).to(tl.int64)
+        shared = theirs >= 0
+    return other, theirs, shared
+
+
+@triton.jit
+def _forward(  # type: ignore[no-untyped-def]
+    read, mask, index, place, out, total, N, S,
+    H: tl.constexpr, D: tl.constexpr, SLOTS: tl.constexpr, DENSE: tl.constexpr,
+):  # fmt: skip
+    head, first_row = tl.program_id(1) % H, (tl.program_id(1) // H).to(tl.int64) * N
+    row = first_row + tl.program_id(0)
+    slot = tl.arange(0, SLOTS)
+    ours = tl.load(mask + row * S + slot, mask=slot < S, other=0) != 0
+    query = _load(read, row, slot, ours, 0, head, S, H, D)
+    first = _load(read, row, slot, ours, 2, head, S, H, D)
+    for a in range(S):
+        pair = row * S + a
+        if tl.load(mask + pair) != 0:
+            other, theirs, shared = _other_end(mask, index, place, pair, first_row, a, slot, ours, S, DENSE)
+            key = _load(read, other, theirs, shared, 1, head, S, H, D)
+            second = _load(read, other, theirs, shared, 3, head, S, H, D)
+            score = tl.where(shared, tl.sum(query * key, axis=1), -float("inf"))  # [SLOTS]
+            most = tl.maximum(tl.max(score, axis=0), 0.0)
+            weight = tl.exp(score - most)
+            norm = tl.sum(weight, axis=0) + tl.exp(-most)
+            mixed = tl.sum(weight[:, None] * (first + second), axis=0) / norm  # [D]
+            at = pair * H + head
+            tl.store(out + at * D + tl.arange(0, D), mixed)
+            tl.store(total + at, most + tl.log(norm))
+
+
+@triton.jit
+def _backward(  # type: ignore[no-untyped-def]
+    read, mask, index, place, back, total, delta, grad, result, N, S,
+    MINE: tl.constexpr,  # 0: the gradients of query and first; 1: of key and second
+    H: tl.constexpr, D: tl.constexpr, SLOTS: tl.constexpr, DENSE: tl.constexpr,
+):  # fmt: skip
+    head, first_row = tl.program_id(1) % H, (tl.program_id(1) // H).to(tl.int64) * N
+    row = first_row + tl.program_id(0)
+    slot = tl.arange(0, SLOTS)
+    d = tl.arange(0, D)
+    ours = tl.load(mask + row * S + slot, mask=slot < S, other=0) != 0
+    query = _load(read, row, slot, ours, MINE, head, S, H, D)
+    first = _load(read, row, slot, ours, 2 + MINE, head, S, H, D)
+    grad_query = tl.zeros([SLOTS, D], dtype=tl.float32)
+    grad_first = tl.zeros([SLOTS, D], dtype=tl.float32)
+    for a in range(S):
+        pair = row * S + a
+        if tl.load(mask + pair) != 0:
+            other, theirs, shared = _other_end(mask, index, place, pair, first_row, a, slot, ours, S, DENSE)
+            key = _load(read, other, theirs, shared, 1 - MINE, head, S, H, D)
+            second = _load(read, other, theirs, shared, 3 - MINE, head, S, H, D)
+            if MINE == 1:  # with the roles exchanged, the pair's answer stands at ji
+                if DENSE:  # noqa: SIM108 - known when compiling: only one of the two exists
+                    pair = other * S + tl.program_id(0)
+                else:
+                    pair = other * S + tl.load(back + pair)
+            at = pair * H + head
+            wanted = tl.load(grad + at * D + d).to(tl.float32)  # [D]
+            score = tl.where(shared, tl.sum(query * key, axis=1), -float("inf"))
+            weight = tl.exp(score - tl.load(total + at))  # [SLOTS]
+            value = tl.sum((first + second) * wanted[None, :], axis=1)
+            grad_score = weight * (value - tl.load(delta + at))
+            grad_query += grad_score[:, None] * key
+            grad_first += weight[:, None] * wanted[None, :]
+    at = (((row * S + slot) * 4 + MINE) * H + head)[:, None] * D + d[None, :]
+    inside = (slot < S)[:, None]
+    tl.store(result + at, grad_query, mask=inside)
+    tl.store(result + at + 2 * H * D, grad_first, mask=inside)
+
+
+def _launch(read: Tensor, dense: bool, numbers_per_warp: int) -> dict[str, Any]:
+    """Sizes of a program. How many numbers a warp holds best was measured: few warps, so little to synchronise."""
+    slots, heads, width = read.shape[2], *read.shape[4:]
+    padded = max(triton.next_power_of_2(slots), 16)
+    warps = max(1, min(8, padded * width // numbers_per_warp))
+    return {"H": heads, "D": width, "SLOTS": padded, "DENSE": dense, "num_warps": warps}
+
+
+# Operators of their own: torch.compile then leaves them whole instead of looking inside.
+
+
+@torch.library.custom_op("gln::mix", mutates_args=())
+def _mix(
+    read: Tensor, mask: Tensor, index: Tensor, place: Tensor, back: Tensor, dense: bool
+) -> tuple[Tensor, Tensor]:
+    count, nodes, slots, _, heads, width = read.shape
+    out = torch.zeros(count, nodes, slots, heads, width, dtype=torch.float32, device=read.device)
+    total = torch.zeros(count, nodes, slots, heads, dtype=torch.float32, device=read.device)
+    _forward[(nodes, count * heads)](
+        read.contiguous(), mask, index, place, out, total, nodes, slots, **_launch(read, dense, 1024)
+    )
+    return out, total
+
+
+@_mix.register_fake
+def _(
+    read: Tensor, mask: Tensor, index: Tensor, place: Tensor, back: Tensor, dense: bool
+) -> tuple[Tensor, Tensor]:
+    shape = (*read.shape[:3], *read.shape[4:])
+    return read.new_empty(shape, dtype=torch.float32), read.new_empty(shape[:-1], dtype=torch.float32)
+
+
+@torch.library.custom_op("gln::mix_backward", mutates_args=())
+def _mix_backward(
+    read: Tensor, mask: Tensor, index: Tensor, place: Tensor, back: Tensor, dense: bool,
+    total: Tensor, delta: Tensor, grad: Tensor,
+) -> Tensor:  # fmt: skip
+    count, nodes, slots, _, heads, _ = read.shape
+    read, grad, delta = read.contiguous(), grad.contiguous(), delta.contiguous()
+    result = torch.empty_like(read)
+    for mine in (0, 1):
+        _backward[(nodes, count * heads)](
+            read, mask, index, place, back, total, delta, grad, result, nodes, slots, MINE=mine,
+            **_launch(read, dense, 512),
+        )  # fmt: skip
+    return result
+
+
+@_mix_backward.register_fake
+def _(
+    read: Tensor, mask: Tensor, index: Tensor, place: Tensor, back: Tensor, dense: bool,
+    total: Tensor, delta: Tensor, grad: Tensor,
+) -> Tensor:  # fmt: skip
+    return torch.empty_like(read, memory_format=torch.contiguous_format)
+
+
+def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+    *tensors, ctx.dense = inputs
+    ctx.save_for_backward(*tensors, *output)
+
+
+def _differentiate(ctx: Any, grad: Tensor, grad_total: Tensor) -> tuple[Tensor | None, ...]:
+    *inputs, out, total = ctx.saved_tensors
+    delta = (grad * out).sum(-1) - grad_total
+    return _mix_backward(*inputs, ctx.dense, total, delta, grad), None, None, None, None, None
+
+
+_mix.register_autograd(_differentiate, setup_context=_keep)
+
+
+def takes(read: Tensor) -> bool:
+    """Whether the kernels are made for such numbers: head width a power of two, few enough slots, no float64."""
+    width = read.shape[-1]
+    return read.dtype != torch.float64 and read.shape[2] <= MOST_SLOTS and width & (width - 1) == 0
+
+
+def mix_dense(read: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+    """:meth:`gln.models.pairs.DensePairs.mix`; entries that are no pairs are 0."""
+    mask = mask.contiguous()
+    return _mix(read, mask, mask, mask, mask, True)
+
+
+def mix_sparse(
+    read: Tensor, mask: Tensor, target: Tensor, place: Tensor, back: Tensor
+) -> tuple[Tensor, Tensor]:
+    """:meth:`gln.models.pairs.SparsePairs.mix`; ``place`` ``[B, N, K, K]`` finds the third nodes."""
+    return _mix(read, mask.contiguous(), target.contiguous(), place, back.contiguous(), False)
