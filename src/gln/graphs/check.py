@@ -150,7 +150,7 @@ def _check_resolution(rows: Tensor, single: Tensor) -> None:
     rows = rows.double()
     step = float(np.spacing(np.float32(single.abs().max().item())))
     spread = (rows.amax(dim=0) - rows.amin(dim=0)).max().item()
-    if step > COARSEST * spread and not torch.equal(rows, single.double()):
+    if spread > 0 and step > COARSEST * spread and not torch.equal(rows, single.double()):
         raise GLNError(
             f"pos reaches {rows.abs().max().item():g} and spreads over {spread:g}, where float32 has steps of "
             f"{step:g}; subtract the mean or change the unit."

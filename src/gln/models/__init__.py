@@ -21,14 +21,15 @@ from gln.models.output import StructureOutput
 if TYPE_CHECKING:
     from torch import nn
 
+    from gln.baselines.set2graph import Set2Graph
     from gln.models.gln import GLN
     from gln.models.paper import PaperGLN
 
     MODELS: dict[str, type[nn.Module]]
 
-__all__ = ["GLN", "MODELS", "PaperGLN", "StructureOutput", "build_model"]
+__all__ = ["GLN", "MODELS", "PaperGLN", "Set2Graph", "StructureOutput", "build_model"]
 
-_HOME = {"GLN": "gln.models.gln", "PaperGLN": "gln.models.paper"}
+_HOME = {"GLN": "gln.models.gln", "PaperGLN": "gln.models.paper", "Set2Graph": "gln.baselines.set2graph"}
 
 
 def __getattr__(name: str) -> Any:

@@ -17,9 +17,11 @@ def build_model(text: str, graphs: Sequence[Data]) -> nn.Module:
     """``GLN:width=64`` or ``PaperGLN:variant=stabilised``, with inputs as wide as the features of ``graphs``."""
     from gln.models import MODELS
 
-    name, settings = parse_spec(text)
-    if name not in MODELS:
-        raise GLNError(f"There is no model {name!r}; choose from {', '.join(sorted(MODELS))}.")
+    asked, settings = parse_spec(text)
+    names = {name.lower(): name for name in MODELS}
+    if asked.lower() not in names:
+        raise GLNError(f"There is no model {asked!r}; choose from {', '.join(sorted(MODELS))}.")
+    name = names[asked.lower()]
     known = list(inspect.signature(MODELS[name]).parameters)
     for setting in settings:
         if setting not in known:

@@ -64,10 +64,17 @@ def write_model(model: nn.Module, tensors: Mapping[str, Tensor], folder: Path) -
     write_json(folder / "model.json", facts)
 
 
-def load(path: Path | str) -> nn.Module:
-    """The model saved in a folder (a run folder, say), or one that ships with the package, by its name."""
+def load(path: Path | str) -> Any:
+    """The model saved in a folder (a run folder, say), or one that ships with the package, by its name.
+
+    An ``nn.Module``; or a :class:`~gln.baselines.Baseline`, if the folder holds one.
+    """
     folder = _find(path)
     facts = read_json(folder / "model.json")
+    if "baseline" in facts:
+        from gln.baselines import load_baseline
+
+        return load_baseline(folder)
     missing = [key for key in ("model", "config", "threshold", "weights_sha256") if key not in facts]
     if facts.get("format") != FORMAT or missing:
         raise GLNError(f"{folder / 'model.json'} is not a {FORMAT!r}; expected what gln.save or a run wrote.")

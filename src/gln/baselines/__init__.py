@@ -1,0 +1,38 @@
+"""Methods to compare with, by name; each is fitted to graphs, then predicts edges or samples graphs.
+
+Set2Graph is a network like any other here, so it is a model and not in this registry: ``gln.fit`` trains it.
+"""
+
+from gln.baselines.base import (
+    BASELINES,
+    Baseline,
+    Predictor,
+    Sampler,
+    baseline,
+    load_baseline,
+    register,
+    save_baseline,
+)
+from gln.baselines.constant import Constant
+from gln.baselines.copying import Copy
+from gln.baselines.graphrnn import GraphRNN
+from gln.baselines.kronecker import Kronecker
+from gln.baselines.mmsb import MMSB
+from gln.baselines.neighbours import Neighbours
+
+__all__ = [
+    "BASELINES",
+    "MMSB",
+    "Baseline",
+    "Constant",
+    "Copy",
+    "GraphRNN",
+    "Kronecker",
+    "Neighbours",
+    "Predictor",
+    "Sampler",
+    "baseline",
+    "load_baseline",
+    "register",
+    "save_baseline",
+]

@@ -1,0 +1,215 @@
+"""What all baselines share: settings, fitting, the registry, and files.
+
+A baseline is a dataclass. Its fields are its settings, plain numbers and words; what :meth:`Baseline.fit` learns lives
+in attributes that end in ``_``. To add one::
+
+    @register("empty")
+    @dataclass(kw_only=True)
+    class Empty(Predictor):
+        fitted = "pooled: nothing is learned."
+
+        def fit(self, graphs, val=(), *, seed=0, progress=False, folder=None):
+            return self
+
+        def state(self):
+            return {}
+
+        def restore(self, state):
+            pass
+
+        def predict(self, points):
+            return make_graph(pos=points.pos, x=points.x, num_nodes=points.num_nodes)
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, ClassVar, Literal, Self, TypeVar
+
+from torch import Tensor
+from torch_geometric.data import Data
+
+from gln.errors import GLNError
+from gln.specs import parse_spec, write_spec
+from gln.training.facts import commit, versions
+from gln.training.saved import FORMAT
+from gln.training.tensors import clear_disk_errors, read_json, read_tensors, write_json, write_tensors
+
+
+@dataclass(kw_only=True)
+class Baseline(ABC):
+    """A method to compare with: ``fit(graphs)``, then ``predict(points)`` or ``sample(count, seed)``."""
+
+    name: ClassVar[str]  # set by register
+    kind: ClassVar[Literal["predict", "sample"]]
+    fitted: ClassVar[str]  # "pooled: …" or "per graph: …", one sentence on what fit does with many graphs
+
+    @abstractmethod
+    def fit(
+        self,
+        graphs: Sequence[Data],
+        val: Sequence[Data] = (),
+        *,
+        seed: int = 0,
+        progress: bool = False,
+        folder: Path | None = None,
+    ) -> Self:
+        """Learn from ``graphs``.
+
+        Args:
+            graphs: the training graphs.
+            val: graphs on which a setting is chosen, for those that choose one.
+            seed: whatever is random is a function of it.
+            progress: show a progress bar on a terminal.
+            folder: where a long fit keeps its state and from where it goes on; ``None`` keeps nothing.
+        """
+
+    @abstractmethod
+    def state(self) -> dict[str, Tensor]:
+        """What was learned, enough to go on predicting or sampling."""
+
+    @abstractmethod
+    def restore(self, state: dict[str, Tensor]) -> None:
+        """Take over what :meth:`state` of a baseline with the same settings gave."""
+
+    def settings(self) -> dict[str, Any]:
+        """Every setting, as plain data; ``type(self)(**settings)`` gives the baseline back, not fitted."""
+        return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+
+    @classmethod
+    def summary(cls) -> str:
+        """The first line of the docstring."""
+        return (cls.__doc__ or "").strip().split("\n")[0]
+
+    @classmethod
+    def defaults(cls) -> dict[str, Any]:
+        """Every setting and its default."""
+        return {field.name: field.default for field in dataclasses.fields(cls)}
+
+    def __str__(self) -> str:
+        """The short form that :func:`baseline` reads, defaults left out."""
+        default = self.defaults()
+        changed = {key: value for key, value in self.settings().items() if value != default[key]}
+        return write_spec(self.name, changed)
+
+    def _need_fit(self, attribute: str) -> None:
+        """Refuse to answer before :meth:`fit` (or :meth:`restore`) has set ``attribute``."""
+        if not hasattr(self, attribute):
+            raise GLNError(f"{self.name} is not fitted; call fit(graphs) first, or load a fitted one.")
+
+    def _check_choice(self, name: str, choices: Sequence[str]) -> None:
+        """Refuse a setting that is none of ``choices``."""
+        if getattr(self, name) not in choices:
+            raise GLNError(
+                f"{self.name} got {name}={getattr(self, name)!r}; choose from {', '.join(choices)}."
+            )
+
+    def _check_above_zero(self, name: str) -> None:
+        """Refuse a setting that is not a finite number above 0."""
+        value = getattr(self, name)
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < float("inf"):
+            raise GLNError(f"{self.name} got {name}={value!r}; expected a number above 0.")
+
+
+class Predictor(Baseline):
+    """A baseline that answers points with a graph; :func:`gln.predict` and :func:`gln.evaluate` take it."""
+
+    kind = "predict"
+
+    @abstractmethod
+    def predict(self, points: Data) -> Data:
+        """The graph over the nodes of ``points``: ``edge_index``, perhaps ``edge_prob``; their edges are not read."""
+
+
+class Sampler(Baseline):
+    """A baseline that makes new graphs; :func:`gln.generate` takes it."""
+
+    kind = "sample"
+
+    @abstractmethod
+    def sample(self, count: int, seed: int = 0) -> list[Data]:
+        """``count`` graphs, as a function of ``seed``."""
+
+
+_REGISTRY: dict[str, type[Baseline]] = {}
+#: Every registered baseline by name.
+BASELINES: Mapping[str, type[Baseline]] = MappingProxyType(_REGISTRY)
+B = TypeVar("B", bound=type[Baseline])
+
+
+def register(name: str) -> Callable[[B], B]:
+    """Class decorator: make a baseline known to :func:`baseline`, the command line and the common tests."""
+
+    def add(cls: B) -> B:
+        if name in _REGISTRY:
+            raise GLNError(f"A baseline named {name!r} is registered already; choose another name.")
+        cls.name = name
+        _REGISTRY[name] = cls
+        return cls
+
+    return add
+
+
+def baseline(spec: str) -> Baseline:
+    """A baseline, not fitted, from its short form: ``neighbours:rule=gabriel``."""
+    name, settings = parse_spec(spec)
+    return _build(name, settings)
+
+
+def _build(name: str, settings: dict[str, Any]) -> Baseline:
+    if name not in _REGISTRY:
+        raise GLNError(f"There is no baseline {name!r}; choose from {', '.join(sorted(_REGISTRY))}.")
+    known = _REGISTRY[name].defaults()
+    for setting in settings:
+        if setting not in known:
+            raise GLNError(
+                f"{name} has no setting {setting!r}; choose from {', '.join(known) or 'none: it has no settings'}."
+            )
+    return _REGISTRY[name](**settings)
+
+
+def save_baseline(baseline: Baseline, folder: Path | str) -> Path:
+    """Write a fitted baseline into ``folder``: ``model.safetensors`` and ``model.json``, as a model is kept."""
+    folder = Path(folder)
+    with clear_disk_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    weights = folder / "model.safetensors"
+    write_tensors(weights, baseline.state(), {"format": FORMAT})
+    facts = {
+        "format": FORMAT,
+        "baseline": baseline.name,
+        "config": baseline.settings(),
+        "weights_sha256": hashlib.sha256(weights.read_bytes()).hexdigest(),
+        "versions": versions(),
+        "commit": commit(),
+    }
+    write_json(folder / "model.json", facts)
+    return folder
+
+
+def load_baseline(folder: Path | str) -> Baseline:
+    """The baseline that :func:`save_baseline` wrote into ``folder``."""
+    path, weights = Path(folder) / "model.json", Path(folder) / "model.safetensors"
+    facts = read_json(path)
+    missing = [key for key in ("baseline", "config", "weights_sha256") if key not in facts]
+    if facts.get("format") != FORMAT or missing or not isinstance(facts["config"], dict):
+        raise GLNError(f"{path} holds no baseline; expected what save_baseline or gln train wrote.")
+    state, _ = read_tensors(weights)
+    if hashlib.sha256(weights.read_bytes()).hexdigest() != facts["weights_sha256"]:
+        raise GLNError(
+            f"{weights} is not the file that the model.json beside it was written for; copy both from one save."
+        )
+    found = _build(facts["baseline"], facts["config"])
+    try:
+        found.restore(state)
+    except (KeyError, IndexError, TypeError, RuntimeError) as error:
+        raise GLNError(
+            f"{weights} does not hold what {found.name} learns ({error}); use the file it was saved with."
+        ) from None
+    return found

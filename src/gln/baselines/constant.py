@@ -1,0 +1,69 @@
+"""The graph that most training graphs are: what ordered nodes give away without being looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar, Self
+
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+
+from gln.baselines.base import Predictor, register
+from gln.errors import GLNError
+from gln.graphs import as_graphs
+from gln.training.prediction import graph_above
+
+
+@register("constant")
+@dataclass(kw_only=True)
+class Constant(Predictor):
+    """The same edges for all points: those that at least half of the training graphs have.
+
+    It means something where all graphs have one size and their nodes one order; ``edge_prob`` is the share of
+    the training graphs that have the edge.
+    """
+
+    fitted: ClassVar[str] = "pooled: the mean adjacency of all graphs, which must have one size."
+
+    def fit(
+        self,
+        graphs: Sequence[Data],
+        val: Sequence[Data] = (),
+        *,
+        seed: int = 0,
+        progress: bool = False,
+        folder: Path | None = None,
+    ) -> Self:
+        """Take the mean of the adjacency matrices; nothing else is used."""
+        graphs = as_graphs(graphs)
+        sizes = {graph.num_nodes for graph in graphs}
+        if len(sizes) > 1:
+            raise GLNError(
+                f"constant needs graphs of one size, but these have {min(sizes)} to {max(sizes)} nodes; "
+                "choose another baseline."
+            )
+        size = sizes.pop()
+        counts = torch.zeros(size * size, dtype=torch.float64)
+        for graph in graphs:
+            source, target = graph.edge_index.cpu()
+            counts[source * size + target] += 1
+        self.mean_ = (counts / len(graphs)).view(size, size)
+        return self
+
+    def predict(self, points: Data) -> Data:
+        self._need_fit("mean_")
+        if points.num_nodes != len(self.mean_):
+            raise GLNError(
+                f"Got {points.num_nodes} nodes; this constant was fitted to graphs of {len(self.mean_)}."
+            )
+        return graph_above(points, self.mean_.float(), 0.5)
+
+    def state(self) -> dict[str, Tensor]:
+        self._need_fit("mean_")
+        return {"mean": self.mean_}
+
+    def restore(self, state: dict[str, Tensor]) -> None:
+        self.mean_ = state["mean"]

@@ -1,0 +1,53 @@
+"""Training graphs given out again: no method comes closer to the family with so little thought."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar, Self
+
+import numpy as np
+from torch import Tensor
+from torch_geometric.data import Data
+
+from gln.baselines.base import Sampler, register
+from gln.families.base import check_whole
+from gln.graphs import as_graphs, pack, unpack
+from gln.training.data import GENERATE
+
+
+@register("copy")
+@dataclass(kw_only=True)
+class Copy(Sampler):
+    """A training graph at random, as it is: the floor of every MMD, and nothing new."""
+
+    fitted: ClassVar[str] = "pooled: all graphs are kept."
+
+    def fit(
+        self,
+        graphs: Sequence[Data],
+        val: Sequence[Data] = (),
+        *,
+        seed: int = 0,
+        progress: bool = False,
+        folder: Path | None = None,
+    ) -> Self:
+        """Keep the structure of ``graphs``; nothing else is used."""
+        self.graphs_ = [
+            Data(edge_index=graph.edge_index.cpu(), num_nodes=graph.num_nodes) for graph in as_graphs(graphs)
+        ]
+        return self
+
+    def sample(self, count: int, seed: int = 0) -> list[Data]:
+        self._need_fit("graphs_")
+        count, seed = check_whole("sample", "count", count, 1), check_whole("sample", "seed", seed, 0)
+        chosen = np.random.default_rng([GENERATE, seed]).integers(len(self.graphs_), size=count)
+        return [self.graphs_[number].clone() for number in chosen]
+
+    def state(self) -> dict[str, Tensor]:
+        self._need_fit("graphs_")
+        return pack(self.graphs_)
+
+    def restore(self, state: dict[str, Tensor]) -> None:
+        self.graphs_ = unpack(state)

@@ -1,0 +1,154 @@
+"""GraphRNN (You et al., 2018): graphs, node after node."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar, Self, get_args
+
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+
+from gln.baselines.base import Sampler, register
+from gln.baselines.graphrnn_network import GraphRNNNetwork, Variant
+from gln.baselines.graphrnn_sequences import Shelf, decode
+from gln.baselines.graphrnn_training import Schedule, begin_folder, train
+from gln.errors import GLNError
+from gln.families.base import check_whole
+from gln.graphs import as_graphs
+from gln.training.data import GENERATE, describe, seed_of
+from gln.training.tensors import load_weights
+
+WIDTHS = (
+    "hidden",
+    "embedding",
+    "edge_hidden",
+    "edge_embedding",
+    "layers",
+)  # the settings that shape the network
+SAMPLE_CELLS = 2**24  # random numbers in work at a time
+
+
+@register("graphrnn")
+@dataclass(kw_only=True)
+class GraphRNN(Sampler):
+    """A recurrent network that adds a node and its edges at a time, in breadth-first order.
+
+    Of a disconnected training graph the largest component is learned. The sampled graphs are connected, have at
+    most as many nodes as the largest training graph, and number their nodes in breadth-first order. The defaults
+    are the released ones; there, too, ``M`` is the widest of 20 000 random orders. It trains and samples on a GPU
+    where there is one.
+
+    Args:
+        variant: ``"rnn"``, every edge knows those before it; ``"mlp"``, the simplified GraphRNN-S.
+        hidden, embedding: widths of the graph-level GRU.
+        edge_hidden, edge_embedding: widths of the edge-level GRU.
+        layers: of each GRU.
+        epochs: passes of ``batches`` batches of ``batch_size`` graphs each.
+        lr: the first learning rate; it falls to .3 of itself after 2/15 and again after 1/3 of all epochs.
+        minutes: end training after this long, the rate falling in time, if the epochs have not ended before.
+        orders: random orders from which ``M`` is estimated.
+    """
+
+    variant: Variant = "rnn"
+    hidden: int = 128
+    embedding: int = 64
+    edge_hidden: int = 16
+    edge_embedding: int = 8
+    layers: int = 4
+    epochs: int = 3000
+    batches: int = 32
+    batch_size: int = 32
+    lr: float = 0.003
+    minutes: float | None = None
+    orders: int = 20_000
+
+    fitted: ClassVar[str] = "pooled: one network learns from all graphs."
+
+    def __post_init__(self) -> None:
+        self._check_choice("variant", get_args(Variant))
+        for name in (*WIDTHS, "epochs", "batches", "batch_size", "orders"):
+            check_whole(self.name, name, getattr(self, name), 1)
+        self._check_above_zero("lr")
+        if self.minutes is not None:
+            self._check_above_zero("minutes")
+
+    def fit(
+        self,
+        graphs: Sequence[Data],
+        val: Sequence[Data] = (),
+        *,
+        seed: int = 0,
+        progress: bool = False,
+        folder: Path | None = None,
+    ) -> Self:
+        """Train on ``graphs``; ``val`` is not used. With ``folder`` a killed run goes on where it stood."""
+        graphs, seed = as_graphs(graphs), check_whole("fit", "seed", seed, 0)
+        shelf = Shelf.of(graphs, _device())
+        nodes = shelf.adj.shape[1]
+        if nodes < 2:
+            raise GLNError(f"None of the {len(graphs)} graphs has an edge; graphrnn needs one to learn from.")
+        facts = {"baseline": self.name, **self.settings(), "seed": seed, "data": describe(graphs)}
+        checkpoint = None if folder is None else begin_folder(Path(folder), facts)
+        width = shelf.width(self.orders, torch.Generator().manual_seed(seed))
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            network = self._network(nodes, width).to(shelf.adj.device)
+        schedule = Schedule(self.epochs, self.batches, self.batch_size, self.lr, self.minutes, seed)
+        self.history_ = train(network, shelf, schedule, checkpoint, progress)
+        self.network_ = network.eval()
+        return self
+
+    def sample(self, count: int, seed: int = 0) -> list[Data]:
+        """``count`` connected graphs with ``edge_index`` and ``num_nodes``, as a function of ``seed``."""
+        self._need_fit("network_")
+        count, seed = check_whole("sample", "count", count, 1), check_whole("sample", "seed", seed, 0)
+        network = self.network_.to(_device())
+        generator = torch.Generator().manual_seed(seed_of(GENERATE, seed) % 2**63)
+        rows, width = network.nodes - 1, network.width
+        graphs: list[Data] = []
+        while len(graphs) < count:
+            share = min(count - len(graphs), max(1, SAMPLE_CELLS // (rows * width)))
+            uniform = torch.rand(share, rows, width, generator=generator).to(_device())
+            graphs += decode(network.sample(uniform))
+        return graphs
+
+    def log_likelihood(self, graphs: Sequence[Data], seed: int = 0) -> Tensor:
+        """Of each graph, in nats, for one random breadth-first order: ``[G]``; compare it over many seeds."""
+        self._need_fit("network_")
+        network = self.network_.to(_device())
+        shelf = Shelf.of(as_graphs(graphs), _device())
+        if shelf.adj.shape[1] > network.nodes:
+            raise GLNError(
+                f"Got a graph of {shelf.adj.shape[1]} connected nodes; the largest that this graphrnn knows has "
+                f"{network.nodes}."
+            )
+        largest_first = shelf.sizes.argsort(descending=True, stable=True)
+        bits = shelf.bits(largest_first, network.width, torch.Generator().manual_seed(seed))
+        rows = bits.new_zeros(len(bits), network.nodes - 1, network.width)
+        rows[:, : bits.shape[1]] = bits
+        with torch.no_grad():
+            found = network.log_likelihood(rows, tuple(shelf.sizes[largest_first].tolist()))
+        return torch.empty_like(found).index_copy(0, largest_first, found).cpu()
+
+    def state(self) -> dict[str, Tensor]:
+        self._need_fit("network_")
+        limits = torch.tensor([self.network_.nodes, self.network_.width])
+        return {"limits": limits} | {f"network.{k}": v.cpu() for k, v in self.network_.state_dict().items()}
+
+    def restore(self, state: dict[str, Tensor]) -> None:
+        nodes, width = state["limits"].tolist()
+        weights = {key.removeprefix("network."): value for key, value in state.items() if key != "limits"}
+        with torch.random.fork_rng(devices=[]):  # the weights drawn here are overwritten: leave no trace
+            network = self._network(nodes, width)
+        load_weights(network, weights, Path("model.safetensors"))
+        self.network_ = network.eval()
+
+    def _network(self, nodes: int, width: int) -> GraphRNNNetwork:
+        return GraphRNNNetwork(self.variant, nodes, width, **{name: getattr(self, name) for name in WIDTHS})
+
+
+def _device() -> torch.device:
+    return torch.device("cuda" if torch.cuda.is_available() else "cpu")

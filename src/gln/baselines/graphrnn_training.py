@@ -1,0 +1,144 @@
+"""Training GraphRNN, so that a killed run goes on where it stood."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from tqdm.auto import tqdm  # type: ignore[import-untyped]
+
+from gln.baselines.graphrnn_network import GraphRNNNetwork
+from gln.baselines.graphrnn_sequences import Shelf
+from gln.errors import GLNError
+from gln.training.checkpoint import Progress, read_checkpoint, write_checkpoint
+from gln.training.data import ORDER, seed_of
+from gln.training.tensors import clear_disk_errors, load_weights, read_json, write_json
+
+# Released: 400 and 1000, of 3000 epochs by the names of its settings, though its code counts them in batches.
+MILESTONES, DECAY = (400 / 3000, 1000 / 3000), 0.3
+CHECKPOINT_SECONDS = 30
+FREE = ("epochs", "minutes")  # what may change when a run goes on
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How long and how fast: the settings of the same names of GraphRNN."""
+
+    epochs: int
+    batches: int
+    batch_size: int
+    lr: float
+    minutes: float | None
+    seed: int
+
+    def done(self, at: Progress) -> float:
+        """The share of the work that is done; with a time limit, of whichever ends first."""
+        by_time = at.seconds / (60 * self.minutes) if self.minutes else 0.0
+        return max(at.epoch / self.epochs, by_time)
+
+    def lr_at(self, share: float) -> float:
+        return self.lr * DECAY ** sum(share >= milestone for milestone in MILESTONES)
+
+
+def train(
+    network: GraphRNNNetwork, shelf: Shelf, schedule: Schedule, checkpoint: Path | None, progress: bool
+) -> list[dict[str, Any]]:
+    """Train on random breadth-first orders of the graphs on ``shelf``; returns one row per epoch.
+
+    Graphs, orders and rates of an epoch are functions of the seed and the epoch, so weights, the optimiser's
+    moments and the number of epochs are all there is to restore.
+    """
+    optimizer = torch.optim.Adam(network.parameters(), lr=schedule.lr)
+    at = Progress()
+    if checkpoint is not None and checkpoint.exists():
+        saved = read_checkpoint(checkpoint)
+        load_weights(network, saved.weights, checkpoint)
+        optimizer.load_state_dict(saved.optimizer)
+        at = saved.progress
+    before, written, start = at.seconds, time.monotonic(), time.monotonic()
+    with tqdm(
+        total=schedule.epochs,
+        initial=at.epoch,
+        desc="graphrnn",
+        unit="epoch",
+        disable=None if progress else True,
+    ) as bar:
+        while schedule.done(at) < 1:
+            rate = schedule.lr_at(schedule.done(at))
+            loss = _epoch(network, shelf, schedule, optimizer, at.epoch, rate)
+            at.epoch, at.step = at.epoch + 1, at.step + schedule.batches
+            at.seconds = before + time.monotonic() - start
+            at.history.append({"epoch": at.epoch, "loss": loss, "lr": rate, "seconds": round(at.seconds, 3)})
+            bar.update()
+            bar.set_postfix(loss=f"{loss:.4f}")
+            due = time.monotonic() - written > CHECKPOINT_SECONDS or schedule.done(at) >= 1
+            if checkpoint is not None and due:
+                write_checkpoint(checkpoint, network, {}, optimizer, at)
+                written = time.monotonic()
+    return at.history
+
+
+def _epoch(
+    network: GraphRNNNetwork,
+    shelf: Shelf,
+    schedule: Schedule,
+    optimizer: torch.optim.Optimizer,
+    epoch: int,
+    rate: float,
+) -> float:
+    """One epoch; the mean loss of a bit."""
+    generator = torch.Generator().manual_seed(seed_of(ORDER, schedule.seed, epoch) % 2**63)
+    for group in optimizer.param_groups:
+        group["lr"] = rate
+    total = torch.zeros(
+        (), device=shelf.adj.device
+    )  # read once, so that an accelerator need not be waited for
+    for bits, sizes in _batches(shelf, network.width, schedule, generator):
+        loss = network.losses(bits, sizes)[0].mean()
+        optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        optimizer.step()
+        total += loss.detach()
+    mean = total.item() / schedule.batches
+    if mean != mean:
+        raise GLNError(f"The loss of epoch {epoch + 1} is not a number; lower lr (it was {rate:g}).")
+    return mean
+
+
+def _batches(
+    shelf: Shelf, width: int, schedule: Schedule, generator: torch.Generator
+) -> Iterator[tuple[Tensor, tuple[int, ...]]]:
+    """Batches of random graphs in random orders, the largest graph first; ordered many at a time."""
+    sizes = shelf.sizes.cpu()
+    numbers = torch.randint(len(sizes), (schedule.batches, schedule.batch_size), generator=generator)
+    numbers = numbers.gather(1, sizes[numbers].argsort(dim=1, descending=True, stable=True))
+    together = max(1, shelf.at_a_time // schedule.batch_size)
+    for part in numbers.split(together):
+        bits = shelf.bits(part.flatten().to(shelf.adj.device), width, generator)
+        for row, graphs in enumerate(part):
+            share = bits[row * schedule.batch_size : (row + 1) * schedule.batch_size]
+            yield share, tuple(sizes[graphs].tolist())
+
+
+def begin_folder(folder: Path, facts: dict[str, Any]) -> Path:
+    """The checkpoint in ``folder``, after checking that it belongs to a run with the same ``facts``."""
+    path = folder / "config.json"
+    facts = json.loads(json.dumps(facts))  # as it will be read back: lists for tuples
+    with clear_disk_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    if path.exists():
+        saved = read_json(path)
+        for name in facts:
+            if name not in FREE and saved.get(name) != facts.get(name):
+                raise GLNError(
+                    f"The run in {folder} began with {name}={saved.get(name)!r}, now it is {facts.get(name)!r}; "
+                    "go on with the same, or choose another folder."
+                )
+    write_json(path, facts)
+    return folder / "checkpoint.safetensors"

@@ -1,0 +1,109 @@
+"""Which node of a graph sits at which position of its Kronecker graph: Metropolis sampling, many graphs at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from torch_geometric.data import Data
+
+CROWD = 2  # how many neighbours of a node should at most be in proposing pairs too, on average
+
+
+class Placement:
+    """The nodes of ``G`` graphs, each padded with isolated nodes to a power of two, at one position each.
+
+    All graphs are one disjoint union of ``M`` nodes: a graph's own nodes in their order, its padding, the next graph.
+
+    Attributes:
+        levels: of every graph ``[G]``: the fewest that hold its nodes.
+        starts: the first node of every graph ``[G]``.
+        position: of every node ``[M]``, from 0 to 2^levels − 1 within its graph.
+    """
+
+    def __init__(self, graphs: Sequence[Data], rng: np.random.Generator) -> None:
+        self.rng = rng
+        sizes = np.array([graph.num_nodes for graph in graphs])
+        self.levels = np.array([levels_for(size) for size in sizes.tolist()])
+        room = 2**self.levels
+        self.starts = np.cumsum(room) - room
+        self.graph = np.repeat(np.arange(len(graphs)), room)  # of every node
+        self.offset = self.starts[self.graph]
+        edges = [
+            graph.edge_index.cpu().numpy() + start for graph, start in zip(graphs, self.starts, strict=True)
+        ]
+        self.source, self.target = np.concatenate(edges, axis=1)  # sorted by source
+        once = self.source < self.target
+        self.edges = self.source[once], self.target[once]
+        self.degree = np.bincount(self.source, minlength=len(self.graph))
+        # More pairs than this share would mostly stand in each other's way, and only cost time.
+        self.share = np.minimum(CROWD * room / np.maximum([graph.num_edges for graph in graphs], 1), 1)  # [G]
+        self.ones = count_ones(int(self.levels.max()))
+        self._place_by_degree()
+
+    def _place_by_degree(self) -> None:
+        """Nodes of high degree at positions with few ones, where the first entry of the initiator rules."""
+        nodes = len(self.graph)
+        slot = np.arange(nodes) - self.offset
+        # Ties at random: the position of a node must not tell its number.
+        by_degree = np.lexsort((self.rng.random(nodes), -self.degree, self.graph))
+        by_ones = np.lexsort((self.rng.random(nodes), self.ones[slot], self.graph))
+        self.position = np.empty(nodes, dtype=np.int64)
+        self.position[by_degree] = slot[by_ones]
+
+    def count_edges(self) -> np.ndarray:
+        """How many edges join positions of each kind ``[G, K + 1, K + 1]``, by ``both`` and ``differ``."""
+        source, target = self.edges
+        i, j = self.position[source], self.position[target]
+        width = int(self.levels.max()) + 1
+        kind = (self.graph[source] * width + self.ones[i & j]) * width + self.ones[i ^ j]
+        count = np.bincount(kind, minlength=len(self.levels) * width**2)
+        return count.reshape(len(self.levels), width, width)
+
+    def step(self, log_odds: np.ndarray) -> None:
+        """One step of Metropolis' rule in all graphs, with the ``log_odds [G, K + 1, K + 1]`` of each kind of pair.
+
+        In every graph a random level pairs off the positions that differ there alone, and some pairs of nodes propose
+        to swap: those of a random share that no edge joins to a pair of higher priority. So no two of them are joined,
+        the gain of each is its own, and all decide at once. Who proposes depends on the graph, on the pairs and on
+        chance, none of which a swap changes, so the posterior over placements stays what it is.
+        """
+        nodes = len(self.graph)
+        bit = 1 << self.rng.integers(self.levels)  # [G]
+        at = np.empty(nodes, dtype=np.int64)  # the node at every position
+        at[self.position + self.offset] = np.arange(nodes)
+        swapped = self.position ^ bit[self.graph]
+        mate = at[swapped + self.offset]
+
+        leader = np.minimum(mate, np.arange(nodes))  # a pair's chances are drawn once
+        priority = self.rng.random(nodes)[leader] - (1 - self.share)[self.graph]  # above 0 for a random share
+        looked_at = np.flatnonzero(np.repeat(priority > 0, self.degree))  # of all ends of edges
+        source, target = self.source[looked_at], self.target[looked_at]
+        # An edge between two mates keeps its kind, whoever sits where.
+        outward = target != mate[source]
+        source, target = source[outward], target[outward]
+        rival = np.zeros(nodes)
+        np.maximum.at(rival, source, priority[target])
+        proposes = priority > np.maximum(rival, rival[mate])
+
+        moving = proposes[source]
+        source, there = source[moving], self.position[target[moving]]
+        graph, old, new = self.graph[source], self.position[source], swapped[source]
+        after = log_odds[graph, self.ones[new & there], self.ones[new ^ there]]
+        before = log_odds[graph, self.ones[old & there], self.ones[old ^ there]]
+        gain = np.bincount(source, after - before, minlength=nodes)
+        accepted = proposes & (np.log(self.rng.random(nodes))[leader] < gain + gain[mate])
+        self.position = np.where(accepted, swapped, self.position)
+
+
+def levels_for(nodes: int) -> int:
+    """The fewest levels, at least 1, whose positions hold so many nodes."""
+    return max((nodes - 1).bit_length(), 1)
+
+
+def count_ones(levels: int) -> np.ndarray:
+    """How many bits of every position are 1: ``[2^levels]``."""
+    ones = np.zeros(1, dtype=np.int64)
+    for _ in range(levels):
+        ones = np.concatenate([ones, ones + 1])
+    return ones

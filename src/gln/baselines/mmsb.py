@@ -1,0 +1,139 @@
+"""The mixed-membership stochastic blockmodel (Airoldi et al., JMLR 2008)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar, Literal, Self
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+from tqdm.auto import tqdm  # type: ignore[import-untyped]
+
+from gln.baselines.base import Sampler, register
+from gln.baselines.mmsb_model import Pairs, Roles, fit_roles, log_likelihoods
+from gln.families.base import check_whole
+from gln.graphs import GraphBatch, as_graphs, make_graph
+from gln.training.data import GENERATE
+
+HELD_OUT = 0.2  # share of the pairs of every graph on which the number of roles is chosen
+SIGNIFICANT = 2.0  # standard errors by which fewer roles must be worse to be given up
+
+
+@register("mmsb")
+@dataclass(kw_only=True)
+class MMSB(Sampler):
+    """A blockmodel in which nodes hold several roles, and two roles say how likely an edge is; by variational EM.
+
+    See :mod:`gln.baselines.mmsb_model`. The number of roles, one for all graphs, is the one that best predicts a fifth
+    of the pairs of every training graph, held out at random, or the fewest that are not worse by two standard errors;
+    then all pairs are fitted. Held-out pairs and not graphs, because memberships are per node: nothing is known of the
+    nodes of a new graph.
+
+    Args:
+        per: ``"graph"`` fits the blocks and the spread of the memberships to each graph, for the model is one of a
+            single graph and roles have no names that graphs could share; ``"pool"`` fits them to all graphs together,
+            with roles ordered by density.
+        memberships: a sampled graph follows a random training graph. ``"kept"`` keeps the memberships of its nodes,
+            so that roles are as common as in training, and draws only the edges; ``"drawn"`` draws new nodes too.
+        roles: how many; ``None`` chooses from 1 to ``most_roles``.
+        most_roles: the most to choose from.
+        rounds: the most rounds of EM.
+
+    Attributes:
+        alpha_: how memberships spread ``[1, K]`` or, per graph, ``[G, K]``.
+        blocks_: the probability of an edge between two roles ``[1, K, K]`` or ``[G, K, K]``.
+        memberships_: of the nodes of all training graphs, one below the other ``[Σn, K]``.
+        sizes_: nodes of the training graphs ``[G]``.
+        held_out_: after choosing, the mean log-likelihood of the held-out pairs by number of roles.
+    """
+
+    per: Literal["graph", "pool"] = "graph"
+    memberships: Literal["kept", "drawn"] = "kept"
+    roles: int | None = None
+    most_roles: int = 8
+    rounds: int = 100
+
+    fitted: ClassVar[str] = "per graph: blocks and memberships of each graph; per=pool shares the blocks."
+
+    def __post_init__(self) -> None:
+        self._check_choice("per", ("graph", "pool"))
+        self._check_choice("memberships", ("kept", "drawn"))
+        for name in ("most_roles", "rounds") if self.roles is None else ("roles", "rounds"):
+            check_whole(self.name, name, getattr(self, name), 1)
+
+    def fit(
+        self,
+        graphs: Sequence[Data],
+        val: Sequence[Data] = (),
+        *,
+        seed: int = 0,
+        progress: bool = False,
+        folder: Path | None = None,
+    ) -> Self:
+        """Fit to the edges of ``graphs``; ``val`` is not used, and a fit of minutes keeps nothing in ``folder``."""
+        seed = check_whole("fit", "seed", seed, 0)
+        structures = [
+            Data(edge_index=graph.edge_index.cpu(), num_nodes=graph.num_nodes) for graph in as_graphs(graphs)
+        ]
+        batch = GraphBatch.from_graphs(structures)
+        with tqdm(disable=None if progress else True, unit="round", desc=self.name) as bar:
+            count = self.roles or self._choose(batch, seed, bar.update)
+            pairs = Pairs(batch.adj, batch.pair_mask & ~batch.adj, batch.mask)
+            found = self._fit(pairs, count, bar.update)
+        kept = slice(1) if self.per == "pool" else slice(None)
+        self.alpha_, self.blocks_ = found.alpha[kept].clone(), found.blocks[kept].clone()
+        self.memberships_, self.sizes_ = found.memberships[batch.mask], batch.sizes
+        return self
+
+    def sample(self, count: int, seed: int = 0) -> list[Data]:
+        self._need_fit("blocks_")
+        count, seed = check_whole("sample", "count", count, 1), check_whole("sample", "seed", seed, 0)
+        return [self._draw(np.random.default_rng([GENERATE, seed, number])) for number in range(count)]
+
+    def state(self) -> dict[str, Tensor]:
+        self._need_fit("blocks_")
+        names = ("alpha", "blocks", "memberships", "sizes")
+        return {name: getattr(self, f"{name}_") for name in names}
+
+    def restore(self, state: dict[str, Tensor]) -> None:
+        self.alpha_, self.blocks_ = state["alpha"], state["blocks"]
+        self.memberships_, self.sizes_ = state["memberships"], state["sizes"]
+
+    def _fit(self, pairs: Pairs, count: int, tick: Callable[[], object]) -> Roles:
+        return fit_roles(pairs, count, pooled=self.per == "pool", rounds=self.rounds, tick=tick)[0]
+
+    def _choose(self, batch: GraphBatch, seed: int, tick: Callable[[], object]) -> int:
+        """The number of roles that predicts held-out pairs best, or the fewest that do hardly worse."""
+        chance = torch.rand(batch.adj.shape, generator=torch.Generator().manual_seed(seed % 2**63)).triu(1)
+        held = batch.pair_mask & ((chance + chance.mT) < HELD_OUT)  # [G, N, N]
+        missing = batch.pair_mask & ~batch.adj
+        seen = Pairs(batch.adj & ~held, missing & ~held, batch.mask)
+        unseen = Pairs(batch.adj & held.triu(1), missing & held.triu(1), batch.mask)
+        counts = range(1, self.most_roles + 1)
+        terms = [log_likelihoods(unseen, self._fit(seen, count, tick)) for count in counts]
+        self.held_out_ = {count: float(each.mean()) for count, each in zip(counts, terms, strict=True)}
+        return counts[_fewest(torch.stack(terms))]
+
+    def _draw(self, rng: np.random.Generator) -> Data:
+        which = int(rng.integers(len(self.sizes_)))
+        size, shared = int(self.sizes_[which]), which % len(self.blocks_)
+        if self.memberships == "drawn":
+            pi = rng.dirichlet(self.alpha_[shared].numpy(), size)  # [n, K]
+        else:
+            start = int(self.sizes_[:which].sum())
+            pi = self.memberships_[start : start + size].numpy()
+        joined = rng.random((size, size)) < pi @ self.blocks_[shared].numpy() @ pi.T
+        return make_graph(edges=np.argwhere(np.triu(joined, 1)), num_nodes=size)
+
+
+def _fewest(terms: Tensor) -> int:
+    """The first row of ``terms [C, H]`` whose mean is not below the best by more than chance explains."""
+    if terms.shape[1] < 2:
+        return 0  # too few pairs to hold any out
+    behind = terms[terms.mean(dim=1).argmax()] - terms
+    doubt = SIGNIFICANT * behind.std(dim=1) / terms.shape[1] ** 0.5
+    return int((behind.mean(dim=1) <= doubt).nonzero()[0])

@@ -1,0 +1,55 @@
+"""Where the blockmodel starts: a spectral clustering of the nodes of many graphs at once."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+LLOYD = 20  # rounds of k-means
+
+
+def spectral_labels(joined: Tensor, parted: Tensor, mask: Tensor, count: int) -> Tensor:
+    """One of ``count`` groups for every node ``[G, N]``, by k-means on the leading eigenvectors.
+
+    The groups of each graph are numbered by their density within, densest first, so that group 0 means the same in
+    all graphs.
+
+    Args:
+        joined, parted, mask: as in :class:`gln.baselines.mmsb_model.Pairs`.
+        count: groups to make; fewer are used where a graph has fewer nodes.
+    """
+    adjacency = joined.double()
+    degree = adjacency.sum(dim=-1)  # [G, N]
+    # Degrees are raised by their mean, or nodes of degree 1 would make eigenvectors of their own.
+    scale = (
+        (degree + degree.sum(dim=-1, keepdim=True) / mask.sum(dim=-1, keepdim=True)).clamp(min=1e-9).rsqrt()
+    )
+    value, vector = torch.linalg.eigh(adjacency * scale[:, :, None] * scale[:, None, :])
+    size, leading = value.abs().topk(
+        min(count, value.shape[-1]), dim=-1
+    )  # groups that avoid themselves: λ < 0
+    points = vector.gather(-1, leading[:, None].expand(-1, vector.shape[1], -1)) * size[:, None]  # [G, N, K]
+    group = torch.nn.functional.one_hot(k_means(points, mask, count), count).double() * mask[..., None]
+    inside = (group.mT @ adjacency @ group).diagonal(dim1=1, dim2=2)
+    possible = inside + (group.mT @ parted.double() @ group).diagonal(dim1=1, dim2=2)
+    rank = (inside / possible.clamp(min=1)).argsort(dim=-1, descending=True, stable=True).argsort(dim=-1)
+    return (group * rank[:, None]).sum(dim=-1).long()
+
+
+def k_means(points: Tensor, mask: Tensor, count: int) -> Tensor:
+    """The nearest of ``count`` centres for each of ``points [G, N, D]``: ``[G, N]``; centres begin far apart."""
+    graphs = torch.arange(len(points))
+    mean = (points * mask[..., None]).sum(dim=1) / mask.sum(dim=1, keepdim=True)
+    far = (points - mean[:, None]).square().sum(dim=-1)
+    centres = points.new_empty(len(points), 0, points.shape[-1])
+    for _ in range(count):
+        new = points[graphs, far.masked_fill(~mask, -1).argmax(dim=1)]  # [G, D]
+        distance = (points - new[:, None]).square().sum(dim=-1)
+        far = distance if centres.shape[1] == 0 else torch.minimum(far, distance)
+        centres = torch.cat([centres, new[:, None]], dim=1)
+    for _ in range(LLOYD):
+        near = torch.cdist(points, centres).argmin(dim=-1)  # [G, N]
+        member = torch.nn.functional.one_hot(near, count).to(points) * mask[..., None]
+        filled = member.sum(dim=1)[..., None]  # [G, K, 1]
+        centres = torch.where(filled > 0, member.mT @ points / filled.clamp(min=1), centres)
+    return torch.cdist(points, centres).argmin(dim=-1)

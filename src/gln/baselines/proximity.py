@@ -1,0 +1,106 @@
+"""Graphs of who is near whom, from points alone, in any dimension.
+
+Each function gives pairs ``[m, 2]``, ``i < j``. Nodes at equal distance are treated alike, so that the answer never
+depends on the order of the nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from scipy.spatial import cKDTree
+
+TIE = 1e-12  # distances that differ by less than this share of themselves are equal
+NEAR = 16  # nodes around each that are looked up first
+CELLS = 2**22  # pairs in work at a time
+
+# Whether a node at squared distances ``a`` and ``b`` from the ends of a pair of squared length ``c`` spoils it.
+Spoils = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
+
+
+def pairs_by_rank(points: np.ndarray, most: int, mutual: bool = False) -> tuple[np.ndarray, np.ndarray]:
+    """Pairs of which one end (``mutual``: both) is among the ``most`` nearest of the other, and the rank ``[m]``.
+
+    The rank is the least ``k`` with which the pair is among the ``k`` nearest; nodes at equal distance share one.
+    """
+    count = len(points)
+    tree = cKDTree(points)
+    # The first found is the node itself, or one that coincides with it; infinite where there are no more.
+    reach = tree.query(points, most + 1)[0].reshape(count, -1)[:, 1:] * (1 + TIE)  # [n, most]
+    everywhere = np.square(np.ptp(points, axis=0)).sum() ** 0.5 + 1
+    near = tree.query_ball_point(points, np.minimum(reach[:, -1], everywhere))
+    first = np.repeat(np.arange(count), [len(others) for others in near])
+    second = np.concatenate(near).astype(np.int64)
+    first, second = first[first != second], second[first != second]
+    rank = 1 + (reach[first] < lengths(points, first, second)[:, None]).sum(1)
+    key, which, times = np.unique(
+        np.minimum(first, second) * count + np.maximum(first, second), return_inverse=True, return_counts=True
+    )
+    best = np.zeros(len(key), dtype=np.int64) if mutual else np.full(len(key), most)
+    (np.maximum if mutual else np.minimum).at(best, which, rank)
+    kept = (times == 2) | (not mutual)
+    return np.column_stack([key // count, key % count])[kept], best[kept]
+
+
+def pairs_by_distance(points: np.ndarray, radius: float) -> tuple[np.ndarray, np.ndarray]:
+    """Pairs up to ``radius`` apart, and their distance ``[m]``."""
+    pairs = cKDTree(points).query_pairs(radius * (1 + TIE), output_type="ndarray").astype(np.int64)
+    distance = lengths(points, pairs[:, 0], pairs[:, 1])
+    return pairs[distance <= radius], distance[distance <= radius]
+
+
+def gabriel(points: np.ndarray) -> np.ndarray:
+    """Pairs whose closed ball, from end to end, holds no third node but one that coincides with an end."""
+    return unspoilt(points, lambda a, b, c: (a + b <= c) & (np.minimum(a, b) > 0))
+
+
+def relative_neighbours(points: np.ndarray) -> np.ndarray:
+    """Pairs to both of whose ends no third node is nearer than they are to one another."""
+    return unspoilt(points, lambda a, b, c: np.maximum(a, b) < c)
+
+
+def unspoilt(points: np.ndarray, spoils: Spoils) -> np.ndarray:
+    """The pairs that no third node spoils; only nodes nearer to the first end than the second is can do so."""
+    count, tree = len(points), cKDTree(points)
+    step = max(1, CELLS // count)
+    found = [np.empty((0, 2), dtype=np.int64)]
+    for start in range(0, count, step):
+        row, second = np.triu_indices(min(step, count - start), 1 + start, count)
+        found += _walk_outwards(tree, np.column_stack([row + start, second]), spoils)
+    return np.concatenate(found)
+
+
+def _walk_outwards(tree: cKDTree, pairs: np.ndarray, spoils: Spoils) -> list[np.ndarray]:
+    """Hold ``pairs [m, 2]`` against the nearest node of their first end, the next nearest, …
+
+    Most are spoilt at once, and few edges are so long that more than some nodes lie nearer.
+    """
+    points, some = tree.data, NEAR
+    done = []
+    while len(pairs):
+        nodes, place = np.unique(pairs[:, 0], return_inverse=True)
+        distance, near = (
+            part.reshape(len(nodes), -1) for part in tree.query(points[nodes], min(some, tree.n))
+        )
+        for column in range(near.shape[1]):
+            long = _square(points[pairs[:, 0]] - points[pairs[:, 1]])
+            passed = distance[place, column] ** 2 > long * (1 + TIE)
+            done.append(pairs[passed])
+            third = near[place, column]
+            a, b = (_square(points[end] - points[third]) for end in pairs.T)
+            spoilt = spoils(a, b, long) & (third != pairs[:, 0]) & (third != pairs[:, 1])
+            pairs, place = pairs[~(passed | spoilt)], place[~(passed | spoilt)]
+        if near.shape[1] == tree.n:
+            return [*done, pairs]
+        some *= 4
+    return done
+
+
+def lengths(points: np.ndarray, first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """Distances between the nodes ``first`` and ``second``."""
+    return np.sqrt(_square(points[first] - points[second]))
+
+
+def _square(offset: np.ndarray) -> np.ndarray:
+    return np.square(offset).sum(-1)

@@ -1,0 +1,112 @@
+"""Set2Graph (Serviansky et al., 2020): a network over the set, then one over every pair of nodes.
+
+It is a model like those of :mod:`gln.models`, trained by :func:`gln.fit`. It sees ``pos`` and ``x`` as they are: other
+than GLN it notices where the points lie and in which unit they are measured.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any, Literal, get_args
+
+import torch
+from torch import Tensor, nn
+
+from gln.errors import GLNError
+from gln.graphs import GraphBatch
+from gln.models.output import StructureOutput
+
+Size = Literal["published", "small"]
+
+# Widths of the layers over the set, and of the hidden layers over the pairs. The published ones are those of the
+# Delaunay benchmark, where 5.9 million weights are counted with a second pair network for the diagonal: 4.75
+# million without it. A graph here has no self-loops, so that network would never be asked.
+WIDTHS: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {
+    "published": ((500, 500, 500, 1000, 500, 500, 80), (1000, 1000)),
+    "small": ((64, 64, 64, 32), (64, 64)),
+}
+
+
+class Set2Graph(nn.Module):
+    """DeepSets over the nodes, broadcast to pairs, an MLP on every pair; the score of a pair is the mean of both ways.
+
+    Args:
+        in_channels: width of ``x``; 0 if the nodes have none.
+        pos_channels: width of ``pos``; 0 if the nodes have none.
+        size: ``"published"``, the widths of the Delaunay benchmark, or ``"small"``.
+        total: a pair also reads the mean over all nodes, as the published S2G+ does.
+    """
+
+    def __init__(
+        self, in_channels: int = 0, pos_channels: int = 2, size: Size = "published", total: bool = False
+    ) -> None:
+        config = {name: value for name, value in locals().items() if name not in ("self", "__class__")}
+        super().__init__()
+        if in_channels < 0 or pos_channels < 0 or in_channels + pos_channels < 1:
+            raise GLNError(
+                f"Got in_channels={in_channels} and pos_channels={pos_channels}; a node needs a position or a feature."
+            )
+        if size not in get_args(Size):
+            raise GLNError(f"Set2Graph got size={size!r}; choose from {', '.join(get_args(Size))}.")
+        self.config: dict[str, Any] = config
+        self.threshold = 0.5
+        self.inputs = in_channels + pos_channels
+        self.total = total
+        nodes, hidden = WIDTHS[size]
+        self.set_layers = nn.ModuleList(SetLayer(*widths) for widths in pairwise((self.inputs, *nodes)))
+        self.first = nn.Linear((3 if total else 2) * nodes[-1], hidden[0])
+        self.pair_layers = nn.ModuleList(nn.Linear(*widths) for widths in pairwise((*hidden, 1)))
+
+    def forward(
+        self, batch: GraphBatch, initial: Tensor | None = None, steps: int | None = None
+    ) -> StructureOutput:
+        """One step: the scores of all pairs; ``initial`` is refused, for there is no recurrence to start."""
+        if initial is not None or steps not in (None, 1):
+            raise GLNError("Set2Graph scores all pairs in one step; leave out known edges and steps.")
+        nodes = self._nodes(batch)
+        scores = self._score(nodes, batch.mask)
+        scores = (scores + scores.transpose(1, 2)) / 2
+        return StructureOutput((scores,), (nodes,), batch.pair_mask)
+
+    def _nodes(self, batch: GraphBatch) -> Tensor:
+        """The states of the nodes ``[B, N, d]``, in full precision: near points differ in the last digits."""
+        given = batch.features
+        if given.shape[-1] != self.inputs:
+            raise GLNError(
+                f"Got {given.shape[-1]} values per node, pos and x together; the model was made for {self.inputs}."
+            )
+        with torch.autocast(given.device.type, enabled=False):
+            states = given.to(self.first.weight.dtype)
+            for number, layer in enumerate(self.set_layers):
+                states = layer(states.relu() if number else states, batch.mask)
+        return states
+
+    def _score(self, nodes: Tensor, mask: Tensor) -> Tensor:
+        """Scores ``[B, N, N]`` of the ordered pairs of ``nodes [B, N, d]``."""
+        # The first layer is linear in both ends: it is taken once per node instead of once per pair.
+        with torch.autocast(nodes.device.type, enabled=False):
+            source, target, *total = self.first.weight.split(nodes.shape[-1], dim=1)
+            shared = self.first.bias if not total else self.first.bias + _mean(nodes, mask) @ total[0].T
+            pairs = (nodes @ source.T + shared)[:, :, None] + (nodes @ target.T)[:, None]  # [B, N, N, h]
+        for layer in self.pair_layers:
+            pairs = layer(pairs.relu())
+        return pairs.squeeze(-1)
+
+
+class SetLayer(nn.Module):
+    """``A x + B (x − mean of x)`` at every node, brought to length 1; nothing else joins the nodes."""
+
+    def __init__(self, inputs: int, outputs: int) -> None:
+        super().__init__()
+        self.own = nn.Linear(inputs, outputs)
+        self.apart = nn.Linear(inputs, outputs)
+
+    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+        """``x [B, N, inputs]`` to ``[B, N, outputs]``, zero on padding."""
+        x = self.own(x) + self.apart(x - _mean(x, mask))
+        return nn.functional.normalize(x, dim=-1) * mask[..., None]
+
+
+def _mean(x: Tensor, mask: Tensor) -> Tensor:
+    """The mean over the real nodes ``[B, 1, d]``."""
+    return (x * mask[..., None]).sum(1, keepdim=True) / mask.sum(1)[:, None, None]

@@ -1,0 +1,162 @@
+"""NumPy files. Headers are checked against the bytes that follow before an array is made; nothing is unpickled."""
+
+from __future__ import annotations
+
+import io
+import math
+import os
+import zipfile
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import BinaryIO
+
+import numpy as np
+from numpy.lib import format as npy
+
+from gln.errors import GLNError
+from gln.io.items import MAX_BYTES, Item, Skipped, Source, check_numbers, decoding, quote
+
+WANTED = ("pos", "x", "edge_index", "edges", "batch")
+UNPACKED = 20  # an archive may unpack to this many times its size, or to MAX_BYTES
+
+
+def read_npy(source: Source) -> Iterator[Item | Skipped]:
+    """``[n, p]`` positions of one graph, or ``[graphs, n, p]`` of several of one size."""
+    with source.path.open("rb") as file:
+        dtype, shape, fortran = _header(file, os.fstat(file.fileno()).st_size)
+        offset = file.tell()
+    if 0 in shape:
+        raise GLNError(f"the array has shape {list(shape)} and holds no nodes.")
+    # Mapped, not loaded: of many graphs only the one in work is in memory.
+    points = np.memmap(source.path, dtype, "r", offset, shape, "F" if fortran else "C")
+    if len(shape) != 3:
+        yield source.item(pos=points)
+        return
+    for number, rows in enumerate(points):
+        yield _attempt(source, number, rows, None, None)
+
+
+def read_npz(source: Source) -> Iterator[Item | Skipped]:
+    """``pos`` and/or ``x``, and if there are any ``edge_index`` or ``edges``, and ``batch``."""
+    arrays = _load_archive(source)
+    pos, x = arrays.get("pos"), arrays.get("x")
+    if pos is None and x is None:
+        raise GLNError("the archive has neither pos nor x; save the nodes under one of these names.")
+    edges = _pairs(arrays)
+    if "batch" not in arrays:
+        yield source.item(pos=pos, x=x, edges=edges)
+        return
+    batch = arrays["batch"]
+    rows = {name: value for name, value in (("pos", pos), ("x", x)) if value is not None}
+    for name, value in rows.items():
+        if batch.ndim != 1 or value.ndim != 2 or len(value) != len(batch):
+            raise GLNError(
+                f"batch has shape {list(batch.shape)} and {name} {list(value.shape)}; expected one number per node."
+            )
+    if batch.dtype.kind not in "iu" or len(batch) == 0 or (batch[1:] < batch[:-1]).any():
+        raise GLNError(
+            "batch must hold the number of each node's graph, in rising order; sort the nodes by graph."
+        )
+    starts = np.flatnonzero(batch[1:] != batch[:-1]) + 1
+    yield from _split(source, pos, x, edges, np.concatenate([[0], starts, [len(batch)]]))
+
+
+def _split(
+    source: Source, pos: np.ndarray | None, x: np.ndarray | None, edges: np.ndarray | None, ends: np.ndarray
+) -> Iterator[Item | Skipped]:
+    """The graphs of a batch; graph ``g`` has the nodes from ``ends[g]`` to before ``ends[g + 1]``."""
+    if edges is not None:
+        check_numbers(edges, int(ends[-1]), "edge")
+        owner = np.searchsorted(ends, edges, side="right") - 1  # [m, 2]
+        apart = np.flatnonzero(owner[:, 0] != owner[:, 1])
+        if apart.size:
+            raise GLNError(
+                f"edge {apart[0]} joins nodes {edges[apart[0]].tolist()}, which are in different graphs."
+            )
+        order = np.argsort(owner[:, 0], kind="stable")
+        edges, owner = edges[order], owner[order, 0]
+        cuts = np.searchsorted(owner, np.arange(len(ends)))
+    for number, (start, end) in enumerate(pairwise(ends.tolist())):
+        own = None if edges is None else edges[cuts[number] : cuts[number + 1]] - start
+        nodes = slice(start, end)
+        yield _attempt(
+            source, number, None if pos is None else pos[nodes], None if x is None else x[nodes], own
+        )
+
+
+def _attempt(
+    source: Source, number: int, pos: np.ndarray | None, x: np.ndarray | None, edges: np.ndarray | None
+) -> Item | Skipped:
+    try:
+        return source.item(pos=pos, x=x, edges=edges, part=number)
+    except GLNError as error:
+        return source.skip(error, number)
+
+
+def _load_archive(source: Source) -> dict[str, np.ndarray]:
+    """The arrays we know; a single one of any name is taken for ``pos``."""
+    with source.path.open("rb") as file, decoding("npz archive"):
+        size = os.fstat(file.fileno()).st_size
+        if not size:
+            raise GLNError("the file is empty.")
+        with zipfile.ZipFile(file) as archive:
+            members = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
+            names = {name: name for name in WANTED if name in members}
+            if not names and len(members) == 1:
+                names = {"pos": next(iter(members))}
+                source.say(f"pos = {quote(names['pos'])}")
+            unpacked = sum(members[name].file_size for name in names.values())
+            if unpacked > max(MAX_BYTES, UNPACKED * size):
+                raise GLNError(
+                    f"the archive would unpack from {size:,} to {unpacked:,} bytes; save it with np.savez."
+                )
+            return {name: _array(name, _unpack(archive, members[known])) for name, known in names.items()}
+
+
+def _unpack(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
+    if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        raise GLNError("the archive is packed in a way that NumPy does not use; save it with np.savez.")
+    with archive.open(member) as file:
+        return file.read(member.file_size)  # no more than it claims, whatever it holds
+
+
+def _array(name: str, data: bytes) -> np.ndarray:
+    """The array of an npy file in memory, read-only."""
+    file = io.BytesIO(data)
+    try:
+        dtype, shape, fortran = _header(file, len(data))
+    except GLNError as error:
+        raise GLNError(f"{name}: {error}") from None
+    return np.frombuffer(data, dtype, offset=file.tell()).reshape(shape, order="F" if fortran else "C")
+
+
+def _header(file: BinaryIO, size: int) -> tuple[np.dtype, tuple[int, ...], bool]:
+    """Type, shape and order of an npy file of ``size`` bytes; it is left where the numbers begin."""
+    with decoding("npy array"):
+        version = npy.read_magic(file)
+        readers = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
+        if version not in readers:
+            raise GLNError(f"this is version {version} of the npy format; expected 1.0 or 2.0.")
+        shape, fortran, dtype = readers[version](file)
+    if dtype.kind not in "biuf":
+        raise GLNError(f"the array holds {quote(str(dtype))}; expected numbers.")
+    follow = size - file.tell()
+    if min(shape, default=0) < 0 or math.prod(shape) * dtype.itemsize != follow:
+        raise GLNError(
+            f"the header claims shape {list(shape)} of {dtype}, which does not match the {follow:,} bytes that follow."
+        )
+    return dtype, shape, fortran
+
+
+def _pairs(arrays: dict[str, np.ndarray]) -> np.ndarray | None:
+    """The edges ``[m, 2]``, from ``edge_index [2, m]`` or ``edges [m, 2]``."""
+    for name, axis in (("edge_index", 0), ("edges", 1)):
+        if name in arrays:
+            pairs = arrays[name]
+            if pairs.ndim != 2 or pairs.shape[axis] != 2 or pairs.dtype.kind not in "iu":
+                expected = "[2, m]" if axis == 0 else "[m, 2]"
+                raise GLNError(
+                    f"{name} has shape {list(pairs.shape)} of {pairs.dtype}; expected whole numbers {expected}."
+                )
+            return (pairs.T if axis == 0 else pairs).astype(np.int64)
+    return None

@@ -1,0 +1,140 @@
+"""A CSV file row by row: separators, header, row numbers, and a way back to a row."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import BinaryIO, NamedTuple
+
+from gln.errors import GLNError
+from gln.io.items import quote
+
+LONGEST = 2**20  # bytes in a line
+SEPARATORS = (",", ";", "\t", " ")
+
+
+class BrokenTable(GLNError):
+    """A row that cannot be told into cells, after which no row can be trusted."""
+
+
+class Place(NamedTuple):
+    """Where a row begins: its first byte, and its number as a text editor shows it."""
+
+    offset: int
+    row: int
+
+
+Row = tuple[Place, list[str]]
+
+
+@dataclass(frozen=True)
+class CSVFile:
+    """Rows of equally many cells under distinct names; a file of nothing but numbers has no header."""
+
+    path: Path
+    separator: str
+    columns: tuple[str, ...]
+    named: bool  # the file has a header; otherwise the columns are called 1, 2, …
+    start: Place
+
+    @classmethod
+    def open(cls, path: Path) -> CSVFile:
+        """Read the first row; nothing stays open."""
+        with path.open("rb") as file:
+            first = next((line for line in _Lines(file, Place(0, 1)) if line.strip()), None)
+        if first is None:
+            raise BrokenTable("the table is empty; expected a header and one row per node.")
+        separator = max(SEPARATORS[:3], key=first.count)
+        if separator not in first and " " in first.strip():
+            separator = " "
+        plain = cls(path, separator, (), False, Place(0, 1))
+        records = plain._records(plain.start)
+        place, cells = next(records)
+        names = tuple(cell.strip() for cell in cells)
+        if all(is_number(name) for name in names):
+            columns = tuple(str(number) for number in range(1, len(names) + 1))
+            return cls(path, separator, columns, False, place)
+        if "" in names:
+            raise BrokenTable(
+                f"row {place.row}: column {names.index('') + 1} has no name; name every column."
+            )
+        repeated = next((name for number, name in enumerate(names) if name in names[:number]), None)
+        if repeated is not None:
+            raise BrokenTable(f"row {place.row}: two columns are called {quote(repeated)}; rename one.")
+        after = next(records, None)
+        start = after[0] if after else Place(path.stat().st_size, place.row + 1)
+        return cls(path, separator, names, True, start)
+
+    def rows(self, place: Place | None = None) -> Iterator[Row]:
+        """The rows from ``place`` on, each with where it begins; blank ones are passed over."""
+        for here, cells in self._records(place or self.start):
+            if len(cells) != len(self.columns):
+                raise BrokenTable(
+                    f"row {here.row} has {len(cells)} cells; expected {len(self.columns)}, as in the first row."
+                )
+            yield here, cells
+
+    def key(self, column: str | None) -> Callable[[Row], str]:
+        """A function from a row to its cell in ``column``; without one, all rows are alike."""
+        if column is None:
+            return lambda row: ""
+        at = self.columns.index(column)
+        return lambda row: row[1][at].strip()
+
+    def numeric(self) -> list[str]:
+        """Columns whose first value, blanks apart, is a number; judged by the first rows."""
+        first = dict.fromkeys(self.columns, "")
+        for _, cells in islice(self.rows(), 100):
+            for name, cell in zip(self.columns, cells, strict=True):
+                first[name] = first[name] or cell.strip()
+        return [name for name, value in first.items() if is_number(value)]
+
+    def _records(self, place: Place) -> Iterator[Row]:
+        with self.path.open("rb") as file:
+            file.seek(place.offset)
+            lines = _Lines(file, place)
+            reader = csv.reader(lines, delimiter=self.separator, strict=True, skipinitialspace=True)
+            while True:
+                here = lines.place
+                try:
+                    cells = next(reader)
+                except StopIteration:
+                    return
+                except csv.Error as error:
+                    raise BrokenTable(f"row {here.row} is not readable as CSV ({error}).") from None
+                if len(cells) > 1 or "".join(cells).strip():
+                    yield here, cells
+
+
+class _Lines:
+    """The lines of a file as text, knowing where the next one begins."""
+
+    def __init__(self, file: BinaryIO, place: Place) -> None:
+        self.file, self.place = file, place
+
+    def __iter__(self) -> _Lines:
+        return self
+
+    def __next__(self) -> str:
+        offset, row = self.place
+        line = self.file.readline(LONGEST + 1)
+        if not line:
+            raise StopIteration
+        if len(line) > LONGEST:
+            raise BrokenTable(f"row {row} is longer than {LONGEST:,} bytes; this is not a table.")
+        self.place = Place(offset + len(line), row + 1)
+        try:
+            return line.decode("utf-8-sig" if offset == 0 else "utf-8")
+        except UnicodeDecodeError:
+            raise BrokenTable(f"row {row} is not UTF-8 text; save the table as UTF-8.") from None
+
+
+def is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,112 @@
+"""PNG and JPEG images: every pixel is a node, as in the family ``figures``; a label image says the true regions."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+
+from gln.errors import GLNError
+from gln.families.figures import region_edges
+from gln.io.items import Item, ReadOptions, Source, decoding, load
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+LARGEST = 512  # pixels along a side without image_size
+DECODED = 50_000_000  # pixels that are decoded at all, to be shrunk
+
+
+def read_image(source: Source) -> Iterator[Item]:
+    """``pos [n, 2]`` is a pixel's column and row from the top left corner, ``x [n, 3]`` its RGB colour in [0, 1].
+
+    With a label image, neighbouring pixels (of the four with a common side) of one label are joined, and the labels
+    are kept as ``region [n]``. Transparency is ignored.
+    """
+    image = _open(source.load(), ("PNG", "JPEG"))
+    full, size = image.size, _size(image.size, source.options)
+    colours = _colours(image, size)  # [rows, columns, 3]
+    row, column = np.divmod(np.arange(size[0] * size[1], dtype=np.float32), np.float32(size[0]))
+    pos = np.stack([column, row], axis=1)  # [n, 2]
+    where = labels_of(source.path, source.options)
+    if where is None:
+        yield source.item(pos=pos, x=colours.reshape(-1, 3))
+        return
+    try:
+        region = _labels(load(where), full, size)
+    except GLNError as error:
+        raise GLNError(f"label image {where}: {error}") from None
+    source.say(f"regions from {where.name}")
+    edges = region_edges(torch.from_numpy(pos), region).numpy().T
+    yield source.item(pos=pos, x=colours.reshape(-1, 3), edges=edges, region=region)
+
+
+def labels_of(path: Path, options: ReadOptions) -> Path | None:
+    """The label image of an image: the one named, or NAME.labels.png beside it."""
+    given = options.labels
+    if given is None:
+        beside = path.with_name(f"{path.stem}.labels.png")
+        return beside if beside.is_file() else None
+    if given.is_dir():
+        return given / f"{path.stem}.png"
+    return Path(str(given).replace("*", path.stem))
+
+
+def _open(data: bytes, formats: tuple[str, ...]) -> Image:
+    """An image of which only the header has been read."""
+    try:
+        from PIL import Image
+    except ImportError:
+        raise GLNError("images are read with Pillow; install it with pip install 'gln[image]'.") from None
+    with decoding(f"{' or '.join(formats)} image"):
+        image = Image.open(io.BytesIO(data), formats=formats)
+    if image.width * image.height > DECODED:
+        raise GLNError(
+            f"the image has {image.width} × {image.height} pixels; at most {DECODED:,} are decoded, shrink it first."
+        )
+    return image
+
+
+def _size(full: tuple[int, int], options: ReadOptions) -> tuple[int, int]:
+    """Columns and rows after shrinking."""
+    wanted, longest = options.image_size, max(full)
+    if wanted is None and longest > LARGEST:
+        raise GLNError(
+            f"the image has {full[0]} × {full[1]} pixels, and each would be a node; shrink it with image_size, for "
+            "example 64 for 64 pixels along the longer side."
+        )
+    if wanted is None or longest <= wanted:
+        return full
+    return max(1, round(full[0] * wanted / longest)), max(1, round(full[1] * wanted / longest))
+
+
+def _colours(image: Image, size: tuple[int, int]) -> np.ndarray:
+    """float32 ``[rows, columns, 3]`` in [0, 1]; a smaller pixel is the mean of those it covers."""
+    from PIL.Image import Resampling
+
+    with decoding("image"):
+        if image.mode.startswith("I"):  # 16 bits of grey, which a conversion to RGB would clip
+            grey = image.convert("I").convert("F").resize(size, Resampling.BOX)
+            return np.repeat(np.asarray(grey, dtype=np.float32)[:, :, None] / 65535, 3, axis=2).clip(0, 1)
+        colours = image.convert("RGB").resize(size, Resampling.BOX)
+        return np.asarray(colours, dtype=np.float32) / 255
+
+
+def _labels(data: bytes, full: tuple[int, int], size: tuple[int, int]) -> torch.Tensor:
+    """The regions ``[n]`` of the pixels row by row, numbered from 0 in the order of their labels."""
+    from PIL.Image import Resampling
+
+    image = _open(data, ("PNG",))  # a JPEG would blur the labels
+    if image.size != full:
+        raise GLNError(
+            f"it has {image.width} × {image.height} pixels, the image {full[0]} × {full[1]}; expected the same."
+        )
+    with decoding("PNG image"):
+        pixels = np.asarray(image.resize(size, Resampling.NEAREST))
+    flat = pixels.reshape(size[0] * size[1], -1)
+    region = np.unique(flat, axis=0, return_inverse=True)[1]
+    return torch.from_numpy(region.reshape(-1).astype(np.int64))

@@ -1,0 +1,200 @@
+"""One set of nodes from a user's file, and what every reader shares."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch_geometric.data import Data
+
+from gln.errors import GLNError
+from gln.graphs import make_graph
+
+MAX_BYTES = 2**28  # of a file that is read in one piece: meshes, images, XML, JSON
+
+
+@dataclass(frozen=True)
+class Item:
+    """One set of nodes from a file.
+
+    Attributes:
+        name: unique and readable: ``mesh.ply``, ``table.csv#17`` (graph id), ``mols.xyz#3`` (counted from 0).
+        path: the file.
+        graph: checked; ``pos`` and/or ``x`` and ``num_nodes``; ``edge_index`` only if the file says what it is.
+        labelled: the file says what the edges are, a truth to train on.
+        ids: the user's own node ids, where the file names nodes; ``None``: 0 … n−1.
+        part: which graph of the file, as in ``name``; ``None`` where it is the only one.
+    """
+
+    name: str
+    path: Path
+    graph: Data
+    labelled: bool
+    ids: Sequence[str] | None
+    part: str | None = None
+
+
+@dataclass(frozen=True)
+class ReadOptions:
+    """What a file does not say itself; ``None``: guess, and print the guess.
+
+    Args:
+        pos: columns of a table (or node attributes of a network file) that say where a node is.
+        x: columns or node attributes that say what it is; an empty tuple for none.
+        graph: column of the graph a row belongs to.
+        id: column of the node's id.
+        edges: table of true edges beside a node table: graph (if there are several), source, target.
+        labels: label image of an image; for several, a folder, or a path in which * stands for the image's name.
+        elements: chemical elements that are told apart; all others share one feature more.
+        image_size: shrink images to this many pixels along the longer side.
+        max_nodes: refuse larger graphs.
+    """
+
+    pos: tuple[str, ...] | None = None
+    x: tuple[str, ...] | None = None
+    graph: str | None = None
+    id: str | None = None
+    edges: Path | None = None
+    labels: Path | None = None
+    elements: tuple[str, ...] | None = None
+    image_size: int | None = None
+    max_nodes: int = 1_000_000
+
+    def __post_init__(self) -> None:
+        for name in ("image_size", "max_nodes"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise GLNError(f"Got {name}={value}; expected at least 1.")
+
+
+@dataclass(frozen=True)
+class Skipped:
+    """What could not be read: a file, or one graph of it, and why."""
+
+    path: Path
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.reason}"
+
+
+@dataclass(frozen=True)
+class Source:
+    """A file as its reader sees it. A reader raises :class:`GLNError` without naming the file; its caller does."""
+
+    path: Path
+    name: str
+    options: ReadOptions = ReadOptions()
+    say: Callable[[str], None] = lambda text: None
+    memo: dict[Path, Any] = field(default_factory=dict)  # what is worth keeping for the next file
+
+    def load(self) -> bytes:
+        """The whole file, which is neither empty nor huge."""
+        return load(self.path)
+
+    def check_count(self, nodes: int) -> None:
+        if nodes > self.options.max_nodes:
+            raise GLNError(
+                f"a graph has {nodes:,} nodes; at most {self.options.max_nodes:,} are read, cut it into parts."
+            )
+
+    def item(
+        self,
+        pos: Any = None,
+        x: Any = None,
+        edges: np.ndarray | None = None,
+        part: str | int | None = None,
+        ids: Sequence[str] | None = None,
+        **more: torch.Tensor,
+    ) -> Item:
+        """A checked item.
+
+        Args:
+            edges: pairs ``[m, 2]`` (int64) in any order, direction and number; ``None``: the file does not say.
+            part: which graph of the file, where it holds several.
+            more: further attributes of the graph.
+        """
+        given = [rows for rows in (pos, x) if rows is not None]
+        if all(np.ndim(rows) == 2 and np.shape(rows)[1] == 0 for rows in given):
+            raise GLNError("its nodes carry no numbers; edges are predicted from positions or features.")
+        nodes = len(given[0]) if np.ndim(given[0]) else 0
+        self.check_count(nodes)
+        pairs = None if edges is None else torch.from_numpy(distinct_pairs(edges, nodes))
+        graph = make_graph(pos=pos, x=x, edges=pairs)
+        if edges is None:
+            del graph.edge_index
+        for key, value in more.items():
+            graph[key] = value
+        own = None if part is None else str(part)
+        return Item(self.named(part), self.path, graph, edges is not None, ids, own)
+
+    def named(self, part: str | int | None) -> str:
+        return self.name if part is None else f"{self.name}#{part}"
+
+    def skip(self, error: GLNError, part: str | int) -> Skipped:
+        """One graph of the file is bad; the reader goes on with the next."""
+        return Skipped(self.path, f"graph {part}: {error}")
+
+
+Reader = Callable[[Source], Iterator[Item | Skipped]]
+
+
+def load(path: Path) -> bytes:
+    """The bytes of a file, which is neither empty nor larger than ``MAX_BYTES``."""
+    with path.open("rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        if size > MAX_BYTES:
+            raise GLNError(
+                f"the file has {size / 2**20:,.0f} MiB; files of this kind are read up to {MAX_BYTES / 2**20:,.0f} MiB."
+            )
+        data = file.read(size)
+    if not data.strip():
+        raise GLNError("the file is empty.")
+    return data
+
+
+@contextmanager
+def decoding(kind: str) -> Iterator[None]:
+    """Whatever a decoder that is not ours raises becomes one sentence; what it warns of is not repeated."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    except GLNError:
+        raise
+    except Exception as error:
+        raise GLNError(
+            f"this is not a readable {kind} ({quote(str(error) or type(error).__name__)})."
+        ) from None
+
+
+def distinct_pairs(pairs: np.ndarray, nodes: int) -> np.ndarray:
+    """Undirected pairs ``[m, 2]``, each once; the graph is undirected, so both directions are one edge."""
+    check_numbers(pairs, nodes, "edge")
+    low, high = np.sort(pairs, axis=1).T
+    return np.stack(np.divmod(np.unique(low * nodes + high), nodes), axis=1)  # much faster than unique rows
+
+
+def check_numbers(rows: np.ndarray, nodes: int, what: str) -> None:
+    """Refuse rows ``[m, k]`` that name nodes outside 0 … nodes − 1."""
+    outside = ((rows < 0) | (rows >= nodes)).any(axis=1)
+    if outside.any():
+        number = int(outside.argmax())
+        raise GLNError(
+            f"{what} {number} (counted from 0) joins nodes {rows[number].tolist()[:8]}, but the {nodes} nodes are "
+            f"numbered 0 to {nodes - 1}."
+        )
+
+
+def quote(text: str) -> str:
+    """What a user's file says, short enough and safe to print."""
+    text = " ".join(text.split())
+    text = "".join(letter if letter.isprintable() else "?" for letter in text[:61])
+    return repr(text) if len(text) <= 60 else repr(text[:60] + "…")

@@ -1,0 +1,186 @@
+"""Molecules: .xyz (no bonds) and SDF/MOL V2000 (bonds are the true edges). An atom is a place and an element."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import BinaryIO
+
+import numpy as np
+
+from gln.errors import GLNError
+from gln.io.items import Item, ReadOptions, Skipped, Source, quote
+from gln.io.text import floats, ints
+
+ELEMENTS = ("H", "C", "N", "O", "F", "P", "S", "Cl", "Br", "I")
+# All elements by atomic number, two letters each.
+TABLE = (
+    "H HeLiBeB C N O F NeNaMgAlSiP S ClArK CaScTiV CrMnFeCoNiCuZnGaGeAsSeBrKrRbSrY ZrNbMoTc"
+    "RuRhPdAgCdInSnSbTeI XeCsBaLaCePrNdPmSmEuGdTbDyHoErTmYbLuHfTaW ReOsIrPtAuHgTlPbBiPoAtRn"
+    "FrRaAcThPaU NpPuAmCmBkCfEsFmMdNoLrRfDbSgBhHsMtDsRgCnNhFlMcLvTsOg"
+)
+SYMBOLS = [TABLE[place : place + 2].strip() for place in range(0, len(TABLE), 2)]
+LONGEST = 2**16  # bytes in a line
+
+
+def read_xyz(source: Source) -> Iterator[Item | Skipped]:
+    """Frames, one after another: the number of atoms, a comment, and for each atom its element, x, y, z."""
+    with source.path.open("rb") as file:
+        yield from _numbered(source, _frames(source, _rows(file)))
+
+
+def read_sdf(source: Source) -> Iterator[Item | Skipped]:
+    """Records between lines ``$$$$``; a .mol file is a single one."""
+    with source.path.open("rb") as file:
+        yield from _numbered(source, _records(_rows(file)))
+
+
+Row = tuple[int, bytes]
+Molecule = tuple[list[list[float]], list[str], list[list[int]] | None]  # places, elements, bonds
+
+
+def _numbered(source: Source, molecules: Iterable[Molecule | GLNError]) -> Iterator[Item | Skipped]:
+    """Items named by their number; a single one by its file alone, so the first waits for the second."""
+    source.say(f"x = element, one of {', '.join(_elements(source.options))}, other")
+    waiting: Molecule | GLNError | None = None
+    number = -1
+    for number, molecule in enumerate(molecules):
+        if waiting is not None:
+            yield _item(source, waiting, number - 1)
+        waiting = molecule
+    if isinstance(waiting, GLNError) and number == 0:
+        raise waiting
+    if waiting is not None:
+        yield _item(source, waiting, number or None)
+
+
+def _item(source: Source, molecule: Molecule | GLNError, number: int | None) -> Item | Skipped:
+    try:
+        if isinstance(molecule, GLNError):
+            raise molecule
+        pos, symbols, bonds = molecule
+        pairs = None if bonds is None else np.array(bonds, dtype=np.int64).reshape(-1, 2)
+        return source.item(
+            pos=np.array(pos).reshape(-1, 3), x=_one_hot(symbols, source.options), edges=pairs, part=number
+        )
+    except GLNError as error:
+        if number is None:
+            raise
+        return source.skip(error, number)
+
+
+def _one_hot(symbols: list[str], options: ReadOptions) -> np.ndarray:
+    """Features ``[n, elements + 1]``; the last one is every other element."""
+    known = _elements(options)
+    place = {symbol: number for number, symbol in enumerate(known)}
+    x = np.zeros((len(symbols), len(known) + 1), dtype=np.float32)
+    x[np.arange(len(symbols)), [place.get(symbol, len(known)) for symbol in symbols]] = 1
+    return x
+
+
+def _elements(options: ReadOptions) -> tuple[str, ...]:
+    if options.elements is None:
+        return ELEMENTS
+    elements = tuple(name.capitalize() for name in options.elements)
+    wrong = [name for name in elements if name not in SYMBOLS]
+    if wrong or len(set(elements)) < len(elements):
+        raise GLNError(
+            f"the elements {', '.join(options.elements)} must be distinct symbols such as H, C, Cl."
+        )
+    return elements
+
+
+def _frames(source: Source, rows: Iterator[Row]) -> Iterator[Molecule | GLNError]:
+    for row, line in rows:
+        if not line.strip():
+            continue
+        words = line.split()
+        if len(words) != 1 or not words[0].isdigit():
+            raise GLNError(
+                f"row {row} is {quote(line.decode('latin-1'))}; expected the number of atoms "
+                "(a point cloud is read from .csv, .npy or .ply)."
+            )
+        (count,) = ints(words, row)
+        source.check_count(count)
+        atoms = list(islice(rows, 1, 1 + count))  # after the comment
+        if len(atoms) < count:
+            raise GLNError(f"row {row} claims {count} atoms, but the file ends after {len(atoms)}.")
+        try:
+            yield (
+                [floats(_words(atom)[1:4], atom[0]) for atom in atoms],
+                [_symbol(*atom) for atom in atoms],
+                None,
+            )
+        except GLNError as error:
+            yield error
+
+
+def _words(atom: Row) -> list[bytes]:
+    words = atom[1].split()
+    if len(words) < 4:
+        raise GLNError(
+            f"row {atom[0]} is {quote(atom[1].decode('latin-1'))}; expected an element and x, y, z."
+        )
+    return words
+
+
+def _symbol(row: int, line: bytes) -> str:
+    """The element that an atom's row begins with, as a symbol or as its number."""
+    name = line.split()[0].decode("latin-1").capitalize()
+    if name.isdecimal() and len(name) <= 3 and 1 <= int(name) <= len(SYMBOLS):
+        return SYMBOLS[int(name) - 1]
+    if name not in SYMBOLS:
+        raise GLNError(f"row {row}: {quote(name)} is not a chemical element.")
+    return name
+
+
+def _records(rows: Iterator[Row]) -> Iterator[Molecule | GLNError]:
+    while True:
+        record: list[Row] = []
+        for row, line in rows:
+            if line.startswith(b"$$$$"):
+                break
+            if len(record) < 4000:  # V2000 has at most 999 atoms and 999 bonds; data fields may be long
+                record.append((row, line))
+        else:
+            if not any(line.strip() for _, line in record):
+                return
+        try:
+            yield _molecule(record)
+        except GLNError as error:
+            yield error
+
+
+def _molecule(record: list[Row]) -> Molecule:
+    """The atoms and bonds of a V2000 record, whose columns have fixed widths."""
+    if len(record) < 4:
+        where = f"row {record[-1][0]}" if record else "the file"
+        raise GLNError(f"{where} ends a record before its counts line, the fourth.")
+    row, counts = record[3]
+    if b"V2000" not in counts:
+        raise GLNError(f"row {row} is {quote(counts.decode('latin-1'))}; expected a V2000 counts line.")
+    atoms, bonds = ints([counts[0:3], counts[3:6]], row)
+    if atoms < 1 or bonds < 0 or len(record) < 4 + atoms + bonds:
+        raise GLNError(f"row {row} claims {atoms} atoms and {bonds} bonds, which the record does not hold.")
+    pos, symbols, pairs = [], [], []
+    for row, line in record[4 : 4 + atoms]:
+        pos.append(floats([line[0:10], line[10:20], line[20:30]], row))
+        symbols.append(_symbol(row, line[31:34].strip() or b"?"))
+    for row, line in record[4 + atoms : 4 + atoms + bonds]:
+        pair = ints([line[0:3], line[3:6]], row)
+        if min(pair) < 1 or max(pair) > atoms or pair[0] == pair[1]:
+            raise GLNError(
+                f"row {row}: a bond joins {pair[0]} and {pair[1]}; the atoms are numbered 1 to {atoms}."
+            )
+        pairs.append([pair[0] - 1, pair[1] - 1])
+    return pos, symbols, pairs
+
+
+def _rows(file: BinaryIO) -> Iterator[Row]:
+    """Lines with their numbers, as a text editor counts them."""
+    row = 0
+    while line := file.readline(LONGEST + 1):
+        row += 1
+        if len(line) > LONGEST:
+            raise GLNError(f"row {row} is longer than {LONGEST:,} bytes; this is no table of atoms.")
+        yield row, line

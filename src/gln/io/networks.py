@@ -1,0 +1,182 @@
+"""Network files: GraphML and GEXF through networkx, and node-link JSON. Node attributes are positions and features."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+from xml.parsers import expat
+
+import networkx as nx
+import numpy as np
+
+from gln.errors import GLNError
+from gln.io.columns import choose_roles
+from gln.io.items import Item, Source, decoding, quote
+
+DEEPEST = 50  # elements of XML within each other
+
+
+def read_graphml(source: Source) -> Iterator[Item]:
+    """One graph; its edges are the truth."""
+    data = _checked_xml(source.load(), "GraphML")
+    with decoding("GraphML file"):
+        graph = nx.read_graphml(io.BytesIO(data))
+    yield from _read_networkx(source, graph)
+
+
+def read_gexf(source: Source) -> Iterator[Item]:
+    """One graph; its edges are the truth, and the places of Gephi's layout its positions."""
+    data = _checked_xml(source.load(), "GEXF")
+    with decoding("GEXF file"):
+        graph = nx.read_gexf(io.BytesIO(data))
+    for _, attributes in graph.nodes(data=True):
+        layout = attributes.pop("viz", None)
+        place = layout.get("position", {}) if isinstance(layout, dict) else {}
+        attributes.update((axis, value) for axis, value in place.items() if axis not in attributes)
+    yield from _read_networkx(source, graph)
+
+
+def read_json(source: Source) -> Iterator[Item]:
+    """networkx's node-link form: ``nodes``, each with an ``id``, and ``edges`` or ``links`` of source and target."""
+    with decoding("JSON file"):
+        content = json.loads(source.load())
+    nodes = content.get("nodes") if isinstance(content, dict) else None
+    if not isinstance(nodes, list) or not all(isinstance(node, dict) and "id" in node for node in nodes):
+        raise GLNError("expected node-link JSON: an object with a list of nodes, each with an id.")
+    ids = [_id(node["id"]) for node in nodes]
+    links = content["edges"] if "edges" in content else content.get("links")
+    pairs = None
+    if links is not None:
+        if not isinstance(links, list) or not all(isinstance(link, dict) for link in links):
+            raise GLNError("edges is not a list of objects with source and target.")
+        pairs = [(_id(link.get("source")), _id(link.get("target"))) for link in links]
+    attributes = [{name: value for name, value in node.items() if name != "id"} for node in nodes]
+    yield _item(source, ids, attributes, pairs, content.get("directed") is True)
+
+
+def _id(value: Any) -> str:
+    if not isinstance(value, str | int | float):
+        raise GLNError(f"a node's id is {_shown(value)}; expected text or a number.")
+    return str(value)
+
+
+def _checked_xml(data: bytes, kind: str) -> bytes:
+    """Refuse entities (a few lines of them expand to gigabytes), abysses of nesting, and more than one graph."""
+    depth = graphs = 0
+
+    def enter(name: str, attributes: dict[str, str]) -> None:
+        nonlocal depth, graphs
+        depth += 1
+        graphs += name.rpartition(":")[2] == "graph"
+        if depth > DEEPEST:
+            raise GLNError(f"the XML is nested more than {DEEPEST} deep; this is not a {kind} file.")
+
+    def leave(name: str) -> None:
+        nonlocal depth
+        depth -= 1
+
+    def refuse(*_: Any) -> None:
+        raise GLNError("the XML declares a DOCTYPE or entities, which are not read; remove the declaration.")
+
+    parser = expat.ParserCreate()
+    parser.StartElementHandler, parser.EndElementHandler = enter, leave
+    parser.StartDoctypeDeclHandler = parser.EntityDeclHandler = refuse
+    with decoding(f"{kind} file"):
+        parser.Parse(data, True)
+    if graphs != 1:
+        raise GLNError(f"the file holds {graphs} graphs; expected one.")
+    return data
+
+
+def _read_networkx(source: Source, graph: nx.Graph) -> Iterator[Item]:
+    for a, b, weight in graph.edges(data="weight"):
+        # GEXF gives every edge a weight, 1 if the file has none.
+        if weight is not None and weight != 1:
+            raise GLNError(
+                f"the edge {quote(str(a))} to {quote(str(b))} has weight {weight}; threshold the graph first."
+            )
+    ids = [str(node) for node in graph.nodes]
+    pairs = [(str(a), str(b)) for a, b in graph.edges()]
+    yield _item(source, ids, [dict(graph.nodes[node]) for node in graph.nodes], pairs, graph.is_directed())
+
+
+def _item(
+    source: Source,
+    ids: list[str],
+    attributes: list[dict[str, Any]],
+    pairs: Sequence[tuple[str, str]] | None,
+    directed: bool,
+) -> Item:
+    if not ids:
+        raise GLNError("the graph has no nodes.")
+    number = {node: place for place, node in enumerate(ids)}
+    if len(number) < len(ids):
+        repeated = next(node for place, node in enumerate(ids) if number[node] != place)
+        raise GLNError(f"two nodes have the id {quote(repeated)}.")
+    edges = None
+    if pairs is not None:
+        for a, b in pairs:
+            if a not in number or b not in number:
+                raise GLNError(
+                    f"the edge {quote(a)} to {quote(b)} joins a node that is not in the list of nodes."
+                )
+            if a == b:
+                raise GLNError(f"node {quote(a)} has an edge to itself; remove self-loops.")
+        edges = np.array([(number[a], number[b]) for a, b in pairs], dtype=np.int64).reshape(-1, 2)
+    if directed and edges is not None and len(edges):
+        source.say("its edges are directed; the direction is not used")
+    pos, x = _rows(source, ids, attributes)
+    return source.item(pos=pos, x=x, edges=edges, ids=tuple(ids))
+
+
+def _rows(
+    source: Source, ids: list[str], attributes: list[dict[str, Any]]
+) -> tuple[np.ndarray | None, np.ndarray | None]:
+    """Positions and features from single numbers, or from lists called ``pos`` and ``x``."""
+    lists = {
+        name: _matrix(name, ids, attributes)
+        for name in ("pos", "x")
+        if any(isinstance(each.get(name), list) for each in attributes)
+    }
+    if lists:
+        return lists.get("pos"), lists.get("x")
+    names = list(dict.fromkeys(name for each in attributes for name in each))
+    numeric = [name for name in names if all(_is_number(each.get(name, 0)) for each in attributes)]
+    roles = choose_roles(names, numeric, replace(source.options, graph=None, id=None))  # these are of tables
+    source.say(str(roles))
+    pos, x = (
+        np.concatenate([_matrix(name, ids, attributes) for name in group], axis=1) if group else None
+        for group in (roles.pos, roles.x)
+    )
+    return pos, x
+
+
+def _matrix(name: str, ids: list[str], attributes: list[dict[str, Any]]) -> np.ndarray:
+    """An attribute of all nodes, ``[n, width]``."""
+    values: list[Any] = [each.get(name) for each in attributes]
+    rows = [value if isinstance(value, list) else [value] for value in values]
+    for node, row in zip(ids, rows, strict=True):
+        if len(row) != len(rows[0]):
+            raise GLNError(
+                f"{name} of node {quote(node)} has {len(row)} values; expected {len(rows[0])}, as before."
+            )
+        wrong = next((value for value in row if not _is_number(value) or not math.isfinite(value)), 0)
+        if wrong != 0:
+            raise GLNError(f"{name} of node {quote(node)} is {_shown(wrong)}; expected a finite number.")
+    return np.array(rows, dtype=np.float64)
+
+
+def _is_number(value: Any) -> bool:
+    """A whole number too long for a float is none."""
+    return isinstance(value, float) or (isinstance(value, int) and abs(value) < 1e300)
+
+
+def _shown(value: Any) -> str:
+    """Lists may be nested too deep to print."""
+    if value is None:
+        return "missing"
+    return f"a {type(value).__name__}" if isinstance(value, list | dict) else quote(str(value))

@@ -1,0 +1,258 @@
+"""PLY, in text and in both binary forms: vertices, faces and edges, whatever else the file declares."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from gln.errors import GLNError
+from gln.io.items import quote
+from gln.io.polygons import Corners, Mesh
+from gln.io.text import floats, ints
+
+TYPES = {
+    "char": "i1",
+    "uchar": "u1",
+    "short": "i2",
+    "ushort": "u2",
+    "int": "i4",
+    "uint": "u4",
+    "float": "f4",
+    "double": "f8",
+}
+TYPES |= {"int8": "i1", "uint8": "u1", "int16": "i2", "uint16": "u2", "int32": "i4", "uint32": "u4"}
+TYPES |= {"float32": "f4", "float64": "f8"}
+COUNTS = tuple(name for name, code in TYPES.items() if code[0] in "iu")
+LETTERS = {
+    "i1": "b",
+    "u1": "B",
+    "i2": "h",
+    "u2": "H",
+    "i4": "i",
+    "u4": "I",
+    "f4": "f",
+    "f8": "d",
+}  # of struct
+ORDERS = {"binary_little_endian": "<", "binary_big_endian": ">", "ascii": ""}
+
+
+@dataclass
+class Property:
+    name: str
+    type: str
+    count: str | None  # the type of a list's length; None for a single value
+
+    @property
+    def whole(self) -> bool:
+        return self.type[0] in "iu"
+
+    @property
+    def smallest(self) -> int:
+        """The fewest bytes it takes in binary form."""
+        return int((self.count or self.type)[1])
+
+
+@dataclass
+class Element:
+    name: str
+    count: int
+    properties: list[Property] = field(default_factory=list)
+
+
+def parse_ply(data: bytes) -> Mesh:
+    """Positions are the properties x, y, z of the vertices; edges are sides of faces, or declared as such."""
+    order, elements, start, row = _header(data)
+    body = _Text(data[start:], row) if order == "" else _Binary(data, start, order)
+    found: dict[str, dict[str, Any]] = {}
+    for element in elements:
+        if element.count:
+            _check_size(element, len(data) - start, order)
+            found[element.name] = body.read(element)
+    vertex, face, edge = (found.get(name, {}) for name in ("vertex", "face", "edge"))
+    axes = [vertex[name] for name in ("x", "y", "z") if isinstance(vertex.get(name), np.ndarray)]
+    if vertex and len(axes) < 2:
+        raise GLNError("the vertices have no properties x and y.")
+    corners = next((face[name] for name in ("vertex_indices", "vertex_index") if name in face), None)
+    ends = [edge[name] for name in ("vertex1", "vertex2") if _is_whole(edge.get(name))]
+    if face and not isinstance(corners, list):
+        raise GLNError("the faces have no list vertex_indices.")
+    if edge and len(ends) != 2:
+        raise GLNError("the edges have no properties vertex1 and vertex2 of whole numbers.")
+    lines = np.stack(ends, axis=1).astype(np.int64) if ends else None
+    points = np.stack(axes, axis=1).astype(np.float64) if axes else np.empty((0, 3))
+    # A declared element says that the file knows its edges, even if there are none.
+    if lines is None and any(element.name == "edge" for element in elements):
+        lines = np.empty((0, 2), dtype=np.int64)
+    return Mesh(points, corners or [], lines)
+
+
+def _header(data: bytes) -> tuple[str, list[Element], int, int]:
+    """The byte order (empty for text), the elements, and the byte and the row at which they begin."""
+    head, end, _ = data[: 2**16].partition(b"end_header")
+    rows = head.decode("latin-1").split("\n")
+    if rows[0].strip() != "ply" or not end:
+        raise GLNError("this is not a PLY file: expected ply in row 1, and end_header.")
+    order: str | None = None
+    elements: list[Element] = []
+    for row, words in enumerate((line.split() for line in rows), start=1):
+        match words:
+            case ["format", name, _] if name in ORDERS:
+                order = ORDERS[name]
+            case ["element", name, count]:
+                (number,) = ints([count.encode()], row)
+                elements.append(Element(name, number))
+            case ["property", "list", count, type, name] if elements and type in TYPES and count in COUNTS:
+                elements[-1].properties.append(Property(name, TYPES[type], TYPES[count]))
+            case ["property", type, name] if elements and type in TYPES:
+                elements[-1].properties.append(Property(name, TYPES[type], None))
+            case ["ply"] | ["comment" | "obj_info", *_] | []:
+                pass
+            case _:
+                raise GLNError(
+                    f"row {row} of the header is {quote(' '.join(words))}, which is not understood."
+                )
+    if order is None:
+        raise GLNError(
+            "the header does not say the format: ascii, binary_little_endian or binary_big_endian."
+        )
+    names = [element.name for element in elements]
+    if len(set(names)) < len(names):
+        raise GLNError("the header declares an element twice.")
+    newline = data.find(b"\n", len(head))
+    return order, elements, len(data) if newline < 0 else newline + 1, len(rows) + 1
+
+
+def _check_size(element: Element, follow: int, order: str) -> None:
+    """Compare what the header claims with the bytes that follow, before anything is made of that size."""
+    least = 2 * len(element.properties) if order == "" else sum(each.smallest for each in element.properties)
+    names = [each.name for each in element.properties]
+    if element.count < 0 or not least or len(set(names)) < len(names) or element.count * least > follow + 1:
+        raise GLNError(
+            f"the header claims {element.count:,} of {quote(element.name)} with {len(names)} properties, which do not "
+            f"fit the {follow:,} bytes that follow."
+        )
+
+
+class _Text:
+    def __init__(self, data: bytes, row: int) -> None:
+        lines = enumerate(data.split(b"\n"), start=row)
+        self.rows = ((row, words) for row, line in lines if (words := line.split()))
+
+    def read(self, element: Element) -> dict[str, Any]:
+        """Every property of the element: an array ``[count]``, or faces by their number of corners."""
+        values = _columns(element)
+        for _ in range(element.count):
+            row, words = next(self.rows, (0, []))
+            if not words:
+                raise GLNError(
+                    f"the file ends before the {element.count} of {quote(element.name)} that it claims."
+                )
+            at = 0
+            for each in element.properties:
+                length = 1
+                if each.count is not None:
+                    (length,) = ints(words[at : at + 1], row) or [0]
+                    at += 1
+                part = words[at : at + max(length, 0)]
+                if len(part) != length:
+                    raise GLNError(f"row {row} is too short for its {each.name}.")
+                at += length
+                numbers = ints(part, row) if each.whole else floats(part, row)
+                _append(values, each, numbers)
+        return _arrays(values)
+
+
+class _Binary:
+    def __init__(self, data: bytes, offset: int, order: str) -> None:
+        self.data, self.offset, self.order = data, offset, order
+
+    def read(self, element: Element) -> dict[str, Any]:
+        """As in text. Rows are nearly always of one size; only if they are not, they are walked one by one."""
+        lengths = self._lengths(element)
+        fields: list[tuple] = []
+        for each, length in zip(element.properties, lengths, strict=True):
+            if each.count is not None:
+                fields.append((f"{each.name} count", self.order + each.count))
+            fields.append((each.name, self.order + each.type, () if each.count is None else (length,)))
+        dtype = np.dtype(fields)
+        if element.count * dtype.itemsize <= len(self.data) - self.offset:
+            table = np.frombuffer(self.data, dtype, element.count, self.offset)
+            lists = [
+                (each.name, n) for each, n in zip(element.properties, lengths, strict=True) if each.count
+            ]
+            if all((table[f"{name} count"] == length).all() for name, length in lists):
+                self.offset += table.nbytes
+                return {each.name: _uniform(each, table[each.name]) for each in element.properties}
+        return self._walk(element)
+
+    def _lengths(self, element: Element) -> list[int]:
+        """How many values each property has in the first row."""
+        offset, lengths = self.offset, []
+        for each in element.properties:
+            length = 1
+            if each.count is not None:
+                (length,) = self._unpack(each.count, 1, offset)
+                offset += int(each.count[1])
+            self._check(each, length, offset)
+            offset += int(length) * int(each.type[1])
+            lengths.append(int(length))
+        return lengths
+
+    def _walk(self, element: Element) -> dict[str, Any]:
+        values = _columns(element)
+        for _ in range(element.count):
+            for each in element.properties:
+                length = 1
+                if each.count is not None:
+                    (length,) = self._unpack(each.count, 1, self.offset)
+                    self.offset += int(each.count[1])
+                self._check(each, length, self.offset)
+                part = self._unpack(each.type, int(length), self.offset)
+                self.offset += int(length) * int(each.type[1])
+                _append(values, each, part)
+        return _arrays(values)
+
+    def _check(self, each: Property, length: float, offset: int) -> None:
+        if not 0 <= length <= (len(self.data) - offset) / int(each.type[1]):
+            raise GLNError(
+                f"a list {each.name} claims {length} values, which do not fit into the rest of the file."
+            )
+
+    def _unpack(self, type: str, count: int, offset: int) -> tuple:
+        layout = f"{self.order}{count}{LETTERS[type]}"
+        if offset + struct.calcsize(layout) > len(self.data):
+            raise GLNError("the file ends in the middle of an element.")
+        return struct.unpack_from(layout, self.data, offset)
+
+
+def _columns(element: Element) -> dict[str, list | Corners]:
+    """Where the values of each property are gathered, row by row."""
+    return {each.name: [] if each.count is None else Corners() for each in element.properties}
+
+
+def _append(values: dict[str, list | Corners], each: Property, numbers: Sequence) -> None:
+    if each.count is None:
+        values[each.name].append(numbers[0])
+    elif each.whole:
+        values[each.name].append(numbers)
+
+
+def _arrays(values: dict[str, list | Corners]) -> dict[str, Any]:
+    return {
+        name: each.groups() if isinstance(each, Corners) else np.array(each) for name, each in values.items()
+    }
+
+
+def _uniform(each: Property, values: np.ndarray) -> Any:
+    """As :func:`_arrays`, for values ``[count]`` or ``[count, length]`` that lie together."""
+    if each.count is None:
+        return values
+    return [values.astype(np.int64)] if each.whole and values.shape[1] > 1 else []
+
+
+def _is_whole(values: Any) -> bool:
+    return isinstance(values, np.ndarray) and values.dtype.kind in "iu"

@@ -1,0 +1,156 @@
+"""From paths to items: which files, which reader, what to do about a bad one."""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from gln.errors import GLNError
+from gln.io.arrays import read_npy, read_npz
+from gln.io.images import labels_of, read_image
+from gln.io.items import Item, Reader, ReadOptions, Skipped, Source
+from gln.io.meshes import read_mesh
+from gln.io.molecules import read_sdf, read_xyz
+from gln.io.networks import read_gexf, read_graphml, read_json
+from gln.io.tables import edges_of, read_table
+
+READERS: dict[str, Reader] = {
+    ".csv": read_table,
+    ".tsv": read_table,
+    ".npy": read_npy,
+    ".npz": read_npz,
+    ".ply": read_mesh,
+    ".obj": read_mesh,
+    ".stl": read_mesh,
+    ".off": read_mesh,
+    ".xyz": read_xyz,
+    ".sdf": read_sdf,
+    ".mol": read_sdf,
+    ".png": read_image,
+    ".jpg": read_image,
+    ".jpeg": read_image,
+    ".graphml": read_graphml,
+    ".gexf": read_gexf,
+    ".json": read_json,
+}
+READABLE = tuple(READERS)
+
+
+def find_files(patterns: Sequence[str | Path]) -> list[Path]:
+    """The files that paths, folders and globs name, sorted and distinct.
+
+    A folder stands for every readable file in it and below it, hidden ones excepted; so does a folder that a glob
+    matches. A file that is named in full is returned whatever its suffix.
+    """
+    found: set[Path] = set()
+    for pattern in patterns:
+        path = Path(pattern)
+        if path.is_dir():
+            files = _files_below(path)
+            if not files:
+                raise GLNError(f"{path} holds no file that can be read; readable are {' '.join(READABLE)}.")
+        elif path.exists():
+            files = [path]
+        elif glob.has_magic(str(pattern)):
+            matches = [Path(match) for match in glob.glob(str(pattern), recursive=True)]
+            files = [file for match in matches if match.is_dir() for file in _files_below(match)]
+            files += [match for match in matches if _readable(match) and match.is_file()]
+            if not files:
+                raise GLNError(
+                    f"No readable file matches {str(pattern)!r}; check the pattern and the folder."
+                )
+        else:
+            raise GLNError(f"{path} does not exist; check the path.")
+        found.update(files)
+    if not found:
+        raise GLNError("Got no files; name files, folders or patterns.")
+    return sorted(found)
+
+
+def _files_below(folder: Path) -> list[Path]:
+    found = []
+    for parent, folders, files in os.walk(folder):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        found += [Path(parent, name) for name in files if not name.startswith(".")]
+    return [path for path in found if _readable(path)]
+
+
+def _readable(path: Path) -> bool:
+    return path.suffix.lower() in READERS
+
+
+def read_items(
+    paths: Sequence[Path],
+    options: ReadOptions = ReadOptions(),  # noqa: B008 - frozen
+    *,
+    on_bad: Callable[[Skipped], None] | None = None,
+    say: Callable[[str], None] | None = None,
+) -> Iterator[Item]:
+    """The sets of nodes in ``paths``, one after another, as they are asked for.
+
+    Files that only accompany another one (its edges, its labels) are passed over.
+
+    Args:
+        on_bad: is told of a file or graph that cannot be read, and reading goes on; without it, the first one
+            raises :class:`GLNError`.
+        say: receives guesses in words (``table.csv: pos = x, y; graph = frame``), each kind of guess once.
+    """
+    files = list(dict.fromkeys(Path(path) for path in paths))
+    companions = {_place(file) for path in files for file in _companion(path, options)}
+    files = [path for path in files if _place(path) not in companions]
+    if not files:
+        raise GLNError("Got only files of edges or labels; name the files of the nodes too.")
+    base = os.path.commonpath([_place(path).parent for path in files])
+    said: set[str] = set()
+    memo: dict[Path, object] = {}
+    for path in files:
+        name = _place(path).relative_to(base).as_posix()
+
+        def say_once(text: str, name: str = name) -> None:
+            if say is not None and text not in said:
+                said.add(text)
+                say(f"{name}: {text}")
+
+        for item in _read(Source(path, name, options, say_once, memo)):
+            if isinstance(item, Item):
+                yield item
+            elif on_bad is None:
+                raise GLNError(str(item))
+            else:
+                on_bad(item)
+
+
+def _companion(path: Path, options: ReadOptions) -> list[Path]:
+    reader, found = READERS.get(path.suffix.lower()), None
+    if reader is read_table:
+        found = edges_of(path, options)
+    elif reader is read_image:
+        found = labels_of(path, options)
+    return [] if found is None else [_place(found)]
+
+
+def _place(path: Path) -> Path:
+    return Path(os.path.abspath(path))
+
+
+def _read(source: Source) -> Iterator[Item | Skipped]:
+    """What the file holds; the last thing may be why the rest of it cannot be read."""
+    path = source.path
+    try:
+        if path.exists() and not path.is_file():
+            raise GLNError("this is not a file.")
+        if not _readable(path):
+            raise GLNError(f"the suffix {path.suffix!r} is not known; readable are {' '.join(READABLE)}.")
+        empty = True
+        for item in READERS[path.suffix.lower()](source):
+            empty = False
+            yield item
+        if empty:
+            raise GLNError("the file holds no nodes.")
+    except GLNError as error:
+        yield Skipped(path, str(error))
+    except OSError as error:
+        where = "" if error.filename in (None, str(path)) else f"{error.filename}: "
+        yield Skipped(path, f"{where}cannot be read ({error.strerror or error}).")

@@ -1,0 +1,31 @@
+"""Numbers in rows of text."""
+
+from __future__ import annotations
+
+from gln.errors import GLNError
+from gln.io.items import quote
+
+LARGEST = 2**62  # whole numbers stay far from where int64 ends
+
+
+def floats(words: list[bytes], row: int) -> list[float]:
+    """Numbers in a row of text."""
+    try:
+        return [float(word) for word in words]
+    except ValueError:
+        raise _not_numbers(words, row, "numbers") from None
+
+
+def ints(words: list[bytes], row: int) -> list[int]:
+    """Whole numbers in a row of text."""
+    try:
+        numbers = [int(word) for word in words]
+    except ValueError:
+        raise _not_numbers(words, row, "whole numbers") from None
+    if numbers and not -LARGEST < min(numbers) <= max(numbers) < LARGEST:
+        raise _not_numbers(words, row, "smaller whole numbers")
+    return numbers
+
+
+def _not_numbers(words: list[bytes], row: int, expected: str) -> GLNError:
+    return GLNError(f"row {row}: got {quote(b' '.join(words).decode('latin-1'))}; expected {expected}.")
