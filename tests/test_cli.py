@@ -111,3 +111,24 @@ def test_ctrl_c_is_one_word_and_exit_code_130(
     monkeypatch.setattr("gln.cli.app.cli", interrupt)
     assert run(monkeypatch, "list") == 130
     assert capsys.readouterr().err == "gln: interrupted.\n"
+
+
+@pytest.mark.parametrize("error", [MemoryError(), RuntimeError("DefaultCPUAllocator: can't allocate memory")])
+def test_too_little_memory_is_one_sentence(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture, error: Exception
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr("gln.cli.app.cli", fail)
+    assert run(monkeypatch, "list") == 2
+    assert "not enough memory" in capsys.readouterr().err
+
+
+def test_a_fault_of_ours_is_not_called_a_mistake(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise RuntimeError("shapes differ")
+
+    monkeypatch.setattr("gln.cli.app.cli", fail)
+    with pytest.raises(RuntimeError, match="shapes differ"):
+        run(monkeypatch, "list")

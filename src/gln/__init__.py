@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from gln.errors import GLNError
+    from gln.estimator import GraphLearner
     from gln.evaluation import EdgeScores, edge_scores, mmd, novelty, segmentation_scores
     from gln.families import FAMILIES, Family, family, register
     from gln.graphs import (
@@ -32,6 +33,7 @@ __version__ = "0.1.0"
 
 _HOME = {
     "gln.errors": ["GLNError"],
+    "gln.estimator": ["GraphLearner"],
     "gln.evaluation": ["EdgeScores", "edge_scores", "mmd", "novelty", "segmentation_scores"],
     "gln.families": ["FAMILIES", "Family", "family", "register"],
     "gln.graphs": [
@@ -62,6 +64,7 @@ __all__ = [
     "GLNError",
     "GLNGraph",
     "GraphBatch",
+    "GraphLearner",
     "Loss",
     "PaperGLN",
     "as_graph",

@@ -55,3 +55,16 @@ def test_graphs_of_one_batch_must_carry_the_same_features() -> None:
         GraphBatch.from_graphs([])
     with pytest.raises(GLNError, match="neither pos nor x"):
         _ = GraphBatch.from_graphs([make_graph(num_nodes=2)]).features
+
+
+def test_without_edges_the_nodes_are_the_same_and_the_adjacency_takes_no_memory() -> None:
+    nodes = [make_graph([[0.0], [1.0], [2.0]], edges=[[0, 1]]), make_graph([[5.0]])]
+    whole = GraphBatch.from_graphs(nodes)
+    for batch in (GraphBatch.from_graphs(nodes, edges=False), whole.without_edges()):
+        for moved in (batch, batch.to("cpu"), batch.to("meta")):
+            assert moved.adj.shape == whole.adj.shape
+            assert moved.adj.untyped_storage().nbytes() == 1
+        assert not batch.adj.any()
+        assert torch.equal(batch.mask, whole.mask)
+        assert batch.pos is not None
+        assert torch.equal(batch.pos, whole.pos)

@@ -11,10 +11,10 @@ from torch_geometric.data import Data
 
 from gln.errors import GLNError
 from gln.graphs import GraphBatch, check_graph, make_graph
-from gln.models import StructureOutput
+from gln.models import GLN, StructureOutput
 from gln.training import evaluate, generate, predict
 from gln.training.data import feature_noise
-from gln.training.prediction import soft_batches
+from gln.training.prediction import edges_above, soft_adjacency, soft_batches
 from tests.conftest import assert_same_graph
 from tests.training.tiny import Tiny, graphs, tiny
 
@@ -187,3 +187,81 @@ def test_a_model_that_never_trained_needs_to_be_shown_graphs() -> None:
         generate(tiny(), 1)
     with pytest.raises(GLNError, match="count ≥ 1"):
         generate(tiny(), 0, like=GRAPHS)
+
+
+def sparse_output(seed: int, nodes: int = 6, slots: int = 3) -> StructureOutput:
+    """Scores over random candidates, some of them one way only, some empty, of two graphs."""
+    rng = torch.Generator().manual_seed(seed)
+    candidates = torch.stack(
+        [torch.randperm(nodes, generator=rng)[:slots].sort().values for _ in range(2 * nodes)]
+    ).view(2, nodes, slots)
+    mask = torch.rand(2, nodes, slots, generator=rng) < 0.8
+    mask &= candidates != torch.arange(nodes)[None, :, None]
+    logits = torch.randn(2, nodes, slots, generator=rng)
+    return StructureOutput((logits,), (torch.zeros(2, nodes, 1),), mask, candidates)
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("threshold", [0.2, 0.5])
+def test_candidates_give_the_edges_that_their_matrix_would(seed: int, threshold: float) -> None:
+    output = sparse_output(seed)
+    soft = soft_adjacency(output)
+    for (edges, prob), matrix in zip(edges_above(output, threshold), soft, strict=True):
+        expected = (matrix >= threshold).nonzero().T
+        assert torch.equal(edges, expected)
+        assert torch.equal(prob, matrix[expected[0], expected[1]])
+
+
+def test_candidates_never_become_a_matrix(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("a matrix of all pairs was asked for")
+
+    torch.manual_seed(0)
+    model = GLN(0, 2, width=8, pair_width=8, steps=1, candidates=4).eval()
+    points = np.random.default_rng(0).random((300, 2))
+    expected = predict(model, points, threshold=0.0)
+    monkeypatch.setattr(StructureOutput, "probabilities", refuse)
+    monkeypatch.setattr("gln.graphs.batch._adjacency", refuse)
+    assert_same_graph(predict(model, points, threshold=0.0), expected)
+    degree = torch.bincount(expected.edge_index[0], minlength=300)
+    assert degree.min() >= 4  # every scored pair, and
+    assert degree.max() < 40  # no other
+
+
+@pytest.mark.parametrize("count", [1, 2, 5])
+def test_the_strongest_edges_of_every_node_stay(count: int) -> None:
+    for number, graph in enumerate(GRAPHS):
+        everything = predict(MODEL, graph, threshold=0.2)
+        nodes = range(graph.num_nodes)
+        prob = dict(
+            zip(map(tuple, everything.edge_index.T.tolist()), everything.edge_prob.tolist(), strict=True)
+        )
+        kept = set()
+        for i in nodes:
+            mine = sorted((p for (a, _), p in prob.items() if a == i), reverse=True)
+            kept |= {
+                pair
+                for (a, b), p in prob.items()
+                if a == i and p >= mine[:count][-1]
+                for pair in ((a, b), (b, a))
+            }
+        answer = predict(MODEL, graph, threshold=0.2, top_k=count)
+        check_graph(answer)
+        assert set(map(tuple, answer.edge_index.T.tolist())) == kept, number
+        assert all(
+            prob[a, b] == p
+            for (a, b), p in zip(answer.edge_index.T.tolist(), answer.edge_prob.tolist(), strict=True)
+        )
+    assert (
+        predict(Baseline(0.4), GRAPHS[0], top_k=1).num_edges == predict(Baseline(), GRAPHS[0]).num_edges
+    )  # all tie
+    assert predict(MODEL, GRAPHS[0], threshold=1.0, top_k=3).num_edges == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [({"threshold": 1.5}, "threshold=1.5"), ({"top_k": 0}, "top_k=0"), ({"batch_size": 0}, "batch_size=0")],
+)
+def test_a_choice_that_makes_no_sense_is_refused(options: dict[str, Any], words: str) -> None:
+    with pytest.raises(GLNError, match=words):
+        predict(MODEL, GRAPHS, **options)

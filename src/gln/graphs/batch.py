@@ -32,27 +32,23 @@ class GraphBatch:
     mask: Tensor
 
     @classmethod
-    def from_graphs(cls, graphs: Sequence[Data]) -> GraphBatch:
-        """Pad checked graphs (see :func:`gln.graphs.check_graph`) into one batch."""
+    def from_graphs(cls, graphs: Sequence[Data], edges: bool = True) -> GraphBatch:
+        """Pad checked graphs (see :func:`gln.graphs.check_graph`) into one batch.
+
+        Args:
+            graphs: one or more, all with the same features.
+            edges: False leaves the edges out: ``adj`` is all False and takes no memory, however many the nodes.
+        """
         if not graphs:
             raise GLNError("The batch is empty; expected at least one graph.")
         sizes = torch.tensor([graph.num_nodes for graph in graphs])
         mask = torch.arange(int(sizes.max())) < sizes[:, None]  # [B, N]
-        count, width = mask.shape
+        adj = _adjacency(graphs, *mask.shape) if edges else _nothing(mask)
+        return cls(pos=_pad("pos", graphs, mask), x=_pad("x", graphs, mask), adj=adj, mask=mask)
 
-        # One scatter for all graphs: an edge (g, i, j) lands at (g·N + i)·N + j.
-        shift = torch.repeat_interleave(
-            torch.arange(count), torch.tensor([g.edge_index.shape[1] for g in graphs])
-        )
-        source, target = torch.cat([graph.edge_index for graph in graphs], dim=1)
-        adj = torch.zeros(count * width * width, dtype=torch.bool)
-        adj[(shift * width + source) * width + target] = True
-        return cls(
-            pos=_pad("pos", graphs, mask),
-            x=_pad("x", graphs, mask),
-            adj=adj.view(count, width, width),
-            mask=mask,
-        )
+    def without_edges(self) -> GraphBatch:
+        """The same nodes with an ``adj`` that is all False and takes no memory."""
+        return replace(self, adj=_nothing(self.mask))
 
     def to_graphs(self) -> list[Data]:
         """The graphs that were padded, on the CPU."""
@@ -98,13 +94,35 @@ class GraphBatch:
 
     def _map(self, change) -> GraphBatch:  # type: ignore[no-untyped-def]
         held = {field.name: getattr(self, field.name) for field in fields(self)}
-        return replace(self, **{name: change(value) for name, value in held.items() if value is not None})
+        moved = {name: change(_stored(value)) for name, value in held.items() if value is not None}
+        return replace(self, **moved | {"adj": moved["adj"].expand(self.adj.shape)})
 
 
 def pair_mask(mask: Tensor) -> Tensor:
     """The pairs ``[B, N, N]`` of two different nodes that are both in ``mask`` ``[B, N]``."""
     both = mask[:, :, None] & mask[:, None, :]
     return both & ~torch.eye(mask.shape[1], dtype=torch.bool, device=mask.device)
+
+
+def _adjacency(graphs: Sequence[Data], count: int, width: int) -> Tensor:
+    """The edges as ``[B, N, N]``, by one scatter for all: an edge (g, i, j) lands at (g·N + i)·N + j."""
+    shift = torch.repeat_interleave(
+        torch.arange(count), torch.tensor([graph.edge_index.shape[1] for graph in graphs])
+    )
+    source, target = torch.cat([graph.edge_index for graph in graphs], dim=1)
+    adj = torch.zeros(count * width * width, dtype=torch.bool)
+    adj[(shift * width + source) * width + target] = True
+    return adj.view(count, width, width)
+
+
+def _nothing(mask: Tensor) -> Tensor:
+    """An all-False ``[B, N, N]`` for nodes ``[B, N]``: one stored value, seen from everywhere."""
+    return mask.new_zeros(()).expand(*mask.shape, mask.shape[1])
+
+
+def _stored(value: Tensor) -> Tensor:
+    """Without the repetitions of :func:`_nothing`, which a copy to another device would write out."""
+    return value[:1, :1, :1] if value.dim() == 3 and not any(value.stride()) else value
 
 
 def _pad(name: str, graphs: Sequence[Data], mask: Tensor) -> Tensor | None:

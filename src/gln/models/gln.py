@@ -29,7 +29,7 @@ from gln.models.pairs import DensePairs, Pairs, SparsePairs
 from gln.models.proposal import Proposal
 
 SMALL = 128  # sets of up to this many nodes are scored over all pairs
-FEWEST = 8  # the least K that training draws
+FEWEST = 8  # the least K that training draws, unless the model has fewer candidates
 
 
 class GLN(nn.Module):
@@ -155,9 +155,10 @@ class GLN(nn.Module):
         nearest = torch.where(small, sizes, self.candidates)
         if self.training:
             share, everything = torch.rand(2).tolist()
-            most = torch.where(small, sizes, 2 * self.candidates).clamp(min=FEWEST)
+            least = min(FEWEST, self.candidates)
+            most = torch.where(small, sizes, 2 * self.candidates).clamp(min=least)
             nearest = torch.where(
-                small & (everything < 0.5), sizes, (FEWEST * (most / FEWEST) ** share).round().long()
+                small & (everything < 0.5), sizes, (least * (most / least) ** share).round().long()
             )
         if bool((nearest >= sizes).all()):
             return all_pairs(mask)

@@ -15,6 +15,7 @@ Both forms hold a symmetric set of pairs and compute the same function of it:
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from types import ModuleType
@@ -44,14 +45,14 @@ class Pairs(Protocol):
     def mix(self, read: Tensor) -> tuple[Tensor, Tensor]: ...
 
 
-def _attend(scores: Tensor, allowed: Tensor) -> tuple[Tensor, Tensor]:
-    """Weights over the last axis and their log-normaliser.
+def _attend(scores: Tensor, allowed: Tensor, axis: int) -> tuple[Tensor, Tensor]:
+    """Weights over an axis and their log-normaliser.
 
     One slot of score 0 and value 0 stands beside the others, so that a pair without third nodes listens to nothing.
     """
     scores = scores.masked_fill(~allowed, NEVER)
-    total = torch.logaddexp(scores.logsumexp(-1), scores.new_zeros(()))
-    return (scores - total[..., None]).exp(), total
+    total = torch.logaddexp(scores.logsumexp(axis), scores.new_zeros(()))
+    return (scores - total.unsqueeze(axis)).exp(), total
 
 
 def _find_kernels() -> ModuleType | None:
@@ -106,7 +107,7 @@ class DensePairs:
         allowed = (
             self.mask[:, None, :, None, :] & self.mask[:, None, None, :, :]
         )  # k is paired with i and with j
-        weight, total = _attend(scores, allowed)
+        weight, total = _attend(scores, allowed, -1)
         mixed = torch.einsum("bhijk,bikhc->bijhc", weight, first) + torch.einsum(
             "bhijk,bjkhc->bijhc", weight, second
         )
@@ -169,33 +170,31 @@ class SparsePairs:
         """As :meth:`DensePairs.mix`, as many rows at a time as the workspace holds."""
         if KERNELS is not None and read.is_cuda and KERNELS.takes(read):
             return KERNELS.mix_sparse(read, self.mask, self.target, self._places, self.back)
-        count, nodes, slots = self.mask.shape
-        query, key, first, second = read.unbind(3)
-        chunk = max(1, self.workspace // (count * slots * slots * key.shape[-1] * key.shape[-2]))
+        count, nodes, slots, _, *state = read.shape
+        chunk = max(1, self.workspace // (count * slots * slots * math.prod(state)))
         # With gradients a chunk is computed again in the backward pass instead of being kept.
         again = torch.is_grad_enabled() and nodes > chunk
+        ours, theirs = read[:, :, :, 0::2], read[:, :, :, 1::2]  # query and first, key and second
         parts = []
         for start in range(0, nodes, chunk):
             rows = slice(start, start + chunk)
-            some = (query[:, rows], key, first[:, rows], second, rows)
             if again:
-                parts.append(checkpoint(self._mix_rows, *some, use_reentrant=False, preserve_rng_state=False))
+                some = (self._mix_rows, ours[:, rows], theirs, rows)
+                parts.append(checkpoint(*some, use_reentrant=False, preserve_rng_state=False))
             else:
-                parts.append(self._mix_rows(*some))
+                parts.append(self._mix_rows(ours[:, rows], theirs, rows))
         mixed, total = zip(*parts, strict=True)
         return torch.cat(mixed, dim=1), torch.cat(total, dim=1)
 
-    def _mix_rows(
-        self, query: Tensor, key: Tensor, first: Tensor, second: Tensor, rows: slice
-    ) -> tuple[Tensor, Tensor]:
-        """Rows ``[B, R, K, ...]`` of ``query`` and ``first`` against all rows of ``key`` and ``second``."""
+    def _mix_rows(self, ours: Tensor, theirs: Tensor, rows: slice) -> tuple[Tensor, Tensor]:
+        """Query and first of some rows ``[B, R, K, 2, h, d]`` against key and second of all ``[B, N, K, 2, h, d]``."""
         place, shared = self._third_nodes(rows)
         place = self.target[:, rows, :, None] * self.mask.shape[2] + place  # row and slot in one number
-        scores = torch.einsum("brkhd,brjkhd->brhjk", query, _rows(key.flatten(1, 2), place))
-        weight, total = _attend(scores, shared[:, :, None])
-        mixed = torch.einsum("brhjk,brkhc->brjhc", weight, first)
-        mixed = mixed + torch.einsum("brhjk,brjkhc->brjhc", weight, _rows(second.flatten(1, 2), place))
-        return mixed, total.transpose(2, 3)
+        query, first = ours[:, :, None].unbind(4)  # [B, R, 1, K, h, d]
+        key, second = _rows(theirs.flatten(1, 2), place).unbind(4)  # [B, R, J, K, h, d]
+        # Products and sums: a matrix product per pair would be many tiny ones.
+        weight, total = _attend((query * key).sum(-1), shared[..., None], 3)  # [B, R, J, K, h], [B, R, J, h]
+        return (weight[..., None] * (first + second)).sum(3), total
 
     def _third_nodes(self, rows: slice) -> tuple[Tensor, Tensor]:
         """For the pairs ``ij`` of some rows and each ``k`` that ``i`` is paired with, both ``[B, R, K, K]``:

@@ -30,6 +30,7 @@ def predict(
     points: Any,
     *,
     threshold: float | None = None,
+    top_k: int | None = None,
     known: Any = None,
     steps: int | None = None,
     batch_size: int = 32,
@@ -40,7 +41,10 @@ def predict(
         model: a model, or anything with the baselines' ``predict(points)``.
         points: positions ``[n, p]`` as an array or tensor, a ``Data`` with ``pos`` and/or ``x``, a list
             of these, or a PyG ``Batch``. An ``edge_index`` in it is never looked at, unless ``known`` says so.
-        threshold: a pair is an edge where its probability reaches this; default: the one stored with it.
+        threshold: a pair that the model scored is an edge where its probability reaches this; default: the one
+            stored with the model.
+        top_k: of these edges keep the k most probable of every node, ties included; an edge stays if either of
+            its ends keeps it.
         known: a structure ``A⁰`` for the model to start from: ``True`` for the ``edge_index`` of ``points``,
             or pairs ``[m, 2]`` (one table of pairs per graph where ``points`` is a list). The answer is the
             model's alone: it may leave a known edge out.
@@ -51,6 +55,7 @@ def predict(
         A ``Data`` with ``pos``, ``x``, ``edge_index [2, 2m]`` (both directions, sorted) and
         ``edge_prob [2m]``, the probability of each of its columns, on the CPU; a list of them for a list.
     """
+    check_choice(threshold, top_k, batch_size)
     points = points.to_data_list() if isinstance(points, Batch) else points
     many = isinstance(points, list | tuple)
     items = list(points) if many else [points]
@@ -65,14 +70,25 @@ def predict(
     cut = getattr(model, "threshold", 0.5) if threshold is None else threshold
     answers: list[Any] = [None] * len(graphs)
     if isinstance(model, nn.Module):
-        for numbers, _, soft, _ in soft_batches(model, graphs, steps, batch_size, start=known is not None):
-            for number, matrix in zip(numbers, soft.cpu(), strict=True):
-                answers[number] = graph_above(graphs[number], matrix, cut)
+        for numbers, _, output in _outputs(model, graphs, steps, batch_size, start=known is not None):
+            for number, (edges, prob) in zip(numbers, edges_above(output, cut), strict=True):
+                answers[number] = _joined(graphs[number], edges, prob)
     elif known is not None or steps is not None:
         raise GLNError(f"{type(model).__name__} takes neither known nor steps; leave them out.")
     else:
         answers = [_ask(model, graph, threshold) for graph in graphs]
+    if top_k is not None:
+        answers = [keep_strongest(answer, top_k) for answer in answers]
     return answers if many else answers[0]
+
+
+def check_choice(threshold: float | None, top_k: int | None, batch_size: int) -> None:
+    """Refuse what :func:`predict` cannot choose edges by."""
+    if threshold is not None and not 0 <= threshold <= 1:
+        raise GLNError(f"Got threshold={threshold}; expected a probability between 0 and 1.")
+    for name, value in (("top_k", top_k), ("batch_size", batch_size)):
+        if value is not None and value < 1:
+            raise GLNError(f"Got {name}={value}; expected a whole number of at least 1.")
 
 
 def soft_batches(
@@ -87,6 +103,15 @@ def soft_batches(
     Recall is the share of true edges among the pairs that the model scored. Large graphs come in smaller batches.
     With ``start`` the recurrence begins at the edges of the graphs; otherwise the model is shown none.
     """
+    for numbers, blind, output in _outputs(model, graphs, steps, batch_size, start):
+        batch = GraphBatch.from_graphs([graphs[number] for number in numbers]).to(blind.mask.device)
+        yield numbers, batch, soft_adjacency(output), output.recall(batch.adj)
+
+
+def _outputs(
+    model: nn.Module, graphs: Sequence[Data], steps: int | None, batch_size: int, start: bool
+) -> Iterator[tuple[list[int], GraphBatch, StructureOutput]]:
+    """The numbers of the graphs in a batch, the batch without its edges, and what the model makes of it."""
     device = next((parameter.device for parameter in model.parameters()), torch.device("cpu"))
     order = sorted(range(len(graphs)), key=lambda number: graphs[number].num_nodes)  # less padding
     was_training = model.training
@@ -96,14 +121,58 @@ def soft_batches(
             nodes = graphs[order[min(batch_size, len(order)) - 1]].num_nodes
             numbers = order[: max(1, min(batch_size, TRIPLES // nodes**3))]
             del order[: len(numbers)]
-            batch = GraphBatch.from_graphs([graphs[number] for number in numbers]).to(device)
+            batch = GraphBatch.from_graphs([graphs[number] for number in numbers], edges=start).to(device)
             initial = batch.adj.float() if start else None
-            blind = replace(batch, adj=torch.zeros_like(batch.adj))  # what a model cannot see it cannot copy
+            blind = batch.without_edges()  # what a model cannot see it cannot copy
             with torch.no_grad():
                 output = model(blind, initial=initial, steps=steps)
-            yield numbers, batch, soft_adjacency(output), output.recall(batch.adj)
+            yield numbers, blind, output
     finally:
         model.train(was_training)
+
+
+def edges_above(output: StructureOutput, threshold: float) -> list[tuple[Tensor, Tensor]]:
+    """Per graph the scored pairs that reach ``threshold``: ``edge_index [2, 2m]``, sorted, and ``prob [2m]``.
+
+    What was scored over candidates never becomes a matrix of all pairs.
+    """
+    if output.candidates is None:
+        soft = soft_adjacency(output)
+        graph, source, target = ((soft >= threshold) & output.mask).nonzero(as_tuple=True)
+        prob = soft[graph, source, target]
+    else:
+        graph, source, target, prob = _sparse_mean(output)
+        chosen = prob >= threshold
+        graph, source, target, prob = graph[chosen], source[chosen], target[chosen], prob[chosen]
+    counts = torch.bincount(graph, minlength=len(output.mask)).tolist()
+    edges = torch.stack([source, target]).cpu().split(counts, dim=1)
+    return [(e.clone(), p.clone()) for e, p in zip(edges, prob.cpu().split(counts), strict=True)]
+
+
+def _sparse_mean(output: StructureOutput) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Graph, source, target and probability of the scored pairs, sorted: the mean of both directions."""
+    assert output.candidates is not None
+    nodes = output.mask.shape[1]
+    graph, source, slot = output.mask.nonzero(as_tuple=True)
+    target = output.candidates[graph, source, slot]
+    prob = full_precision(output).logits[-1].sigmoid()[graph, source, slot]
+    forth, back = (graph * nodes + source) * nodes + target, (graph * nodes + target) * nodes + source
+    key, place = torch.cat([forth, back]).unique(return_inverse=True)
+    mean = prob.new_zeros(len(key)).index_add(0, place, torch.cat([prob, prob])) / 2
+    return key // nodes**2, key // nodes % nodes, key % nodes, mean
+
+
+def keep_strongest(graph: Data, count: int) -> Data:
+    """``graph`` with the ``count`` most probable edges of every node, ties included; an edge stays for either end."""
+    source, target = graph.edge_index
+    order = graph.edge_prob.argsort(descending=True)
+    order = order[source[order].argsort(stable=True)]  # by node, then from likely to unlikely
+    degree = torch.bincount(source, minlength=graph.num_nodes)
+    last = degree.cumsum(0) - degree + degree.clamp(max=count) - 1  # where the last that stays is listed
+    least = graph.edge_prob[order][last.clamp(min=0)] if len(order) else graph.edge_prob
+    pair = torch.minimum(source, target) * graph.num_nodes + torch.maximum(source, target)
+    stays = torch.isin(pair, pair[graph.edge_prob >= least[source]])
+    return _joined(graph, graph.edge_index[:, stays], graph.edge_prob[stays])
 
 
 def graph_above(graph: Data, soft: Tensor, threshold: float) -> Data:
@@ -111,11 +180,14 @@ def graph_above(graph: Data, soft: Tensor, threshold: float) -> Data:
     soft = soft[: graph.num_nodes, : graph.num_nodes]
     chosen = soft >= threshold
     chosen.fill_diagonal_(False)
-    edge_index = chosen.nonzero().T.contiguous()
+    edges = chosen.nonzero().T.contiguous()
+    return _joined(graph, edges, soft[edges[0], edges[1]])
+
+
+def _joined(graph: Data, edge_index: Tensor, prob: Tensor) -> Data:
+    """The nodes of ``graph`` with these edges and no others."""
     rows = {name: graph[name] for name in ("pos", "x") if graph.get(name) is not None}
-    return Data(
-        **rows, edge_index=edge_index, edge_prob=soft[edge_index[0], edge_index[1]], num_nodes=graph.num_nodes
-    )
+    return Data(**rows, edge_index=edge_index, edge_prob=prob, num_nodes=graph.num_nodes)
 
 
 def soft_adjacency(output: StructureOutput) -> Tensor:

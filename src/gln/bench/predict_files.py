@@ -1,0 +1,87 @@
+"""One ``gln predict`` over many small files, beside one ``gln predict`` for each of them."""
+
+from __future__ import annotations
+
+import csv
+import subprocess
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import torch
+
+from gln.bench.peers import timed
+from gln.errors import GLNError
+
+
+def run(files: int = 1000, calls: int = 10, nodes: int = 20, seed: int = 0) -> dict[str, Any]:
+    """Seconds for the edges of all files, in one call of the command and in a call per file.
+
+    Both are timed as a user waits for them, from the start of a process to its end. A call per file is made for the
+    first ``calls`` files only and counted ``files / calls`` times. Both must find the same edges.
+
+    Args:
+        files: how many, each a table of random points.
+        calls: separate calls that are made.
+        nodes: points per file.
+        seed: of the points.
+    """
+    if not 1 <= calls <= files or nodes < 2:
+        raise GLNError(
+            f"Got files={files}, calls={calls}, nodes={nodes}; expected 1 ≤ calls ≤ files, nodes ≥ 2."
+        )
+    with TemporaryDirectory(prefix="gln-") as place:
+        folder = Path(place)
+        paths = _write(folder / "points", files, nodes, seed)
+        _, ours_seconds = timed(lambda: _predict(folder / "points", folder / "all.csv"))
+        singles = [folder / f"{path.stem}.csv" for path in paths[:calls]]
+        _, some_seconds = timed(
+            lambda: [_predict(path, single) for path, single in zip(paths, singles, strict=False)]
+        )
+        together, alone = _edges(folder / "all.csv"), [_edges(single) for single in singles]
+        for path, edges in zip(paths, alone, strict=False):
+            if edges != {path.name: together[path.name]}:
+                raise AssertionError(f"{path.name} has other edges alone than among {files} files.")
+    peer_seconds = some_seconds * files / calls
+    return {
+        "name": "predict-files",
+        "ours_seconds": ours_seconds,
+        "peer_seconds": peer_seconds,
+        "ratio": peer_seconds / ours_seconds,
+        "settings": {
+            "files": files,
+            "nodes": nodes,
+            "seed": seed,
+            "model": "delaunay, as shipped",
+            "peer": f"a call of gln predict per file; extrapolated from {calls} calls of {some_seconds / calls:.2f} s",
+            "ours": "one call of gln predict for all files",
+            "threads": torch.get_num_threads(),
+        },
+    }
+
+
+def _write(folder: Path, files: int, nodes: int, seed: int) -> list[Path]:
+    folder.mkdir()
+    rng = np.random.default_rng(seed)
+    paths = [folder / f"{number:05}.csv" for number in range(files)]
+    for path in paths:
+        rows = "\n".join(f"{x:.6f},{y:.6f}" for x, y in rng.random((nodes, 2)))
+        path.write_text(f"x,y\n{rows}\n")
+    return paths
+
+
+def _predict(source: Path, output: Path) -> Path:
+    command = [sys.executable, "-m", "gln", "predict", "delaunay", str(source), "-o", str(output)]
+    subprocess.run([*command, "--device", "cpu"], check=True, capture_output=True)
+    return output
+
+
+def _edges(path: Path) -> dict[str, set[tuple[str, str]]]:
+    """The edges of every graph in a file that ``gln predict`` wrote."""
+    found: dict[str, set[tuple[str, str]]] = {}
+    with path.open(newline="") as file:
+        for row in csv.DictReader(file):
+            found.setdefault(row["graph"], set()).add((row["source"], row["target"]))
+    return found

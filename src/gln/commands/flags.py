@@ -1,0 +1,93 @@
+"""Arguments that several commands take."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from tyro.conf import Positional, arg
+
+if TYPE_CHECKING:
+    from gln.io import ReadOptions, Skipped
+
+FamilySpec = Annotated[
+    Positional[str],
+    arg(metavar="FAMILY", help="A family, with parameters after a colon: surfaces:points=400,kind=torus."),
+]
+ModelPath = Annotated[
+    Positional[str], arg(metavar="RUN|MODEL", help="A run folder, a saved model, or a shipped model's name.")
+]
+Seed = Annotated[int, arg(help="The same seed draws the same graphs.")]
+Steps = Annotated[int | None, arg(metavar="INT", help="Steps of the recurrence; as trained if left out.")]
+
+
+@dataclass(frozen=True)
+class ReadFlags:
+    """How to read files. What is left out is guessed, and the guess is printed.
+
+    Args:
+        pos: columns of the position, with commas between: x,y.
+        x: columns of the features; none for no features.
+        graph: column that says which graph a row belongs to.
+        id: column of a node's own name.
+        edges: table of the true edges: source, target, and graph if there are several.
+        labels: label image of an image; for several, a folder, or a path with * for the image's name.
+        elements: chemical elements to tell apart: C,H,N,O.
+        image_size: shrink images to this many pixels along the longer side.
+    """
+
+    pos: Annotated[str | None, arg(metavar="COLUMNS")] = None
+    x: Annotated[str | None, arg(metavar="COLUMNS")] = None
+    graph: Annotated[str | None, arg(metavar="COLUMN")] = None
+    id: Annotated[str | None, arg(metavar="COLUMN")] = None
+    edges: Annotated[Path | None, arg(metavar="PATH")] = None
+    labels: Annotated[Path | None, arg(metavar="PATH")] = None
+    elements: Annotated[str | None, arg(metavar="NAMES")] = None
+    image_size: Annotated[int | None, arg(metavar="INT")] = None
+
+    def options(self) -> ReadOptions:
+        """The same for a reader."""
+        from gln.io import ReadOptions
+
+        return ReadOptions(
+            pos=_words(self.pos),
+            x=_words(self.x),
+            graph=self.graph,
+            id=self.id,
+            edges=self.edges,
+            labels=self.labels,
+            elements=_words(self.elements),
+            image_size=self.image_size,
+        )
+
+
+def _words(text: str | None) -> tuple[str, ...] | None:
+    if text is None:
+        return None
+    return () if text.lower() == "none" else tuple(word.strip() for word in text.split(","))
+
+
+def is_family(words: tuple[str, ...]) -> bool:
+    """Whether the words name a family; otherwise they name files."""
+    from gln.families import FAMILIES
+
+    return len(words) == 1 and words[0].partition(":")[0] in FAMILIES
+
+
+def count_of(number: int, what: str) -> str:
+    """``1 graph``, ``1,000 graphs``."""
+    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
+
+
+def remark(text: str) -> None:
+    """A word on the side: not a result, and not in the way of a progress bar."""
+    from tqdm.auto import tqdm  # type: ignore[import-untyped]
+
+    tqdm.write(f"gln: {text}", file=sys.stderr)
+
+
+def remark_skipped(what: Skipped) -> None:
+    """That a file is left out, and why."""
+    remark(f"skipped {what}")

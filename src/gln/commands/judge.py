@@ -1,0 +1,82 @@
+"""``gln evaluate`` and ``gln generate``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from tyro.conf import OmitArgPrefixes, arg
+
+from gln.commands.flags import ModelPath, ReadFlags, Seed, Steps, is_family, remark, remark_skipped
+from gln.errors import GLNError
+
+
+def evaluate(
+    model: ModelPath,
+    on: Annotated[
+        str,
+        arg(metavar="FAMILY|DATA", help="A family to draw test graphs from, or files that say their edges."),
+    ],
+    count: Annotated[int, arg(help="How many test graphs to draw from a family.")] = 240,
+    seed: Annotated[int, arg(help="Of the test graphs; use one that training has not seen.")] = 1_000_003,
+    steps: Steps = None,
+    largest_component: Annotated[
+        bool, arg(help="MMD over largest components only, as the paper did.")
+    ] = False,
+    read: OmitArgPrefixes[ReadFlags] = ReadFlags(),  # noqa: B008 - frozen
+) -> None:
+    """Score a model on graphs it has not seen: edge scores, and MMD, for a family with its floor.
+
+    Example: gln evaluate runs/community --on community
+    """
+    from gln.families import parse_family
+    from gln.pipeline.training import find_data, read_labelled
+    from gln.training import evaluate as score
+    from gln.training import load
+
+    if is_family((on,)):
+        graphs = parse_family(on).sample(2 * count, seed=seed)
+        true, floor = graphs[:count], graphs[count:]
+    else:
+        true, floor = read_labelled(find_data([on]), read.options(), remark_skipped, remark), None
+    print(score(load(model), true, steps=steps, floor=floor, largest_component=largest_component))
+
+
+def generate(
+    model: ModelPath,
+    output: Annotated[
+        Path,
+        arg(aliases=["-o"], metavar="PATH", help="Graphs as .safetensors, or a picture (.png, .pdf, .svg)."),
+    ],
+    count: Annotated[int, arg(help="How many graphs.")] = 100,
+    seed: Seed = 0,
+    against: Annotated[
+        str | None, arg(metavar="FAMILY", help="Compare with this family: MMD, novelty and uniqueness.")
+    ] = None,
+) -> None:
+    """Noise in, graphs out: the paper's generator mode.
+
+    Example: gln generate runs/community -o graphs.png --count 6 --against community
+    """
+    from gln.evaluation import mmd, novelty
+    from gln.families import parse_family
+    from gln.graphs import save_graphs
+    from gln.training import generate as draw
+    from gln.training import load
+    from gln.viewing import FORMATS, save_gallery
+
+    pictured = output.suffix.lstrip(".").lower() in FORMATS
+    if not pictured and output.suffix != ".safetensors":
+        raise GLNError(
+            f"Got {output.name!r}; generated graphs are written as .safetensors, .png, .pdf or .svg."
+        )
+    others = [] if against is None else parse_family(against).sample(2 * count, seed=seed)
+    graphs = draw(load(model), count, seed)
+    if pictured:
+        save_gallery(graphs[:12], output, f"{model}: what it sees in noise")
+    else:
+        save_graphs(graphs, output)
+    print(f"Wrote {output}")
+    if others:
+        print(mmd(others[:count], graphs, floor=others[count:]))
+        print(novelty(others, graphs))

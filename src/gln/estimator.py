@@ -1,0 +1,218 @@
+"""GLN as a scikit-learn estimator: sets of points in, sets of edges out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from torch_geometric.data import Data
+
+from gln.errors import GLNError
+from gln.evaluation.edge_lists import edge_scores
+from gln.graphs import to_scipy
+from gln.losses import Edge, Loss
+from gln.models.gln import GLN
+from gln.point_sets import FeatureScale, Sets, as_sets, edge_pairs, widths
+from gln.training.config import FitConfig
+from gln.training.fitting import fit
+from gln.training.prediction import predict
+from gln.training.tensors import load_weights, read_tensors, write_tensors
+
+try:
+    from sklearn.base import BaseEstimator
+    from sklearn.utils import check_random_state
+    from sklearn.utils.validation import check_is_fitted
+except ImportError:
+    raise GLNError(
+        "GraphLearner needs scikit-learn, which is not installed; pip install 'gln[sklearn]'."
+    ) from None
+
+FORMAT = "gln learner 1"
+
+
+class GraphLearner(BaseEstimator):
+    """Learns which points of a set are joined, from sets whose edges are known.
+
+    A set of points is an array ``[n, p]`` of positions, a pair ``(positions [n, p], features [n, f])`` in which either
+    may be ``None``, or a PyG ``Data``. Its edges are pairs ``[m, 2]`` of row numbers, each edge once. Sets may differ
+    in size. Lists of sets can be cut by ``GridSearchCV`` and ``cross_val_score``: one set is one sample.
+
+    Args:
+        width: width of the node states of :class:`gln.GLN`.
+        pair_width: width of its pair states.
+        steps: how often it refines the structure.
+        candidates: how many nearest nodes a node of a large set is paired with.
+        epochs: passes over the training sets.
+        batch_size: sets per step of the optimiser.
+        learning_rate: the highest the schedule reaches.
+        edge_loss: how edges and non-edges are weighted, see :mod:`gln.losses`.
+        validation_fraction: share of the sets on which the best epoch and the threshold are chosen.
+        patience: stop after so many epochs without a better one; ``None``: never.
+        threshold: probability from which a pair is an edge; ``None``: the one that suits the validation sets.
+        standardize: bring every feature to mean 0 and deviation 1 first (positions need none: GLN ignores their unit).
+        device: ``auto``, ``cpu`` or ``gpu``.
+        random_state: decides first weights, validation sets and order.
+        verbose: show a progress bar.
+
+    After :meth:`fit`:
+
+    ==================  ==================================================================
+    ``model_``          the trained :class:`gln.GLN`
+    ``threshold_``      the probability from which a pair is an edge
+    ``history_``        one row per epoch, as in :class:`gln.training.FitResult`
+    ``n_features_in_``  positions and features per node
+    ``scale_``          by what features are shifted and divided
+    ==================  ==================================================================
+    """
+
+    def __init__(
+        self,
+        *,
+        width: int = 32,
+        pair_width: int = 32,
+        steps: int = 3,
+        candidates: int = 32,
+        epochs: int = 50,
+        batch_size: int = 20,
+        learning_rate: float = 1e-3,
+        edge_loss: Edge = "plain",
+        validation_fraction: float = 0.1,
+        patience: int | None = None,
+        threshold: float | None = None,
+        standardize: bool = True,
+        device: Literal["auto", "cpu", "gpu"] = "auto",
+        random_state: Any = None,
+        verbose: bool = False,
+    ) -> None:
+        self.width = width
+        self.pair_width = pair_width
+        self.steps = steps
+        self.candidates = candidates
+        self.epochs = epochs
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.edge_loss = edge_loss
+        self.validation_fraction = validation_fraction
+        self.patience = patience
+        self.threshold = threshold
+        self.standardize = standardize
+        self.device = device
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def fit(self, X: Sets, y: Sets) -> GraphLearner:
+        """Learn from point sets ``X`` and their edges ``y``, one table ``[m, 2]`` for each."""
+        graphs = as_sets(X, y)
+        if len(graphs) < 2:
+            raise GLNError(f"Got {len(graphs)} point set; expected at least 2, one of them to validate on.")
+        if not 0 < self.validation_fraction < 1:
+            raise GLNError(
+                f"Got validation_fraction={self.validation_fraction!r}; expected a share between 0 and 1."
+            )
+        settings = FitConfig(
+            epochs=self.epochs,
+            batch_size=self.batch_size,
+            lr=self.learning_rate,
+            patience=self.patience,
+            accelerator=self.device,
+            progress=self.verbose,
+            seed=int(check_random_state(self.random_state).randint(2**31 - 1)),
+        )
+        loss = Loss(edge=self.edge_loss, every_step=True)
+        self.scale_ = FeatureScale.of(graphs, self.standardize)
+        graphs = [self.scale_.apply(graph) for graph in graphs]
+        order = np.random.default_rng(settings.seed).permutation(len(graphs))
+        held_out = min(max(round(self.validation_fraction * len(graphs)), 1), len(graphs) - 1)
+        val, train = ([graphs[i] for i in part] for part in np.split(order, [held_out]))
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(settings.seed)
+            self.model_ = GLN(**self._shape(graphs[0]))
+        result = fit(self.model_, train, val, loss=loss, config=settings)
+        self.history_ = result.history
+        self.threshold_ = float(result.threshold if self.threshold is None else self.threshold)
+        self.n_features_in_ = self.model_.pos_channels + self.model_.in_channels
+        return self
+
+    def predict(self, X: Sets) -> list[np.ndarray]:
+        """The edges of every set: pairs ``[m, 2]`` of row numbers, ``i < j``, sorted."""
+        check_is_fitted(self)
+        return [edge_pairs(graph) for graph in self._answers(X, self.threshold_)]
+
+    def predict_proba(self, X: Sets) -> list[sp.csr_array]:
+        """For every set a symmetric sparse matrix ``[n, n]`` with the probability of every pair that was scored.
+
+        All pairs of a small set are scored, of a large one those with near nodes; for all others the matrix holds 0.
+        ``matrix.toarray()`` is the dense form.
+        """
+        check_is_fitted(self)
+        matrices = []
+        for graph in self._answers(X, 0.0):
+            matrix = to_scipy(graph).astype(np.float32)  # in the order of the sorted edges
+            matrix.data[:] = graph.edge_prob.numpy()
+            matrices.append(matrix)
+        return matrices
+
+    def score(self, X: Sets, y: Sets) -> float:
+        """The mean F1 of the predicted edges over the sets."""
+        check_is_fitted(self)
+        return float(edge_scores(as_sets(X, y), self._answers(X, self.threshold_))["dice"])
+
+    def save(self, path: Path | str) -> Path:
+        """Write what was learned into one safetensors file, which can run no code when it is read."""
+        check_is_fitted(self)
+        settings = self.get_params()
+        if not isinstance(self.random_state, int | None):  # a generator is no plain value; its seed was drawn
+            settings["random_state"] = None
+        facts = {
+            "format": FORMAT,
+            "settings": settings,
+            "model": self.model_.config,
+            "threshold": self.threshold_,
+            "history": self.history_,
+        }
+        scale = {"scale.mean": self.scale_.mean, "scale.deviation": self.scale_.deviation}
+        path = Path(path)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        weights = {f"model.{name}": value for name, value in self.model_.state_dict().items()}
+        write_tensors(path, weights | scale, facts)
+        return path
+
+    @classmethod
+    def load(cls, path: Path | str) -> GraphLearner:
+        """The learner that :meth:`save` wrote."""
+        tensors, facts = read_tensors(Path(path))
+        if facts.get("format") != FORMAT:
+            raise GLNError(f"{path} is not a {FORMAT!r}; expected what GraphLearner.save wrote.")
+        try:
+            learner = cls(**facts["settings"])
+            learner.threshold_, learner.history_ = facts["threshold"], facts["history"]
+            learner.scale_ = FeatureScale(tensors.pop("scale.mean"), tensors.pop("scale.deviation"))
+            with torch.random.fork_rng(devices=[]):  # the weights drawn here are overwritten: leave no trace
+                learner.model_ = GLN(**facts["model"]).eval()
+        except (KeyError, TypeError) as error:
+            raise GLNError(
+                f"{path} was changed after GraphLearner.save wrote it ({error}); save it again."
+            ) from None
+        weights = {name.removeprefix("model."): value for name, value in tensors.items()}
+        load_weights(learner.model_, weights, Path(path))
+        learner.n_features_in_ = learner.model_.pos_channels + learner.model_.in_channels
+        return learner
+
+    def _answers(self, X: Sets, threshold: float) -> list[Data]:
+        graphs = [self.scale_.apply(graph) for graph in as_sets(X)]
+        return list(predict(self.model_, graphs, threshold=threshold, batch_size=self.batch_size))
+
+    def _shape(self, graph: Data) -> dict[str, Any]:
+        """The settings of the model that reads ``graph``."""
+        pos_channels, in_channels = widths(graph)
+        return {
+            "in_channels": in_channels,
+            "pos_channels": pos_channels,
+            "width": self.width,
+            "pair_width": self.pair_width,
+            "steps": self.steps,
+            "candidates": self.candidates,
+        }

@@ -1,0 +1,27 @@
+"""Where a model computes, and whether there is room."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+from gln.errors import GLNError
+
+
+def out_of_memory(error: BaseException) -> bool:
+    """Torch reports a machine or GPU without memory as a RuntimeError like any other."""
+    words = ("out of memory", "can't allocate memory", "not enough memory")
+    return isinstance(error, MemoryError) or any(word in str(error) for word in words)
+
+
+def put_on(model: nn.Module, name: str) -> nn.Module:
+    """``model`` on the device ``name``: ``cpu``, ``cuda``, ``cuda:1``, …, or ``auto`` for a GPU if there is one."""
+    wanted = ("cuda" if torch.cuda.is_available() else "cpu") if name == "auto" else name
+    try:
+        return model.to(torch.device(wanted))
+    except (
+        RuntimeError,
+        AssertionError,
+        NotImplementedError,
+    ):  # no such device, or torch was built without it
+        raise GLNError(f"The device {name!r} cannot be used here; choose auto, cpu or cuda.") from None

@@ -1,0 +1,42 @@
+"""Whether a model can read a set of nodes, before it is asked to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch_geometric.data import Data
+
+from gln.point_sets import widths
+
+WORDS = {"pos": "positions (pos)", "x": "features (x)"}
+
+
+def misfit(model: Any, graph: Data) -> str | None:
+    """Why ``model`` was not made for the nodes of ``graph``, as the end of a sentence; ``None`` if it was.
+
+    A model that says nothing of its inputs in its config is taken to read anything.
+    """
+    config, pos, x = getattr(model, "config", {}), *widths(graph)
+    if "nodes" in config:  # PaperGLN: one size, and positions and features side by side
+        if graph.num_nodes != config["nodes"]:
+            return f"it has {graph.num_nodes} nodes, but the model was made for sets of exactly {config['nodes']}."
+        if pos + x != config["in_channels"]:
+            return f"it has {pos + x} values per node, but the model was made for {config['in_channels']}."
+        return None
+    for name, got, wanted in (("pos", pos, config.get("pos_channels")), ("x", x, config.get("in_channels"))):
+        if wanted and not got:
+            return f"it has no {WORDS[name]}, but the model was trained with {wanted} per node; see --{name}."
+        if wanted and got != wanted:
+            return (
+                f"it has {got} {WORDS[name]} per node, but the model was trained with {wanted}; see --{name}."
+            )
+    return None
+
+
+def unread(model: Any, graph: Data) -> list[str]:
+    """Which of ``pos`` and ``x`` the graph has and the model never looks at."""
+    config, pos, x = getattr(model, "config", {}), *widths(graph)
+    if "nodes" in config:
+        return []
+    settings = (("pos", pos, "pos_channels"), ("x", x, "in_channels"))
+    return [name for name, got, setting in settings if got and config.get(setting) == 0]

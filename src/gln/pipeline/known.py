@@ -1,0 +1,71 @@
+"""Edges that are known already, which a prediction completes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch_geometric.data import Data
+
+from gln.errors import GLNError
+from gln.io import Item
+from gln.io.edge_tables import EdgeTable
+
+
+class KnownEdges:
+    """A table of known edges: source and target, by the ids of the nodes, and graph where there are several.
+
+    Args:
+        path: the table.
+        graph: its column that names the graph; guessed if ``None``.
+        files: how many files of nodes there are.
+    """
+
+    def __init__(self, path: Path, graph: str | None, files: int) -> None:
+        self.used = False
+        try:
+            self.table = EdgeTable(path, graph)
+        except GLNError as error:
+            raise GLNError(f"{path}: {error}") from None
+        if files > 1 and not self.table.grouped:
+            raise GLNError(
+                f"{path} has no graph column, but there are {files} files of nodes; add one with their names."
+            )
+
+    def of(self, item: Item) -> np.ndarray:
+        """The known edges ``[m, 2]`` of ``item``, each once."""
+        ids = [str(node) for node in range(item.graph.num_nodes)] if item.ids is None else item.ids
+        pairs = self.table.pairs((part_of(item), item.name), {name: n for n, name in enumerate(ids)})
+        self.used |= len(pairs) > 0
+        return np.unique(np.sort(pairs, axis=1), axis=0)
+
+    def check_used(self) -> None:
+        """Refuse a table of which nothing was used: it is another one, or names the graphs otherwise."""
+        if not self.used:
+            raise GLNError(
+                f"{self.table.path} holds no edge of any of the graphs; check the names in its graph column."
+            )
+
+
+def completed(answer: Data, pairs: np.ndarray) -> Data:
+    """``answer`` with the known ``pairs [m, 2]`` in it at probability 1; beyond them it is the model's.
+
+    The model does not start from them (``gln.predict(known=...)``): it was trained to start from nothing, and started
+    from half of the true edges of a triangulation it finds fewer of the others than without.
+    """
+    known = torch.from_numpy(pairs).T
+    edges = torch.cat([known, known.flip(0), answer.edge_index], dim=1)
+    prob = torch.cat([answer.edge_prob.new_ones(2 * len(pairs)), answer.edge_prob])
+    keys = edges[0] * answer.num_nodes + edges[1]
+    order = keys.argsort(stable=True)  # of equal ones the known come first
+    keys = keys[order]
+    first = torch.cat([torch.ones(min(1, len(keys)), dtype=torch.bool), keys[1:] != keys[:-1]])
+    answer.edge_index, answer.edge_prob = edges[:, order[first]], prob[order[first]]
+    return answer
+
+
+def part_of(item: Item) -> str | None:
+    """Which graph of its file an item is; ``None`` where the file holds one."""
+    _, mark, part = item.name.rpartition("#")
+    return part if mark else None

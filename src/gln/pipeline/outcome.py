@@ -1,0 +1,54 @@
+"""What became of the files of a prediction."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from torch_geometric.data import Data
+
+from gln.io import Item, Skipped
+
+SHOWN = 8  # reasons in a summary
+SCORES = ("dice", "precision", "recall", "iou")
+
+
+@dataclass
+class Outcome:
+    """What became of the files.
+
+    ============  ====================================================================
+    ``graphs``    how many were predicted and written, and
+    ``edges``     their edges together
+    ``skipped``   what was left out, and why
+    ``labelled``  how many of the graphs came with their true edges
+    ``scores``    edge scores of those, the mean over graphs; empty without any
+    ============  ====================================================================
+    """
+
+    graphs: int = 0
+    edges: int = 0
+    skipped: list[Skipped] = field(default_factory=list)
+    labelled: int = 0
+    scores: dict[str, float] = field(default_factory=dict)
+
+    def reasons(self) -> str:
+        """How often what was skipped for which reason, the most frequent first."""
+        counts = Counter(what.reason for what in self.skipped).most_common()
+        shown = [f"{count:>6} × {reason}" for reason, count in counts[:SHOWN]]
+        rest = sum(count for _, count in counts[SHOWN:])
+        return "\n".join([*shown, f"{rest:>6} × other reasons, as said above"] if rest else shown)
+
+    def add_scores(self, pairs: list[tuple[Item, Data]]) -> None:
+        """Count the labelled of ``pairs`` into the mean."""
+        true = [(item.graph, answer) for item, answer in pairs if item.labelled]
+        if not true:
+            return
+        from gln.evaluation.edge_lists import edge_scores
+
+        new = edge_scores([graph for graph, _ in true], [answer for _, answer in true])
+        before, self.labelled = self.labelled, self.labelled + len(true)
+        self.scores = {
+            name: (before * self.scores.get(name, 0.0) + len(true) * new[name]) / self.labelled
+            for name in SCORES
+        }

@@ -1,0 +1,139 @@
+"""Labelled files as graphs to train, validate and test on."""
+
+from __future__ import annotations
+
+import glob
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import torch
+from torch_geometric.data import Data
+
+from gln.errors import GLNError
+from gln.graphs import split
+from gln.graphs.patches import cut_patches, cut_regions
+from gln.io import Item, ReadOptions, Skipped, find_files, read_items
+from gln.point_sets import widths
+
+SHARES = (0.72, 0.08, 0.2)  # of the nodes, where one graph must do: as gln.split divides graphs
+COVER = 8  # patches of the training part a node is in, on average; of the other parts 2
+FEWEST_PATCHES = 64  # to train on
+WILD = 100.0  # features whose sizes differ by more than this factor are worth a word
+
+
+Parts = tuple[list[Data], list[Data], list[Data]]
+
+
+def find_data(words: Sequence[str]) -> list[Path]:
+    """The files that ``words`` name; a word that names nothing may be a family misspelt."""
+    from gln.families import FAMILIES
+
+    for word in words:
+        if not glob.has_magic(word) and not Path(word).exists():
+            raise GLNError(
+                f"There is no file and no family {word!r}; families are {', '.join(sorted(FAMILIES))}."
+            )
+    return find_files(words)
+
+
+def has_gpu(accelerator: str) -> bool:
+    """Whether training will have one, by Lightning's word for it."""
+    return accelerator in ("auto", "gpu", "cuda") and torch.cuda.is_available()
+
+
+def read_labelled(
+    paths: Sequence[Path],
+    options: ReadOptions,
+    skip: Callable[[Skipped], None],
+    say: Callable[[str], None],
+) -> list[Data]:
+    """The graphs of all files that say what their edges are; those that do not, or cannot be read, are skipped."""
+    items = []
+    bare: set[Path] = set()
+    for item in read_items(paths, options, on_bad=skip, say=say):
+        if item.labelled:
+            items.append(item)
+        elif item.path not in bare:  # said once, however many graphs it holds
+            bare.add(item.path)
+            skip(Skipped(item.path, "it has no edges to learn from; name a table of them with --edges."))
+    if not items:
+        raise GLNError(
+            "There is no graph to train on: none of the files says what its edges are; see --edges."
+        )
+    _check_alike(items)
+    return [_plain(item.graph) for item in items]
+
+
+def divide(graphs: Sequence[Data], patches: int | None, seed: int) -> tuple[Parts, str]:
+    """Graphs to train, validate and test on, and in words how they were divided.
+
+    Graphs are split; with ``patches`` they are then cut into pieces of so many nodes, so that the pieces of one graph
+    stay in one part. Fewer than three graphs cannot be split: each is cut into three regions that share no node.
+    """
+    if len(graphs) >= 3:
+        parts, source = split(graphs, seed=seed), "different graphs"
+    elif patches is None:
+        raise GLNError(_cannot_split(graphs))
+    else:
+        regions = [cut_regions(graph, SHARES) for graph in graphs]
+        train, val, test = (list(part) for part in zip(*regions, strict=True))
+        parts, source = (train, val, test), "regions that share no node"
+    if patches is not None:
+        parts = (
+            _patches(parts[0], patches, COVER, FEWEST_PATCHES, [seed, 0]),
+            _patches(parts[1], patches, 2, 1, [seed, 1]),
+            _patches(parts[2], patches, 2, 1, [seed, 2]),
+        )
+    sizes = " / ".join(str(len(part)) for part in parts)
+    what = "graphs" if patches is None else f"patches of up to {patches} nodes"
+    return parts, f"{sizes} {what} to train / validate / test, of {source}"
+
+
+def wild_features(graphs: Sequence[Data]) -> str | None:
+    """A word of warning where the columns of ``x`` are of very different sizes, or far from 1; else ``None``."""
+    if not widths(graphs[0])[1]:
+        return None
+    size = torch.cat([graph.x for graph in graphs]).square().mean(dim=0).sqrt()
+    size = size[size > 0]
+    if not len(size) or (size.max() <= WILD and size.min() >= 1 / WILD):
+        return None
+    return (
+        f"x has columns of sizes from {size.min():.3g} to {size.max():.3g}; the model takes them as they are and "
+        "learns best from values around 1: scale them, here and when predicting"
+    )
+
+
+def _patches(graphs: Sequence[Data], size: int, cover: int, least: int, seed: Sequence[int]) -> list[Data]:
+    """Patches in proportion to the nodes of each graph."""
+    least = -(-least // len(graphs))
+    cut = []
+    for number, graph in enumerate(graphs):
+        count = max(least, -(-cover * graph.num_nodes // size))
+        cut += cut_patches(graph, size, count, [*seed, number])
+    return cut
+
+
+def _cannot_split(graphs: Sequence[Data]) -> str:
+    nodes = " and ".join(f"{graph.num_nodes:,}" for graph in graphs)
+    what = "one graph" if len(graphs) == 1 else f"{len(graphs)} graphs"
+    return (
+        f"Got {what} of {nodes} nodes, which cannot be split into graphs to train and to test on; "
+        "give more graphs, or cut it into patches with --patches 100."
+    )
+
+
+def _check_alike(items: Sequence[Item]) -> None:
+    first = items[0]
+    for item in items:
+        for name, ours, theirs in zip(("pos", "x"), widths(first.graph), widths(item.graph), strict=True):
+            if ours != theirs:
+                raise GLNError(
+                    f"{item.name} has {theirs} values of {name} per node, {first.name} has {ours}; "
+                    "all graphs must have the same."
+                )
+
+
+def _plain(graph: Data) -> Data:
+    """Without what only some files carry."""
+    rows = {name: graph[name] for name in ("pos", "x") if graph.get(name) is not None}
+    return Data(**rows, edge_index=graph.edge_index, num_nodes=graph.num_nodes)

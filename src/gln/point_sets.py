@@ -1,0 +1,88 @@
+"""Sets of points and of edges as people pass them to an estimator, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+
+from gln.errors import GLNError
+from gln.graphs import make_graph
+
+Sets = Sequence[Any]
+
+
+def as_sets(X: Sets, y: Sets | None = None) -> list[Data]:
+    """Checked graphs from point sets and, if given, their edges; all with features of the same width."""
+    if y is not None and len(X) != len(y):
+        raise GLNError(f"Got {len(X)} point sets and {len(y)} sets of edges; expected one for each.")
+    graphs: list[Data] = []
+    for number, points in enumerate(X):
+        try:
+            graphs.append(_as_set(points, None if y is None else y[number]))
+        except GLNError as error:
+            raise GLNError(f"X[{number}]: {error}") from None
+        now, first = widths(graphs[-1]), widths(graphs[0])
+        if now != first:
+            raise GLNError(
+                f"X[{number}] has {now[0]} positions and {now[1]} features per node, X[0] has {first[0]} and "
+                f"{first[1]}; give all sets the same."
+            )
+    if not graphs:
+        raise GLNError("Got no point sets; expected at least one.")
+    return graphs
+
+
+def _as_set(points: Any, edges: Any) -> Data:
+    if isinstance(points, Data):
+        rows = {name: points[name] for name in ("pos", "x") if points.get(name) is not None}
+        return make_graph(**rows, edges=edges, num_nodes=points.num_nodes)
+    if isinstance(points, tuple):
+        if len(points) != 2:
+            raise GLNError(f"got a tuple of {len(points)}; expected (positions, features).")
+        return make_graph(pos=points[0], x=points[1], edges=edges)
+    return make_graph(pos=points, edges=edges)
+
+
+def widths(graph: Data) -> tuple[int, int]:
+    """Positions and features per node."""
+    pos, x = (0 if graph.get(name) is None else int(graph[name].shape[1]) for name in ("pos", "x"))
+    return pos, x
+
+
+def edge_pairs(graph: Data) -> np.ndarray:
+    """Every edge once ``[m, 2]``, ``i < j``, sorted."""
+    edges = graph.edge_index[:, graph.edge_index[0] < graph.edge_index[1]]
+    return np.ascontiguousarray(edges.T.numpy())
+
+
+@dataclass(frozen=True)
+class FeatureScale:
+    """By what features are shifted and divided: ``mean [f]`` and ``deviation [f]``."""
+
+    mean: Tensor
+    deviation: Tensor
+
+    @classmethod
+    def of(cls, graphs: Sequence[Data], standardize: bool) -> FeatureScale:
+        """Such that the features of ``graphs`` get mean 0 and deviation 1, or stay as they are."""
+        width = widths(graphs[0])[1]
+        if not width or not standardize:
+            return cls(torch.zeros(width), torch.ones(width))
+        rows = torch.cat([graph.x for graph in graphs]).double()
+        deviation = rows.std(dim=0, correction=0)
+        return cls(rows.mean(dim=0).float(), deviation.where(deviation > 0, 1.0).float())
+
+    def apply(self, graph: Data) -> Data:
+        """``graph`` with scaled features; unchanged where they are none that were seen, for the model to refuse."""
+        if widths(graph)[1] != len(self.mean) or not len(self.mean):
+            return graph
+        rows = {"x": (graph.x - self.mean) / self.deviation}
+        if graph.get("pos") is not None:
+            rows["pos"] = graph.pos
+        return Data(**rows, edge_index=graph.edge_index, num_nodes=graph.num_nodes)

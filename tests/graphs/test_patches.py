@@ -1,0 +1,87 @@
+"""Patches and regions are honest parts of the graph they were cut from."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch_geometric.data import Data
+
+import gln
+from gln.errors import GLNError
+from gln.graphs import check_graph, make_graph
+from gln.graphs.patches import cut_patches, cut_regions
+from tests.conftest import assert_same_graph
+
+
+def numbered(nodes: int, seed: int = 0) -> Data:
+    """A mesh-like graph whose ``x`` says which node is which."""
+    graph = gln.family("delaunay", points=nodes).sample(1, seed=seed)[0]
+    return make_graph(
+        graph.pos, torch.arange(nodes)[:, None], graph.edge_index.T[graph.edge_index[0] < graph.edge_index[1]]
+    )
+
+
+def assert_induced(part: Data, whole: Data) -> list[int]:
+    """The part has exactly the edges that the whole has among its nodes; returns their numbers."""
+    check_graph(part)
+    nodes = part.x[:, 0].long().tolist()
+    assert torch.equal(part.pos, whole.pos[nodes])
+    among = {(i, j) for i, j in whole.edge_index.T.tolist() if i in nodes and j in nodes}
+    assert {(nodes[i], nodes[j]) for i, j in part.edge_index.T.tolist()} == among
+    return nodes
+
+
+def test_a_patch_is_a_node_and_those_nearest_to_it_with_all_edges_among_them() -> None:
+    whole = numbered(60)
+    patches = cut_patches(whole, size=12, count=20, seed=1)
+    assert len(patches) == 20
+    distance = torch.cdist(whole.pos.double(), whole.pos.double())
+    balls = {tuple(sorted(row.argsort()[:12].tolist())) for row in distance}
+    for patch in patches:
+        assert tuple(assert_induced(patch, whole)) in balls
+
+
+def test_the_seed_decides_and_centres_are_distinct_while_they_last() -> None:
+    whole = numbered(30)
+    for one, other in zip(cut_patches(whole, 5, 8, seed=3), cut_patches(whole, 5, 8, seed=3), strict=True):
+        assert_same_graph(one, other)
+    firsts, others = (
+        torch.cat([patch.x for patch in cut_patches(whole, 5, 8, seed=seed)]) for seed in (3, 4)
+    )
+    assert not torch.equal(firsts, others)
+    everyone = torch.cat([patch.x for patch in cut_patches(whole, 2, 60, seed=0)])
+    assert set(everyone[:, 0].tolist()) == set(range(30))
+
+
+def test_a_patch_larger_than_the_graph_is_the_graph() -> None:
+    whole = numbered(7)
+    for patch in cut_patches(whole, 50, 3):
+        assert_same_graph(patch, whole)
+
+
+def test_regions_share_no_node_and_lose_none() -> None:
+    whole = numbered(50)
+    regions = [assert_induced(region, whole) for region in cut_regions(whole, (0.72, 0.08, 0.2))]
+    assert [len(region) for region in regions] == [36, 4, 10]
+    assert sorted(np.concatenate(regions)) == list(range(50))
+
+
+def test_regions_are_cut_across_the_longest_extent() -> None:
+    pos = torch.rand(40, 2, generator=torch.Generator().manual_seed(0)) * torch.tensor([1.0, 100.0])
+    low, high = cut_regions(make_graph(pos, edges=[]), (0.5, 0.5))
+    spans = sorted((float(part.pos[:, 1].min()), float(part.pos[:, 1].max())) for part in (low, high))
+    assert spans[0][1] < spans[1][0]
+
+
+@pytest.mark.parametrize(("size", "count"), [(1, 3), (5, 0)])
+def test_a_mistake_is_one_sentence(size: int, count: int) -> None:
+    with pytest.raises(GLNError, match="expected at least 2 nodes"):
+        cut_patches(numbered(5), size, count)
+
+
+def test_too_small_a_graph_is_not_cut() -> None:
+    with pytest.raises(GLNError, match="too small"):
+        cut_regions(numbered(8), (0.72, 0.08, 0.2))
+    with pytest.raises(GLNError, match="neither pos nor x"):
+        cut_patches(make_graph(num_nodes=5), 2, 1)

@@ -1,0 +1,46 @@
+"""A model says what it cannot read before it is asked to."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+from torch_geometric.data import Data
+
+from gln.models import GLN, PaperGLN
+from gln.pipeline.fitness import misfit, unread
+
+
+def nodes(count: int = 4, pos: int = 0, x: int = 0) -> Data:
+    rows = {name: torch.zeros(count, width) for name, width in (("pos", pos), ("x", x)) if width}
+    return Data(**rows, num_nodes=count)
+
+
+SMALL = {"width": 8, "pair_width": 8, "steps": 1}
+
+
+@pytest.mark.parametrize(
+    ("model", "graph", "words"),
+    [
+        (GLN(0, 2, **SMALL), nodes(pos=2), None),
+        (GLN(0, 2, **SMALL), nodes(pos=2, x=5), None),
+        (GLN(0, 2, **SMALL), nodes(pos=3), "3 positions"),
+        (GLN(0, 2, **SMALL), nodes(x=2), "no positions"),
+        (GLN(3, 2, **SMALL), nodes(pos=2), "no features"),
+        (GLN(3, 2, **SMALL), nodes(pos=2, x=1), "1 features"),
+        (GLN(3, 0, **SMALL), nodes(x=3), None),
+        (PaperGLN(4, 3), nodes(pos=2, x=1), None),
+        (PaperGLN(4, 3), nodes(pos=2), "2 values per node"),
+        (PaperGLN(4, 3), nodes(9, pos=3), "exactly 4"),
+        (nn.Linear(1, 1), nodes(pos=1), None),
+    ],
+)
+def test_a_misfit_is_told_and_only_that(model: nn.Module, graph: Data, words: str | None) -> None:
+    told = misfit(model, graph)
+    assert (told is None) if words is None else (words in str(told))
+
+
+def test_what_is_never_looked_at_is_told() -> None:
+    assert unread(GLN(0, 2, **SMALL), nodes(pos=2, x=5)) == ["x"]
+    assert unread(GLN(5, 2, **SMALL), nodes(pos=2, x=5)) == []
+    assert unread(PaperGLN(4, 3), nodes(pos=2, x=1)) == []

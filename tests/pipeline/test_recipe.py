@@ -1,0 +1,109 @@
+"""What is chosen for a user's graphs, and that it can be kept and reused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch_geometric.data import Data
+
+import gln
+from gln.errors import GLNError
+from gln.graphs import GraphBatch, make_graph
+from gln.io import ReadOptions
+from gln.models import build_model
+from gln.models.candidates import candidate_pairs, candidate_recall
+from gln.pipeline.recipe import MOST, Recipe, choose_candidates, choose_recipe, choose_size, neighbour_ranks
+
+
+def far_apart(nodes: int) -> Data:
+    """Every node is joined to one that is anywhere."""
+    rng = np.random.default_rng(0)
+    pairs = {tuple(sorted((i, int(rng.integers(nodes))))) for i in range(nodes)}
+    return make_graph(rng.random((nodes, 2)), edges=[pair for pair in pairs if pair[0] != pair[1]])
+
+
+@pytest.mark.parametrize("graph", [gln.family("delaunay", points=60).sample(1, seed=2)[0], far_apart(60)])
+def test_ranks_are_the_k_from_which_an_edge_is_a_candidate(graph: Data) -> None:
+    ranks = neighbour_ranks(graph, 20)
+    batch = GraphBatch.from_graphs([graph])
+    for k in range(1, 21):
+        recall = candidate_recall(candidate_pairs(batch.pos, batch.mask, k), batch.adj)
+        assert (ranks <= k).mean() == pytest.approx(recall.item()), k
+    assert ranks.max() <= 21
+
+
+def test_equally_near_nodes_share_a_rank_and_coincident_ones_come_first() -> None:
+    square = make_graph([[0.0, 0], [1, 0], [1, 1], [0, 1], [0, 0]], edges=[[0, 1], [0, 2], [0, 4]])
+    assert neighbour_ranks(square, 4).tolist() == [1, 3, 1]
+
+
+@pytest.mark.parametrize(
+    ("graph", "enough"),
+    [
+        (gln.family("surfaces", points=144, kind="torus").sample(1)[0], 0.999),
+        (gln.family("delaunay", points=150).sample(1, seed=0)[0], None),
+    ],
+)
+def test_the_smallest_k_that_finds_enough_edges_is_chosen(graph: Data, enough: float | None) -> None:
+    """Enough is nearly all of them, or nearly as many as the largest K would find."""
+    settings, reason = choose_candidates([graph])
+    ranks = neighbour_ranks(graph, MOST)
+    enough = (ranks <= MOST).mean() - 0.005 if enough is None else enough
+    k = settings["candidates"]
+    assert (ranks <= k).mean() >= enough > (ranks <= k - 1).mean()
+    assert f"{k} nearest" in reason
+
+
+def test_small_sets_need_no_candidates_and_far_edges_need_proposals() -> None:
+    assert choose_candidates(gln.family("delaunay", points=20).sample(2))[0] == {}
+    settings, reason = choose_candidates([far_apart(300)])
+    assert settings["proposals"] > 0
+    assert "only" in reason
+    assert choose_candidates([make_graph(torch.rand(200, 2))])[0] == {}
+
+
+def test_the_model_grows_with_the_pairs_and_the_machine() -> None:
+    few, many = gln.family("delaunay", points=9).sample(3), gln.family("delaunay", points=100).sample(30)
+    assert choose_size(few, gpu=True)[0] == choose_size(many, gpu=False)[0] != {}
+    assert choose_size(many, gpu=True)[0] == {}
+
+
+def test_what_is_asked_for_stays_and_the_rest_is_chosen() -> None:
+    train = gln.family("delaunay", points=150).sample(3)
+    recipe = choose_recipe(train, ReadOptions(), None, 0, "GLN:width=16,candidates=9", 20, gpu=False)
+    model = build_model(recipe.model, train)
+    assert (model.config["width"], model.config["candidates"], model.config["steps"]) == (16, 9, 3)
+    assert "width, candidates as asked" in "\n".join(recipe.lines())
+    paper = choose_recipe(train, ReadOptions(), None, 0, "PaperGLN", 20, gpu=False)
+    assert paper.model == "PaperGLN"
+    large = choose_recipe([far_apart(9000)], ReadOptions(), None, 0, "GLN", 20, gpu=False)
+    assert large.batch_size < 20
+
+
+def test_a_recipe_round_trips(tmp_path: Path) -> None:
+    read = ReadOptions(pos=("a", "b"), x=(), edges=Path("e.csv"), labels=None, image_size=9)
+    recipe = Recipe(read, 50, 3, "GLN:width=16", 4, {"model": "because"})
+    recipe.save(tmp_path / "new" / "r.json")
+    assert Recipe.load(tmp_path / "new" / "r.json") == recipe
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("{", "not whole JSON"),
+        ("{}", "is not a 'gln recipe 1'"),
+        ('{"format": "gln recipe 1"}', "changed by hand"),
+        ('{"format": "gln recipe 1", "read": {"colour": 1}}', "changed by hand"),
+        (
+            '{"format": "gln recipe 1", "read": {}, "patches": null, "seed": "a", "model": "GLN", "batch_size": 1}',
+            "changed by hand",
+        ),
+    ],
+)
+def test_a_bad_recipe_is_one_sentence(tmp_path: Path, text: str, words: str) -> None:
+    (tmp_path / "r.json").write_text(text)
+    with pytest.raises(GLNError, match=words):
+        Recipe.load(tmp_path / "r.json")

@@ -1,0 +1,148 @@
+"""``gln predict`` as a user meets it."""
+
+from __future__ import annotations
+
+import csv
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import gln
+from tests.test_cli import run
+
+
+def write_points(path: Path, rows: int, columns: str = "x,y") -> Path:
+    values = np.random.default_rng(rows).random((rows, len(columns.split(","))))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    np.savetxt(path, values, fmt="%.5f", delimiter=",", header=columns, comments="")
+    return path
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def rows_of(path: str) -> list[dict[str, str]]:
+    with Path(path).open() as file:
+        return list(csv.DictReader(file))
+
+
+def test_one_file_is_predicted_as_the_python_api_does(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    points = write_points(here / "points.csv", 20)
+    assert run(monkeypatch, "predict", "delaunay", "points.csv", "-o", "edges.csv") == 0
+    captured = capsys.readouterr()
+    answer = gln.predict(gln.load("delaunay"), np.loadtxt(points, delimiter=",", skiprows=1))
+    assert captured.out == f"Wrote edges.csv: {answer.num_edges // 2} edges in 1 graph.\n"
+    assert "pos = x, y" in captured.err
+    expected = {(i, j) for i, j in answer.edge_index.T.tolist() if i < j}
+    assert {(int(row["source"]), int(row["target"])) for row in rows_of("edges.csv")} == expected
+
+
+def test_threshold_and_top_k_choose_among_the_pairs(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_points(here / "p.csv", 12)
+    counts = []
+    for number, words in enumerate(
+        (["--threshold", "0"], ["--threshold", "0", "--top-k", "2"], ["--top-k", "2"])
+    ):
+        assert run(monkeypatch, "predict", "delaunay", "p.csv", "-o", f"e{number}.csv", *words) == 0
+        counts.append(len(rows_of(f"e{number}.csv")))
+    assert counts[0] == 12 * 11 // 2
+    assert counts[0] > counts[1] >= counts[2] >= 12
+
+
+def test_bad_files_are_named_the_rest_goes_on_and_the_exit_code_is_1(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    write_points(here / "in" / "a.csv", 5)
+    write_points(here / "in" / "b.csv", 6, "x,y,z")
+    (here / "in" / "c.csv").write_text("")
+    write_points(here / "in" / "d.csv", 7)
+    assert run(monkeypatch, "predict", "delaunay", "in", "-o", "out.csv") == 1
+    captured = capsys.readouterr()
+    assert "skipped in/b.csv: it has 3 positions" in captured.err
+    assert "skipped in/c.csv" in captured.err
+    assert "Skipped 2:" in captured.out
+    assert list(dict.fromkeys(row["graph"] for row in rows_of("out.csv"))) == ["a.csv", "d.csv"]
+
+
+def test_labelled_files_get_scores(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    write_points(here / "a" / "points.csv", 8)
+    write_points(here / "b" / "points.csv", 9)
+    (here / "a" / "edges.csv").write_text("source,target\n0,1\n")
+    assert run(monkeypatch, "predict", "delaunay", "a", "b", "-o", "out.csv") == 0
+    out = capsys.readouterr().out
+    assert "mean over 1 graph that came with true edges" in out
+    for word in ("dice (F1) ↑", "precision ↑", "recall ↑", "IoU ↑"):
+        assert word in out
+
+
+def test_known_edges_are_completed(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_points(here / "p.csv", 12)
+    (here / "known.csv").write_text("source,target\n0,5\n")
+    words = ["predict", "delaunay", "p.csv", "-o", "out.csv", "--known", "known.csv", "--threshold", "1"]
+    assert run(monkeypatch, *words) == 0
+    assert [(row["source"], row["target"], row["probability"]) for row in rows_of("out.csv")] == [
+        ("0", "5", "1")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["nowhere", "p.csv", "-o", "o.csv"], "no folder 'nowhere'"),
+        (["delaunay", "-o", "o.csv"], "no files"),
+        (["delaunay", "q.csv", "-o", "o.csv"], "q.csv"),
+        (["delaunay", "p.csv", "-o", "o.txt"], "o.txt"),
+        (["delaunay", "p.csv", "-o", "nowhere/o.csv"], "nowhere"),
+        (["delaunay", "p.csv", "-o", "old.csv"], "old.csv exists"),
+        (["delaunay", "p.csv", "-o", "o.csv", "--threshold", "2"], "threshold=2"),
+        (["delaunay", "p.csv", "-o", "o.csv", "--top-k", "0"], "top_k=0"),
+        (["delaunay", "p.csv", "-o", "o.csv", "--batch-size", "0"], "batch_size=0"),
+        (["delaunay", "p.csv", "-o", "o.csv", "--steps", "0"], "steps=0"),
+        (["delaunay", "p.csv", "-o", "o.csv", "--device", "toaster"], "'toaster'"),
+        (["delaunay", "p.csv", "-o", "o.csv", "--known", "q.csv"], "q.csv"),
+        (["delaunay", "p.csv", "-o", "o.csv", "--image-size", "0"], "image_size=0"),
+        (["delaunay", "wide.csv", "-o", "o.csv"], "3 positions"),
+    ],
+)
+def test_a_mistake_is_one_sentence_and_nothing_is_written(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture, words: list[str], message: str
+) -> None:
+    write_points(here / "p.csv", 5)
+    write_points(here / "wide.csv", 5, "x,y,z")
+    (here / "old.csv").write_text("mine")
+    before = sorted(here.iterdir())
+    assert run(monkeypatch, "predict", *words) == 2
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert last.startswith("gln: ")
+    assert message in last
+    assert sorted(here.iterdir()) == before
+    assert (here / "old.csv").read_text() == "mine"
+
+
+def test_ctrl_c_leaves_no_partial_file(here: Path) -> None:
+    for number in range(100):
+        write_points(here / "in" / f"{number}.csv", 60)
+    code = "import gln.pipeline.predicting as p; p.WINDOW = 8; from gln.cli import main; main()"
+    command = [sys.executable, "-c", code, "predict", "delaunay", "in", "-o", "out.csv", "--device", "cpu"]
+    with subprocess.Popen(command, cwd=here, stderr=subprocess.PIPE, text=True) as process:
+        deadline = time.monotonic() + 60
+        while not list(here.glob(".out.csv*")) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        time.sleep(0.3)  # some graphs are written by now
+        process.send_signal(signal.SIGINT)
+        error = process.communicate(timeout=60)[1]
+    assert process.returncode == 130
+    assert error.splitlines()[-1] == "gln: interrupted."
+    assert [path.name for path in here.iterdir()] == ["in"]

@@ -1,0 +1,111 @@
+"""``gln train`` on a user's own files, and ``gln predict`` with what was learned."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import gln
+from tests.test_cli import run
+
+QUICK = [
+    "--epochs",
+    "1",
+    "--accelerator",
+    "cpu",
+    "--no-progress",
+    "--model",
+    "GLN:width=8,pair_width=8,steps=1",
+]
+
+
+def write_graphs(path: Path, count: int, points: int = 8) -> None:
+    """Tables of nodes and edges of Delaunay triangulations."""
+    nodes, edges = ["graph,x,y"], ["graph,source,target"]
+    for number, graph in enumerate(gln.family("delaunay", points=points).sample(count)):
+        nodes += [f"g{number},{x:.5f},{y:.5f}" for x, y in graph.pos.tolist()]
+        edges += [f"g{number},{i},{j}" for i, j in graph.edge_index.T.tolist() if i < j]
+    path.mkdir()
+    (path / "nodes.csv").write_text("\n".join(nodes) + "\n")
+    (path / "edges.csv").write_text("\n".join(edges) + "\n")
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_train_on_files_prints_its_choices_and_predict_takes_the_run(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    write_graphs(here / "data", 12)
+    assert run(monkeypatch, "train", "data", "-o", "run", "--recipe", "recipe.json", *QUICK) == 0
+    out = capsys.readouterr().out
+    assert "split       9 / 1 / 2 graphs" in out
+    assert "candidates  all pairs" in out
+    assert "model       GLN:width=8,pair_width=8,steps=1: width, pair_width, steps as asked" in out
+    assert "batch size  20 graphs" in out
+    assert "IoU ↑" in out
+
+    assert json.loads(Path("recipe.json").read_text())["model"] == "GLN:width=8,pair_width=8,steps=1"
+    again = ["train", "data", "-o", "again", "--from-recipe", "recipe.json", *QUICK[:5]]
+    assert run(monkeypatch, *again) == 0
+    assert Path("run/model.safetensors").read_bytes() == Path("again/model.safetensors").read_bytes()
+    assert run(monkeypatch, *again, "--resume") == 0
+    capsys.readouterr()
+
+    assert run(monkeypatch, "evaluate", "run", "--on", "data") == 0
+    assert "12 graphs, threshold" in capsys.readouterr().out
+
+    assert run(monkeypatch, "predict", "run", "data", "-o", "out.csv") == 0
+    assert "mean over 12 graphs" in capsys.readouterr().out
+
+
+def test_one_graph_is_trained_on_in_patches(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    write_graphs(here / "data", 1, points=60)
+    assert run(monkeypatch, "train", "data", "-o", "run", *QUICK) == 2
+    assert "cannot be split" in capsys.readouterr().err.splitlines()[-1]
+    assert not Path("run").exists()
+    assert run(monkeypatch, "train", "data", "-o", "run", "--patches", "8", *QUICK) == 0
+    assert "64 / 2 / 3 patches of up to 8 nodes" in capsys.readouterr().out
+
+
+def test_a_skipped_file_is_named_and_the_exit_code_is_1(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    write_graphs(here / "data", 6)
+    (here / "bad.csv").write_text("")
+    assert run(monkeypatch, "train", "data", "bad.csv", "-o", "run", *QUICK) == 1
+    assert "skipped bad.csv" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["delauney:points=5"], "no file and no family 'delauney:points=5'"),
+        (["delaunay", "--patches", "9"], "--patches, which is for files"),
+        (["delaunay", "--recipe", "r.json"], "--recipe, which is for files"),
+        (["delaunay", "--pos", "x,y"], "--pos, which is for files"),
+        (["data", "--count", "9"], "--count, which is for families"),
+        (["data", "--patches", "1"], "size=1"),
+        (["data", "--from-recipe", "r.json"], "r.json cannot be read"),
+        (["data", "--from-recipe", "r.json", "--pos", "x"], "--pos, which is for choosing"),
+        (["data", "--from-recipe", "r.json", "--model", "GLN"], "--model, which is for choosing"),
+        (["data", "--model", "GNN", "--recipe", "new.json"], "no model 'GNN'"),
+        (["data/nodes.csv", "--edges", "none.csv"], "none.csv"),
+    ],
+)
+def test_a_mistake_is_one_sentence_and_no_run_begins(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture, words: list[str], message: str
+) -> None:
+    write_graphs(here / "data", 4)
+    assert run(monkeypatch, "train", *words, "-o", "run") == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.splitlines()[-1].startswith("gln: ")
+    assert [path.name for path in here.iterdir()] == ["data"]

@@ -1,0 +1,160 @@
+"""GraphLearner keeps scikit-learn's contract and GLN's laws."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from torch_geometric.data import Data
+
+from gln.errors import GLNError
+from gln.estimator import GraphLearner
+from gln.training import load
+
+TINY = {"width": 8, "pair_width": 8, "steps": 2, "epochs": 2, "device": "cpu", "random_state": 0}
+
+
+def pairs_nearer(points: np.ndarray, length: float) -> np.ndarray:
+    near = np.linalg.norm(points[:, None] - points[None], axis=-1) < length
+    return np.argwhere(np.triu(near, 1))
+
+
+RNG = np.random.default_rng(0)
+X = [RNG.random((int(n), 2)) for n in RNG.integers(3, 9, 12)]
+Y = [pairs_nearer(points, 0.5) for points in X]
+LEARNER = GraphLearner(**TINY).fit(X, Y)
+
+
+def test_a_clone_has_the_settings_and_nothing_learned() -> None:
+    other = clone(LEARNER)
+    assert other.get_params() == LEARNER.get_params()
+    for call in (other.predict, other.predict_proba, other.save):
+        with pytest.raises(NotFittedError):
+            call(X)
+    with pytest.raises(NotFittedError):
+        other.score(X, Y)
+    assert other.set_params(width=16).width == 16
+
+
+def test_edges_are_sorted_pairs_and_come_from_the_probabilities() -> None:
+    for points, edges, matrix in zip(X, LEARNER.predict(X), LEARNER.predict_proba(X), strict=True):
+        dense = matrix.toarray()
+        assert dense.shape == (len(points), len(points))
+        assert (dense == dense.T).all()
+        assert (dense.diagonal() == 0).all()
+        assert matrix.nnz == len(points) * (len(points) - 1)  # a small set: every pair is scored
+        assert edges.tolist() == np.argwhere(np.triu(dense >= np.float32(LEARNER.threshold_), 1)).tolist()
+
+
+def test_the_score_is_the_mean_f1() -> None:
+    f1 = []
+    for edges, true in zip(LEARNER.predict(X), Y, strict=True):
+        found = len(set(map(tuple, edges.tolist())) & set(map(tuple, true.tolist())))
+        total = len(edges) + len(true)
+        f1.append(2 * found / total if total else 1.0)
+    assert LEARNER.score(X, Y) == pytest.approx(np.mean(f1))
+
+
+def test_the_same_random_state_learns_the_same_and_leaves_torch_alone() -> None:
+    before = torch.get_rng_state()
+    again = clone(LEARNER).fit(X, Y)
+    assert torch.equal(before, torch.get_rng_state())
+    for name, weight in again.model_.state_dict().items():
+        assert torch.equal(weight, LEARNER.model_.state_dict()[name]), name
+    other = clone(LEARNER).set_params(random_state=1).fit(X, Y)
+    assert other.predict_proba(X)[0].toarray() != pytest.approx(LEARNER.predict_proba(X)[0].toarray())
+
+
+def test_save_and_load_give_the_same_learner(tmp_path: Path) -> None:
+    features = [(points, points[:, :1] * 1e4) for points in X]
+    learner = GraphLearner(**TINY, threshold=0.3).fit(features, Y)
+    loaded = GraphLearner.load(learner.save(tmp_path / "new" / "learner.safetensors"))
+    assert loaded.get_params() == learner.get_params()
+    assert loaded.history_ == learner.history_
+    assert (loaded.threshold_, loaded.n_features_in_) == (0.3, 3)
+    for one, other in zip(loaded.predict_proba(features), learner.predict_proba(features), strict=True):
+        assert (one != other).nnz == 0
+    with pytest.raises(GLNError, match="holds no model"):
+        load(tmp_path / "new")  # without its scale the model alone would mislead
+
+
+def test_a_file_of_another_kind_is_refused(tmp_path: Path) -> None:
+    from gln.training.tensors import write_tensors
+
+    write_tensors(tmp_path / "a", {}, {"format": "something"})
+    write_tensors(tmp_path / "b", {}, {"format": "gln learner 1", "settings": {"colour": 3}})
+    for name, words in (("a", "is not a"), ("b", "was changed")):
+        with pytest.raises(GLNError, match=words):
+            GraphLearner.load(tmp_path / name)
+
+
+def test_the_unit_of_a_feature_does_not_matter() -> None:
+    sets = [(points, points) for points in X]
+    scaled = [(points, points * [1e5, 1e-3] + 7) for points in X]
+    one, other = (GraphLearner(**TINY).fit(part, Y).predict_proba(part) for part in (sets, scaled))
+    for left, right in zip(one, other, strict=True):
+        assert np.allclose(left.toarray(), right.toarray(), atol=1e-2)
+    raw = GraphLearner(**TINY, standardize=False).fit(scaled, Y)
+    assert (raw.scale_.mean == 0).all()
+    assert (raw.scale_.deviation == 1).all()
+
+
+def test_arrays_tuples_and_data_are_the_same_sets() -> None:
+    expected = LEARNER.predict(X)
+    for sets in ([(p, None) for p in X], [Data(pos=torch.from_numpy(p).float()) for p in X]):
+        assert [edges.tolist() for edges in LEARNER.predict(sets)] == [edges.tolist() for edges in expected]
+
+
+def test_it_runs_in_cross_validation_and_grid_search() -> None:
+    scores = cross_val_score(GraphLearner(**TINY), X, Y, cv=3)
+    assert len(scores) == 3
+    assert ((scores >= 0) & (scores <= 1)).all()
+    search = GridSearchCV(GraphLearner(**TINY), {"steps": [1, 2]}, cv=2, error_score="raise").fit(X, Y)
+    assert search.best_params_["steps"] in (1, 2)
+    assert len(search.predict(X)) == len(X)
+
+
+def test_it_learns() -> None:
+    """Joining a node to its nearest ones cannot be had by joining all or none."""
+    rng = np.random.default_rng(1)
+    sets = [rng.random((8, 2)) for _ in range(60)]
+    nearest = []
+    for points in sets:
+        distance = np.linalg.norm(points[:, None] - points[None], axis=-1) + 9 * np.eye(8)
+        pairs = np.stack([np.arange(8), distance.argmin(1)], 1)
+        nearest.append(np.unique(np.sort(pairs, axis=1), axis=0))
+    learner = GraphLearner(**TINY | {"epochs": 15, "learning_rate": 1e-2}).fit(sets[:40], nearest[:40])
+    assert learner.score(sets[40:], nearest[40:]) > 0.7  # joining all gives 0.33
+
+
+@pytest.mark.parametrize(
+    ("sets", "edges", "settings", "words"),
+    [
+        (X, Y[:-1], {}, "12 point sets and 11 sets of edges"),
+        (X[:1], Y[:1], {}, "at least 2"),
+        ([], [], {}, "no point sets"),
+        ([X[0], np.zeros((3, 4))], [Y[0], []], {}, r"X\[1\] has 4 positions"),
+        ([X[0], X[1] * np.nan], Y[:2], {}, r"X\[1\]: .*not finite"),
+        (X[:2], [Y[0], [[0, 99]]], {}, r"X\[1\]: An edge names node 99"),
+        ([X[0], (X[1],)], Y[:2], {}, "tuple of 1"),
+        (X, Y, {"epochs": 0}, "epochs=0"),
+        (X, Y, {"validation_fraction": 1.5}, "validation_fraction=1.5"),
+        (X, Y, {"edge_loss": "much"}, "edge='much'"),
+    ],
+)
+def test_a_mistake_is_one_sentence_from_fit(
+    sets: Any, edges: Any, settings: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(GLNError, match=words):
+        GraphLearner(**TINY | settings).fit(sets, edges)
+
+
+def test_what_was_not_seen_in_training_is_refused() -> None:
+    with pytest.raises(GLNError, match="pos with 3 values"):
+        LEARNER.predict([np.zeros((4, 3))])
