@@ -26,7 +26,7 @@ lint: install ## ruff and mypy
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-demo: install ## draw the gallery of graph families into demo/
+demo: install ## train a small model, then predict 3-D surfaces with a shipped one; pictures in demo/
 	$(BIN)/python -m gln.demo
 
 bench: install ## time the generators

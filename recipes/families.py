@@ -5,13 +5,14 @@
     python recipes/families.py train ordered-figures --run runs/ordered-figures
 
 One model serves all sizes and kinds of its family. Its test graphs come from a seed that neither training nor tuning
-uses, as many of each as the paper tests with. The ordered recipes have the paper's sizes and splits instead: 80 % of
+uses, as many of each as the paper has. The ordered recipes have the paper's sizes and splits instead: 80 % of
 its graphs train, a tenth of them validates, 20 % test. Training goes on where it stopped when the command is repeated.
 """
 
 from __future__ import annotations
 
 import argparse
+import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,7 +28,7 @@ from gln.families.surfaces import KINDS
 from gln.losses import Loss
 from gln.training.augment import RandomRotation
 from gln.training.facts import write_result
-from gln.training.prediction import graph_above, soft_batches
+from gln.training.scoring import predict_and_score
 
 TRAIN_SEED, VAL_SEED, TEST_SEED = 1, 2, 1_000_003
 
@@ -118,11 +119,13 @@ def train(name: str, run: Path, epochs: int | None, workers: int) -> None:
     print(f"{name}: {result}; {(time.perf_counter() - start) / 60:.1f} minutes")
 
 
-def test(name: str, run: Path, output: Path) -> None:
+def test(name: str, run: Path, output: Path, only: list[str] | None, count: int | None) -> None:
     device = "cuda" if torch.cuda.is_available() else "cpu"
     model = gln.load(run).to(device)
     if name in RECIPES:
-        parts = {spec: draw(spec, count_of(spec) // 5, TEST_SEED, 1) for spec in RECIPES[name].test}
+        parts = {
+            spec: draw(spec, count or count_of(spec), TEST_SEED, 1) for spec in only or RECIPES[name].test
+        }
         seed = TEST_SEED
     else:
         parts, seed = {ORDERED[name][0]: ordered_split(ORDERED[name][0])[2]}, TRAIN_SEED
@@ -138,21 +141,13 @@ def test(name: str, run: Path, output: Path) -> None:
         )
     order = "set" if name in RECIPES else "ordered"
     measured = {"order": order, "model": model.config, "training": model.training_facts, "rows": rows}
-    write_result(
-        output, f"python recipes/families.py test {name} --run {run} --output {output}", seed, measured
-    )
+    write_result(output, "python " + " ".join(sys.argv), seed, measured)
 
 
 def score(model: torch.nn.Module, graphs: list[Data]) -> dict[str, float]:
     """Edge scores, MMD and candidate recall; of surfaces the IoU of every kind, of images the segmentation."""
-    metric, recalls, predicted = gln.EdgeScores(model.threshold), [], [None] * len(graphs)
-    for numbers, batch, soft, recall in soft_batches(model, graphs):
-        metric.to(soft.device).update(soft, batch.adj, batch.mask)
-        recalls.append(recall.cpu())
-        for number, matrix in zip(numbers, soft.cpu(), strict=True):
-            predicted[number] = graph_above(graphs[number], matrix, model.threshold)
-    scores = {name: float(value) for name, value in metric.compute().items()}
-    scores["candidate_recall"] = float(torch.cat(recalls).mean())
+    predicted, scores, recall = predict_and_score(model, graphs, model.threshold)
+    scores |= {"candidate_recall": recall}
     scores |= {f"mmd_{name}": value for name, value in gln.mmd(graphs, predicted).items()}
     for number, kind in enumerate(KINDS):
         of = [i for i, graph in enumerate(graphs) if graph.get("kind") == number]
@@ -189,7 +184,10 @@ def main() -> None:
         command.add_argument("--run", type=Path, required=True)
     commands.choices["train"].add_argument("--epochs", type=int)
     commands.choices["train"].add_argument("--workers", type=int, default=4)
-    commands.choices["test"].add_argument("--output", type=Path, required=True)
+    testing = commands.choices["test"]
+    testing.add_argument("--output", type=Path, required=True)
+    testing.add_argument("--only", nargs="+", help="these members of the family")
+    testing.add_argument("--count", type=int, help="test graphs of each; the paper's number if left out")
     words = vars(parser.parse_args())
     {"train": train, "test": test}[words.pop("command")](**words)
 

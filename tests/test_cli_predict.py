@@ -131,7 +131,38 @@ def test_a_mistake_is_one_sentence_and_nothing_is_written(
     assert (here / "old.csv").read_text() == "mine"
 
 
-def test_ctrl_c_leaves_no_partial_file(here: Path) -> None:
+@pytest.mark.parametrize("words", [["in"], ["in/*.csv"]])
+def test_the_output_of_last_time_is_not_among_the_input(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture, words: list[str]
+) -> None:
+    write_points(here / "in" / "a.csv", 5)
+    command = ["predict", "delaunay", *words, "-o", "in/out.csv", "--threshold", "0"]
+    assert run(monkeypatch, *command) == 0
+    first = Path("in/out.csv").read_text()
+    assert run(monkeypatch, *command, "--force") == 0
+    assert "Skipped" not in capsys.readouterr().out
+    assert Path("in/out.csv").read_text() == first
+
+    Path("in/a.csv").unlink()
+    assert run(monkeypatch, *command, "--force") == 2
+    assert "nothing to read besides in/out.csv" in capsys.readouterr().err
+    assert Path("in/out.csv").read_text() == first
+
+
+def test_a_file_is_not_both_input_and_output(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    points = write_points(here / "a.csv", 5)
+    before = points.read_text()
+    assert run(monkeypatch, "predict", "delaunay", "a.csv", "-o", "./a.csv", "--force") == 2
+    assert "both input and output" in capsys.readouterr().err
+    assert points.read_text() == before
+
+
+@pytest.mark.parametrize(("kind", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_ctrl_c_and_a_polite_kill_leave_no_partial_file(
+    here: Path, kind: signal.Signals, status: int
+) -> None:
     for number in range(100):
         write_points(here / "in" / f"{number}.csv", 60)
     code = "import gln.pipeline.predicting as p; p.WINDOW = 8; from gln.cli import main; main()"
@@ -141,8 +172,9 @@ def test_ctrl_c_leaves_no_partial_file(here: Path) -> None:
         while not list(here.glob(".out.csv*")) and time.monotonic() < deadline:
             time.sleep(0.05)
         time.sleep(0.3)  # some graphs are written by now
-        process.send_signal(signal.SIGINT)
+        process.send_signal(kind)
         error = process.communicate(timeout=60)[1]
-    assert process.returncode == 130
-    assert error.splitlines()[-1] == "gln: interrupted."
+    assert process.returncode == status
+    assert "Traceback" not in error
+    assert (error.splitlines()[-1] == "gln: interrupted.") == (kind == signal.SIGINT)
     assert [path.name for path in here.iterdir()] == ["in"]

@@ -64,6 +64,25 @@ def test_train_on_files_prints_its_choices_and_predict_takes_the_run(
     assert "mean over 12 graphs" in capsys.readouterr().out
 
 
+def test_features_of_any_size_are_scaled_in_the_model_and_that_is_said(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    write_graphs(here / "data", 12)
+    nodes = Path("data/nodes.csv")
+    rows = nodes.read_text().splitlines()
+    weights = [f"{1000 * (number % 7)},{number % 2}" for number in range(1, len(rows))]
+    nodes.write_text(
+        "\n".join(f"{a},{b}" for a, b in zip(rows, ["weight,kind", *weights], strict=True)) + "\n"
+    )
+    words = ["train", "data", "-o", "run", "--pos", "x,y", "--x", "weight,kind", *QUICK]
+    assert run(monkeypatch, *words) == 0
+    assert "features    1 of x at mean 0 and deviation 1" in capsys.readouterr().out
+    config = gln.load("run").config
+    assert 2000 < config["x_mean"][0] < 4000
+    assert (config["x_mean"][1], config["x_std"][1]) == (0, 1)
+    assert run(monkeypatch, *words, "--resume") == 0
+
+
 def test_one_graph_is_trained_on_in_patches(
     here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
 ) -> None:

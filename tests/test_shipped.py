@@ -10,7 +10,12 @@ from gln.training import shipped
 from gln.training.saved import SHIPPED
 
 # name: a family member it has not seen and the F1 to reach on a few of its graphs
-EXPECTED = {"delaunay": [("delaunay:points=40", 0.995), ("delaunay:points=140", 0.98)]}
+EXPECTED = {
+    "community": [("community", 0.99), ("community:communities=4", 0.99)],
+    "delaunay": [("delaunay:points=40", 0.995), ("delaunay:points=140", 0.98)],
+    "figures": [("figures", 0.999)],
+    "surfaces": [("surfaces", 0.93)],
+}
 
 
 def test_every_shipped_model_is_tested_and_has_a_card() -> None:

@@ -15,7 +15,7 @@ from gln.evaluation.edge_lists import edge_scores
 from gln.graphs import to_scipy
 from gln.losses import Edge, Loss
 from gln.models.gln import GLN
-from gln.point_sets import FeatureScale, Sets, as_sets, edge_pairs, widths
+from gln.point_sets import Sets, as_sets, edge_pairs, feature_scale, widths
 from gln.training.config import FitConfig
 from gln.training.fitting import fit
 from gln.training.prediction import predict
@@ -52,7 +52,8 @@ class GraphLearner(BaseEstimator):
         validation_fraction: share of the sets on which the best epoch and the threshold are chosen.
         patience: stop after so many epochs without a better one; ``None``: never.
         threshold: probability from which a pair is an edge; ``None``: the one that suits the validation sets.
-        standardize: bring every feature to mean 0 and deviation 1 first (positions need none: GLN ignores their unit).
+        standardize: bring every feature to mean 0 and deviation 1 first, but leave columns of zeros and ones (positions
+            need none of it: GLN ignores their unit).
         device: ``auto``, ``cpu`` or ``gpu``.
         random_state: decides first weights, validation sets and order.
         verbose: show a progress bar.
@@ -64,7 +65,6 @@ class GraphLearner(BaseEstimator):
     ``threshold_``      the probability from which a pair is an edge
     ``history_``        one row per epoch, as in :class:`gln.training.FitResult`
     ``n_features_in_``  positions and features per node
-    ``scale_``          by what features are shifted and divided
     ==================  ==================================================================
     """
 
@@ -122,14 +122,12 @@ class GraphLearner(BaseEstimator):
             seed=int(check_random_state(self.random_state).randint(2**31 - 1)),
         )
         loss = Loss(edge=self.edge_loss, every_step=True)
-        self.scale_ = FeatureScale.of(graphs, self.standardize)
-        graphs = [self.scale_.apply(graph) for graph in graphs]
         order = np.random.default_rng(settings.seed).permutation(len(graphs))
         held_out = min(max(round(self.validation_fraction * len(graphs)), 1), len(graphs) - 1)
         val, train = ([graphs[i] for i in part] for part in np.split(order, [held_out]))
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(settings.seed)
-            self.model_ = GLN(**self._shape(graphs[0]))
+            self.model_ = GLN(**self._shape(train))
         result = fit(self.model_, train, val, loss=loss, config=settings)
         self.history_ = result.history
         self.threshold_ = float(result.threshold if self.threshold is None else self.threshold)
@@ -173,11 +171,9 @@ class GraphLearner(BaseEstimator):
             "threshold": self.threshold_,
             "history": self.history_,
         }
-        scale = {"scale.mean": self.scale_.mean, "scale.deviation": self.scale_.deviation}
         path = Path(path)
         path.parent.mkdir(parents=True, exist_ok=True)
-        weights = {f"model.{name}": value for name, value in self.model_.state_dict().items()}
-        write_tensors(path, weights | scale, facts)
+        write_tensors(path, self.model_.state_dict(), facts)
         return path
 
     @classmethod
@@ -189,25 +185,23 @@ class GraphLearner(BaseEstimator):
         try:
             learner = cls(**facts["settings"])
             learner.threshold_, learner.history_ = facts["threshold"], facts["history"]
-            learner.scale_ = FeatureScale(tensors.pop("scale.mean"), tensors.pop("scale.deviation"))
             with torch.random.fork_rng(devices=[]):  # the weights drawn here are overwritten: leave no trace
                 learner.model_ = GLN(**facts["model"]).eval()
         except (KeyError, TypeError) as error:
             raise GLNError(
                 f"{path} was changed after GraphLearner.save wrote it ({error}); save it again."
             ) from None
-        weights = {name.removeprefix("model."): value for name, value in tensors.items()}
-        load_weights(learner.model_, weights, Path(path))
+        load_weights(learner.model_, tensors, Path(path))
         learner.n_features_in_ = learner.model_.pos_channels + learner.model_.in_channels
         return learner
 
     def _answers(self, X: Sets, threshold: float) -> list[Data]:
-        graphs = [self.scale_.apply(graph) for graph in as_sets(X)]
-        return list(predict(self.model_, graphs, threshold=threshold, batch_size=self.batch_size))
+        return list(predict(self.model_, as_sets(X), threshold=threshold, batch_size=self.batch_size))
 
-    def _shape(self, graph: Data) -> dict[str, Any]:
-        """The settings of the model that reads ``graph``."""
-        pos_channels, in_channels = widths(graph)
+    def _shape(self, graphs: list[Data]) -> dict[str, Any]:
+        """The settings of the model that learns from ``graphs``."""
+        pos_channels, in_channels = widths(graphs[0])
+        x_mean, x_std = feature_scale(graphs) if self.standardize else (None, None)
         return {
             "in_channels": in_channels,
             "pos_channels": pos_channels,
@@ -215,4 +209,6 @@ class GraphLearner(BaseEstimator):
             "pair_width": self.pair_width,
             "steps": self.steps,
             "candidates": self.candidates,
+            "x_mean": x_mean,
+            "x_std": x_std,
         }

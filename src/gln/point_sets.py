@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
 from torch_geometric.data import Data
 
 from gln.errors import GLNError
@@ -61,28 +59,18 @@ def edge_pairs(graph: Data) -> np.ndarray:
     return np.ascontiguousarray(edges.T.numpy())
 
 
-@dataclass(frozen=True)
-class FeatureScale:
-    """By what features are shifted and divided: ``mean [f]`` and ``deviation [f]``."""
+def feature_scale(graphs: Sequence[Data]) -> tuple[list[float], list[float]] | tuple[None, None]:
+    """Mean and deviation of every column of ``x``, for :class:`gln.GLN` to shift and divide by; ``None`` without ``x``.
 
-    mean: Tensor
-    deviation: Tensor
-
-    @classmethod
-    def of(cls, graphs: Sequence[Data], standardize: bool) -> FeatureScale:
-        """Such that the features of ``graphs`` get mean 0 and deviation 1, or stay as they are."""
-        width = widths(graphs[0])[1]
-        if not width or not standardize:
-            return cls(torch.zeros(width), torch.ones(width))
-        rows = torch.cat([graph.x for graph in graphs]).double()
-        deviation = rows.std(dim=0, correction=0)
-        return cls(rows.mean(dim=0).float(), deviation.where(deviation > 0, 1.0).float())
-
-    def apply(self, graph: Data) -> Data:
-        """``graph`` with scaled features; unchanged where they are none that were seen, for the model to refuse."""
-        if widths(graph)[1] != len(self.mean) or not len(self.mean):
-            return graph
-        rows = {"x": (graph.x - self.mean) / self.deviation}
-        if graph.get("pos") is not None:
-            rows["pos"] = graph.pos
-        return Data(**rows, edge_index=graph.edge_index, num_nodes=graph.num_nodes)
+    A column of zeros and ones, a class or a yes or no, stays as it is: divided by its deviation, a rare one would
+    drown the others. A column that never changes is only shifted.
+    """
+    if not widths(graphs[0])[1]:
+        return None, None
+    rows = torch.cat([graph.x for graph in graphs]).double()  # [nodes of all graphs, f]
+    mean, deviation = rows.mean(dim=0), rows.std(dim=0, correction=0)
+    binary = ((rows == 0) | (rows == 1)).all(dim=0)
+    mean = mean.where(~binary, 0.0)
+    changes = (rows.amax(dim=0) > rows.amin(dim=0)) & (deviation > torch.finfo(torch.float32).tiny)
+    deviation = deviation.where(~binary & changes, 1.0)
+    return mean.tolist(), deviation.tolist()

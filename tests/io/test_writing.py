@@ -211,7 +211,7 @@ def test_what_cannot_be_written_is_refused_before_any_work(
     there = put(tmp_path, f"there{suffix}", b"old")
     (tmp_path / f"folder{suffix}").mkdir()
     for path, message in [
-        (there, "exists; choose another name, or replace it with force"),
+        (there, "exists; choose another name, or replace it with --force"),
         (tmp_path / f"folder{suffix}", "is a folder"),
         (tmp_path / "nowhere" / f"a{suffix}", "does not exist; make it first"),
         (tmp_path / "a.docx", r"written as \.csv, \.npz"),

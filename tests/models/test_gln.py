@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 import torch
 from torch import Tensor
@@ -328,3 +330,84 @@ def test_bf16_stays_near_float32() -> None:
     with torch.autocast("cpu", torch.bfloat16):
         rough = model(batch).probabilities()
     assert torch.allclose(rough.float(), model(batch).probabilities(), atol=0.03)
+
+
+SCALE = {"x_mean": [300.0], "x_std": [0.5]}
+
+
+@pytest.mark.parametrize("candidates", [0, 3])
+@pytest.mark.parametrize("pos_channels", [0, 2])
+def test_features_are_scaled_before_anything_else(candidates: int, pos_channels: int) -> None:
+    settings = {"candidates": candidates or 32, "pos_channels": pos_channels, "proposals": 2}
+    plain, scaling = model_of(**settings), model_of(**settings, **SCALE)
+    batch = batch_of((11, 4))
+    raw = (batch.x * 0.5 + 300) * batch.mask[..., None]  # padding is zero, as in every batch
+    wild = GraphBatch(batch.pos, raw, batch.adj, batch.mask)
+    one, other = plain(batch), scaling(wild)
+    assert torch.allclose(one.probabilities(), other.probabilities(), rtol=0, atol=1e-6)
+    assert not torch.allclose(one.probabilities(), plain(wild).probabilities(), rtol=0, atol=1e-6)
+
+
+def test_the_scale_is_in_the_config_and_not_among_the_weights() -> None:
+    plain, scaling = model_of(), model_of(**SCALE)
+    assert scaling.state_dict().keys() == plain.state_dict().keys()
+    assert scaling.config == plain.config | SCALE
+    again = GLN(**json.loads(json.dumps(scaling.config))).double()
+    assert torch.equal(again.x_mean, scaling.x_mean)
+    older = {key: value for key, value in plain.config.items() if not key.startswith("x_")}
+    GLN(**older).load_state_dict(plain.state_dict())  # as models were saved before there was a scale
+    scaling.scale_features(None, None)
+    assert scaling.config == plain.config
+    assert close(scaling(batch_of()).probabilities(), plain(batch_of()).probabilities())
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"x_mean": [0.0]}, "only one of"),
+        ({"x_mean": [0.0, 1.0], "x_std": [1.0, 1.0]}, "each of the 1 columns"),
+        ({"x_mean": [0.0], "x_std": [0.0]}, "above 0"),
+        ({"x_mean": [0.0], "x_std": [-1.0]}, "above 0"),
+        ({"x_mean": [float("nan")], "x_std": [1.0]}, "x_mean="),
+    ],
+)
+def test_a_scale_that_cannot_be_is_refused(settings: dict, message: str) -> None:
+    with pytest.raises(GLNError, match=message):
+        model_of(**settings)
+
+
+@pytest.mark.parametrize("candidates", [0, 3])
+def test_a_model_in_half_precision_runs(candidates: int) -> None:
+    model = model_of(candidates=candidates or 32)
+    batch, half = batch_of(), model_of(candidates=candidates or 32).bfloat16()
+    exact, coarse = model(batch).probabilities(), half(batch).probabilities()
+    assert coarse.dtype == torch.bfloat16
+    assert (exact - coarse.double()).abs().mean() < 0.05
+
+
+def test_compiled_it_gives_the_same_answer_and_gradient() -> None:
+    model, batch = model_of(steps=2), batch_of((6, 5))
+    plain = model(batch)
+    plain.logits[-1][plain.mask].square().sum().backward()
+    expected = [weight.grad.clone() for weight in model.parameters()]
+    model.zero_grad()
+    model.compile(backend="aot_eager")  # all of the tracing, none of the code generation, which takes minutes
+    compiled = model(batch)
+    compiled.logits[-1][compiled.mask].square().sum().backward()
+    assert close(compiled.probabilities(), plain.probabilities())
+    assert all(close(weight.grad, grad) for weight, grad in zip(model.parameters(), expected, strict=True))
+
+
+def test_the_node_index_is_a_feature_where_asked_for() -> None:
+    batch = batch_of((6,))
+    order = torch.tensor([1, 0, 2, 3, 4, 5])
+    swapped = GraphBatch(batch.pos[:, order], batch.x[:, order], batch.adj, batch.mask)
+    for channels, same in ((0, True), (8, False)):
+        model = model_of(index_channels=channels)
+        answers = [model(swapped).probabilities(), model(batch).probabilities()[:, order][:, :, order]]
+        assert close(*answers) is same
+    longer = batch_of((6, 9))  # what a graph is padded to does not change its answer
+    model = model_of(index_channels=8)
+    assert close(model(longer).probabilities()[:1, :6, :6], model(batch).probabilities())
+    with pytest.raises(GLNError, match="even number"):
+        model_of(index_channels=3)

@@ -35,6 +35,17 @@ def test_ranks_are_the_k_from_which_an_edge_is_a_candidate(graph: Data) -> None:
     assert ranks.max() <= 21
 
 
+def test_without_positions_ranks_are_those_on_the_scale_of_the_model() -> None:
+    graph = gln.family("delaunay", points=150).sample(1, seed=2)[0]
+    wild = Data(x=graph.pos * torch.tensor([1e4, 1.0]) + 5, edge_index=graph.edge_index, num_nodes=150)
+    scaled = Data(pos=(wild.x - wild.x.mean(0)) / wild.x.std(0, correction=0), edge_index=graph.edge_index)
+    scaled.num_nodes = 150
+    assert choose_candidates([wild]) == choose_candidates([scaled])
+    assert choose_candidates([wild]) != choose_candidates(
+        [Data(**wild.to_dict() | {"x": None, "pos": wild.x})]
+    )
+
+
 def test_equally_near_nodes_share_a_rank_and_coincident_ones_come_first() -> None:
     square = make_graph([[0.0, 0], [1, 0], [1, 1], [0, 1], [0, 0]], edges=[[0, 1], [0, 2], [0, 4]])
     assert neighbour_ranks(square, 4).tolist() == [1, 3, 1]
@@ -79,6 +90,9 @@ def test_what_is_asked_for_stays_and_the_rest_is_chosen() -> None:
     assert "width, candidates as asked" in "\n".join(recipe.lines())
     paper = choose_recipe(train, ReadOptions(), None, 0, "PaperGLN", 20, gpu=False)
     assert paper.model == "PaperGLN"
+    assert choose_recipe(train, ReadOptions(), 9, 3, "copy", 20, gpu=False) == Recipe(
+        ReadOptions(), 9, 3, "copy", 20
+    )
     large = choose_recipe([far_apart(9000)], ReadOptions(), None, 0, "GLN", 20, gpu=False)
     assert large.batch_size < 20
 

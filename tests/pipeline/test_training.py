@@ -12,7 +12,7 @@ import gln
 from gln.errors import GLNError
 from gln.graphs import check_graph, make_graph
 from gln.io import ReadOptions, Skipped
-from gln.pipeline.training import divide, find_data, read_labelled, wild_features
+from gln.pipeline.training import divide, find_data, read_labelled
 
 
 def numbered(nodes: int, first: int = 0) -> Data:
@@ -80,10 +80,3 @@ def test_graphs_of_different_kinds_are_not_trained_on_together(tmp_path: Path) -
         (tmp_path / f"{name}.edges.csv").write_text("source,target\n")
     with pytest.raises(GLNError, match=r"b\.csv has 3 values of pos per node, a\.csv has 2"):
         read_labelled(find_data([str(tmp_path)]), ReadOptions(), print, lambda text: None)
-
-
-def test_features_of_wild_size_are_worth_a_word() -> None:
-    pos = torch.rand(4, 2)
-    assert wild_features([make_graph(pos)]) is None
-    assert wild_features([make_graph(pos, torch.tensor([[0.0], [1], [0], [1]]))]) is None
-    assert "1e+04" in str(wild_features([make_graph(pos, torch.full((4, 1), 1e4))]))

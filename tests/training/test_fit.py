@@ -254,7 +254,7 @@ def test_ctrl_c_keeps_everything_and_says_how_to_go_on(
         return losses
 
     before = signal.getsignal(signal.SIGINT)
-    with pytest.raises(Interrupted, match=rf"kept in {tmp_path}; go on with resume=True"):
+    with pytest.raises(Interrupted, match=rf"kept in {tmp_path}; go on with --resume"):
         train(tmp_path, loss=_named(At(step, interrupt)), checkpoint_minutes=60)
     assert signal.getsignal(signal.SIGINT) is before
     assert read_checkpoint(tmp_path / "checkpoint.safetensors").progress.step in (step, step + 1)
@@ -270,7 +270,7 @@ def test_ctrl_c_twice_obeys_at_once(tmp_path: Path) -> None:
         os.kill(os.getpid(), signal.SIGINT)
         raise AssertionError("not reached")
 
-    with pytest.raises(Interrupted, match="go on with resume=True"):
+    with pytest.raises(Interrupted, match="go on with --resume"):
         train(tmp_path, loss=_named(At(3, interrupt)))
     assert read_checkpoint(tmp_path / "checkpoint.safetensors").progress.step < 3
 

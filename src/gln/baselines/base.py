@@ -26,7 +26,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -36,6 +36,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from gln.errors import GLNError
+from gln.graphs import as_graphs
 from gln.specs import parse_spec, write_spec
 from gln.training.facts import commit, versions
 from gln.training.saved import FORMAT
@@ -49,6 +50,7 @@ class Baseline(ABC):
     name: ClassVar[str]  # set by register
     kind: ClassVar[Literal["predict", "sample"]]
     fitted: ClassVar[str]  # "pooled: …" or "per graph: …", one sentence on what fit does with many graphs
+    free: ClassVar[tuple[str, ...]] = ()  # settings that may change when a fit goes on in its folder
 
     @abstractmethod
     def fit(
@@ -157,9 +159,14 @@ def register(name: str) -> Callable[[B], B]:
 
 
 def baseline(spec: str) -> Baseline:
-    """A baseline, not fitted, from its short form: ``neighbours:rule=gabriel``."""
+    """A baseline, not fitted, from its short form: ``neighbours:rule=gabriel``; case does not matter in its name."""
     name, settings = parse_spec(spec)
-    return _build(name, settings)
+    return _build(name.lower(), settings)
+
+
+def structures(graphs: Iterable[Any]) -> list[Data]:
+    """Checked graphs of any kind with nothing but ``edge_index`` and ``num_nodes``, on the CPU."""
+    return [Data(edge_index=graph.edge_index.cpu(), num_nodes=graph.num_nodes) for graph in as_graphs(graphs)]
 
 
 def _build(name: str, settings: dict[str, Any]) -> Baseline:

@@ -14,7 +14,7 @@ from torch_geometric.data import Data
 from gln.baselines.base import Predictor, register
 from gln.errors import GLNError
 from gln.graphs import as_graphs
-from gln.training.prediction import graph_above
+from gln.training.prediction import joined
 
 
 @register("constant")
@@ -59,7 +59,8 @@ class Constant(Predictor):
             raise GLNError(
                 f"Got {points.num_nodes} nodes; this constant was fitted to graphs of {len(self.mean_)}."
             )
-        return graph_above(points, self.mean_.float(), 0.5)
+        edges = (self.mean_ >= 0.5).nonzero().T.contiguous()
+        return joined(points, edges, self.mean_[edges[0], edges[1]].float())
 
     def state(self) -> dict[str, Tensor]:
         self._need_fit("mean_")

@@ -11,9 +11,9 @@ import numpy as np
 from torch import Tensor
 from torch_geometric.data import Data
 
-from gln.baselines.base import Sampler, register
+from gln.baselines.base import Sampler, register, structures
 from gln.families.base import check_whole
-from gln.graphs import as_graphs, pack, unpack
+from gln.graphs import pack, unpack
 from gln.training.data import GENERATE
 
 
@@ -34,9 +34,7 @@ class Copy(Sampler):
         folder: Path | None = None,
     ) -> Self:
         """Keep the structure of ``graphs``; nothing else is used."""
-        self.graphs_ = [
-            Data(edge_index=graph.edge_index.cpu(), num_nodes=graph.num_nodes) for graph in as_graphs(graphs)
-        ]
+        self.graphs_ = structures(graphs)
         return self
 
     def sample(self, count: int, seed: int = 0) -> list[Data]:

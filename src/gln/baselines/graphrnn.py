@@ -12,13 +12,14 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from gln.baselines.base import Sampler, register
+from gln.baselines.folder import check_folder, mark_folder, run_facts
 from gln.baselines.graphrnn_network import GraphRNNNetwork, Variant
 from gln.baselines.graphrnn_sequences import Shelf, decode
-from gln.baselines.graphrnn_training import Schedule, begin_folder, train
+from gln.baselines.graphrnn_training import CHECKPOINT, Schedule, train
 from gln.errors import GLNError
 from gln.families.base import check_whole
 from gln.graphs import as_graphs
-from gln.training.data import GENERATE, describe, seed_of
+from gln.training.data import GENERATE, seed_of
 from gln.training.tensors import load_weights
 
 WIDTHS = (
@@ -66,6 +67,7 @@ class GraphRNN(Sampler):
     orders: int = 20_000
 
     fitted: ClassVar[str] = "pooled: one network learns from all graphs."
+    free: ClassVar[tuple[str, ...]] = ("epochs", "minutes")
 
     def __post_init__(self) -> None:
         self._check_choice("variant", get_args(Variant))
@@ -90,8 +92,11 @@ class GraphRNN(Sampler):
         nodes = shelf.adj.shape[1]
         if nodes < 2:
             raise GLNError(f"None of the {len(graphs)} graphs has an edge; graphrnn needs one to learn from.")
-        facts = {"baseline": self.name, **self.settings(), "seed": seed, "data": describe(graphs)}
-        checkpoint = None if folder is None else begin_folder(Path(folder), facts)
+        if folder is not None:
+            facts = run_facts(self, graphs, seed)
+            check_folder(Path(folder), facts, self.free)
+            mark_folder(Path(folder), facts)
+        checkpoint = None if folder is None else Path(folder) / CHECKPOINT
         width = shelf.width(self.orders, torch.Generator().manual_seed(seed))
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)

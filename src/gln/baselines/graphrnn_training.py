@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,12 +17,12 @@ from gln.baselines.graphrnn_sequences import Shelf
 from gln.errors import GLNError
 from gln.training.checkpoint import Progress, read_checkpoint, write_checkpoint
 from gln.training.data import ORDER, seed_of
-from gln.training.tensors import clear_disk_errors, load_weights, read_json, write_json
+from gln.training.tensors import load_weights
 
 # Released: 400 and 1000, of 3000 epochs by the names of its settings, though its code counts them in batches.
 MILESTONES, DECAY = (400 / 3000, 1000 / 3000), 0.3
 CHECKPOINT_SECONDS = 30
-FREE = ("epochs", "minutes")  # what may change when a run goes on
+CHECKPOINT = "checkpoint.safetensors"
 
 
 @dataclass(frozen=True)
@@ -124,21 +123,3 @@ def _batches(
         for row, graphs in enumerate(part):
             share = bits[row * schedule.batch_size : (row + 1) * schedule.batch_size]
             yield share, tuple(sizes[graphs].tolist())
-
-
-def begin_folder(folder: Path, facts: dict[str, Any]) -> Path:
-    """The checkpoint in ``folder``, after checking that it belongs to a run with the same ``facts``."""
-    path = folder / "config.json"
-    facts = json.loads(json.dumps(facts))  # as it will be read back: lists for tuples
-    with clear_disk_errors(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-    if path.exists():
-        saved = read_json(path)
-        for name in facts:
-            if name not in FREE and saved.get(name) != facts.get(name):
-                raise GLNError(
-                    f"The run in {folder} began with {name}={saved.get(name)!r}, now it is {facts.get(name)!r}; "
-                    "go on with the same, or choose another folder."
-                )
-    write_json(path, facts)
-    return folder / "checkpoint.safetensors"

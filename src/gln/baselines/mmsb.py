@@ -13,10 +13,10 @@ from torch import Tensor
 from torch_geometric.data import Data
 from tqdm.auto import tqdm  # type: ignore[import-untyped]
 
-from gln.baselines.base import Sampler, register
+from gln.baselines.base import Sampler, register, structures
 from gln.baselines.mmsb_model import Pairs, Roles, fit_roles, log_likelihoods
 from gln.families.base import check_whole
-from gln.graphs import GraphBatch, as_graphs, make_graph
+from gln.graphs import GraphBatch, make_graph
 from gln.training.data import GENERATE
 
 HELD_OUT = 0.2  # share of the pairs of every graph on which the number of roles is chosen
@@ -76,10 +76,7 @@ class MMSB(Sampler):
     ) -> Self:
         """Fit to the edges of ``graphs``; ``val`` is not used, and a fit of minutes keeps nothing in ``folder``."""
         seed = check_whole("fit", "seed", seed, 0)
-        structures = [
-            Data(edge_index=graph.edge_index.cpu(), num_nodes=graph.num_nodes) for graph in as_graphs(graphs)
-        ]
-        batch = GraphBatch.from_graphs(structures)
+        batch = GraphBatch.from_graphs(structures(graphs))
         with tqdm(disable=None if progress else True, unit="round", desc=self.name) as bar:
             count = self.roles or self._choose(batch, seed, bar.update)
             pairs = Pairs(batch.adj, batch.pair_mask & ~batch.adj, batch.mask)

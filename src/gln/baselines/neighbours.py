@@ -57,6 +57,7 @@ class Neighbours(Predictor):
     ) -> Self:
         """Choose ``k`` or the radius; quick, so nothing is kept in ``folder``."""
         judges = as_graphs(val, "val") if len(val) else as_graphs(graphs)
+        _where(judges[0])  # refused now, not when the first graph is to be predicted
         choices = self._choices(judges)
         scores = np.zeros(len(choices))
         if len(choices) > 1:

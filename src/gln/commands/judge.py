@@ -30,16 +30,17 @@ def evaluate(
     Example: gln evaluate runs/community --on community
     """
     from gln.families import parse_family
+    from gln.pipeline.methods import load_for
     from gln.pipeline.training import find_data, read_labelled
     from gln.training import evaluate as score
-    from gln.training import load
 
+    judged = load_for("predict", model)
     if is_family((on,)):
         graphs = parse_family(on).sample(2 * count, seed=seed)
         true, floor = graphs[:count], graphs[count:]
     else:
         true, floor = read_labelled(find_data([on]), read.options(), remark_skipped, remark), None
-    print(score(load(model), true, steps=steps, floor=floor, largest_component=largest_component))
+    print(score(judged, true, steps=steps, floor=floor, largest_component=largest_component))
 
 
 def generate(
@@ -54,15 +55,15 @@ def generate(
         str | None, arg(metavar="FAMILY", help="Compare with this family: MMD, novelty and uniqueness.")
     ] = None,
 ) -> None:
-    """Noise in, graphs out: the paper's generator mode.
+    """Noise in, graphs out: the paper's generator mode. A baseline that samples graphs does so in its own way.
 
     Example: gln generate runs/community -o graphs.png --count 6 --against community
     """
     from gln.evaluation import mmd, novelty
     from gln.families import parse_family
     from gln.graphs import save_graphs
+    from gln.pipeline.methods import load_for
     from gln.training import generate as draw
-    from gln.training import load
     from gln.viewing import FORMATS, save_gallery
 
     pictured = output.suffix.lstrip(".").lower() in FORMATS
@@ -70,10 +71,15 @@ def generate(
         raise GLNError(
             f"Got {output.name!r}; generated graphs are written as .safetensors, .png, .pdf or .svg."
         )
-    others = [] if against is None else parse_family(against).sample(2 * count, seed=seed)
-    graphs = draw(load(model), count, seed)
+    family = None if against is None else parse_family(against)
+    drawing = load_for("sample", model)
+    others = [] if family is None else family.sample(2 * count, seed=seed)
+    graphs = draw(drawing, count, seed)
     if pictured:
-        save_gallery(graphs[:12], output, f"{model}: what it sees in noise")
+        name = getattr(drawing, "name", None)  # of a baseline
+        save_gallery(
+            graphs[:12], output, f"{model}: {f'sampled by {name}' if name else 'what it sees in noise'}"
+        )
     else:
         save_graphs(graphs, output)
     print(f"Wrote {output}")

@@ -3,28 +3,56 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from textwrap import wrap
+from typing import Annotated, Any
 
 from tyro.conf import arg
 
 from gln.commands.benchmarks import BENCHMARKS
 from gln.commands.flags import FamilySpec, Seed
 
+FROM_DATA = (
+    "nodes",
+    "in_channels",
+    "pos_channels",
+    "x_mean",
+    "x_std",
+)  # settings that the training graphs decide
+
 
 def list_() -> None:
-    """List the graph families with their parameters, and the models that come with the package."""
+    """List the graph families, models and baselines with their settings, and the models that come with the package."""
+    from inspect import signature
+
+    from gln.baselines import BASELINES
     from gln.families import FAMILIES
-    from gln.specs import write_value
+    from gln.models import MODELS
     from gln.training import shipped
 
     print("Families (change a parameter with FAMILY:name=value,...)\n")
-    for name, cls in sorted(FAMILIES.items()):
-        settings = [f"{key}={write_value(value)}" for key, value in cls.defaults().items()]
-        print(f"  {name:<12}{cls.summary().replace('``', '')}")
-        print(f"  {'':<12}{', '.join(settings)}\n")
+    for name, family in sorted(FAMILIES.items()):
+        _describe(name, family.summary(), family.defaults())
+    print("Models to train (gln train DATA --model NAME:setting=value,...)\n")
+    for name, model in sorted(MODELS.items()):
+        settings = {key: value.default for key, value in signature(model).parameters.items()}
+        summary = (model.__doc__ or "").strip().split("\n")[0]
+        _describe(name, summary, {key: settings[key] for key in settings if key not in FROM_DATA})
+    print("Baselines (the same; a sampler is used by gln generate, not by gln evaluate and gln predict)\n")
+    for name, baseline in sorted(BASELINES.items()):
+        kind = {"predict": "predictor", "sample": "sampler"}[baseline.kind]
+        _describe(name, baseline.summary(), baseline.defaults(), f"{kind}; {baseline.fitted}")
     print(f"Shipped models: {', '.join(shipped()) or 'none yet'}")
-    print("Models to train: GLN (any sets), PaperGLN (the paper's network, one size and one order)")
     print(f"Benchmarks: {', '.join(sorted(BENCHMARKS))}")
+
+
+def _describe(name: str, summary: str, settings: dict[str, Any], *more: str) -> None:
+    from gln.specs import write_value
+
+    values = ", ".join(f"{key}={write_value(value)}" for key, value in settings.items())
+    lines = [part for text in (summary.replace("``", ""), *more, values) for part in wrap(text, 100)]
+    for number, line in enumerate(lines):
+        print(f"  {'' if number else name:<12}{line}")
+    print()
 
 
 def show(

@@ -9,6 +9,7 @@ from typing import Annotated
 from tyro.conf import OmitArgPrefixes, Positional, arg
 
 from gln.commands.flags import ModelPath, ReadFlags, Steps, count_of, remark
+from gln.errors import GLNError
 
 
 def predict(
@@ -50,19 +51,21 @@ def predict(
     """Predict the edges over your own points, meshes, molecules, images or tables.
 
     What cannot be read is named and skipped; then the exit code is 1. Files that say what their edges are also get
-    scores.
+    scores. OUT may lie in a folder of the input; it is not read.
 
     Example: gln predict delaunay points.csv -o edges.csv
     """
     from gln.io import find_files
     from gln.pipeline.device import put_on
+    from gln.pipeline.methods import load_for
     from gln.pipeline.predicting import Choice, predict_files
-    from gln.training import load
 
     options, choice = read.options(), Choice(threshold, top_k, steps, batch_size)
+    if any(Path(word).is_file() and Path(word).resolve() == output.resolve() for word in files):
+        raise GLNError(f"{output} is both input and output; choose another name for what is written.")
     paths = find_files(files)
     outcome = predict_files(
-        put_on(load(model), device),
+        put_on(load_for("predict", model), device),
         paths,
         output,
         options,

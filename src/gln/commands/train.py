@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -14,8 +14,15 @@ from gln.errors import GLNError
 from gln.training.config import FitConfig
 
 if TYPE_CHECKING:
+    from torch import nn
+
+    from gln.baselines import Baseline
     from gln.io import Skipped
+    from gln.losses import Loss
     from gln.pipeline.recipe import Recipe
+    from gln.pipeline.training import Parts
+
+ANY_METHOD = ("seed", "progress")  # what of FitConfig a baseline knows too
 
 
 def train(
@@ -31,7 +38,8 @@ def train(
         str | None,
         arg(
             metavar="MODEL",
-            help="GLN or PaperGLN, with settings: GLN:width=64,steps=3. If left out: GLN, sized for the files.",
+            help="GLN, PaperGLN, Set2Graph or a baseline (gln list), with settings: GLN:width=64,steps=3, or "
+            "neighbours:rule=gabriel. If left out: GLN, sized for the files.",
         ),
     ] = None,
     count: Annotated[
@@ -64,43 +72,87 @@ def train(
     """Train a model on a family or on your own files: 80 % of the graphs train (a tenth of them validates), 20 % test.
 
     The seed decides graphs, split, first weights and order alike. Ctrl-C keeps what was learned; --resume goes on.
-    A single large graph, a mesh say, is trained on in --patches.
+    A single large graph, a mesh say, is trained on in --patches. A baseline that samples graphs is compared with the
+    test graphs as a whole.
 
     Examples: gln train community -o runs/community --epochs 20; gln train meshes/ -o runs/meshes --patches 100
     """
     import torch
 
+    from gln.baselines import baseline
     from gln.losses import Loss
     from gln.models import build_model
-    from gln.training import evaluate
-    from gln.training import fit as fit_model
+    from gln.pipeline.methods import find_method, scale_features
+    from gln.pipeline.recipe import Recipe
 
-    skipped: list[Skipped] = []
-    ready: Recipe | None = None
     if is_family(data):
-        _refuse({"patches": patches, "recipe": recipe, "from-recipe": from_recipe, **vars(read)}, "files")
-        title, parts = _from_family(data[0], count, fit.seed)
-        spec = model or "GLN"
+        _refuse({"patches": patches, "recipe": recipe, "from_recipe": from_recipe, **vars(read)}, "files")
     else:
         _refuse({"count": count}, "families")
-        chosen = {"model": model, "patches": patches, "recipe": recipe} if from_recipe else {}
-        _refuse(chosen | (vars(read) if from_recipe else {}), "choosing, and --from-recipe chooses nothing")
-        title, parts, ready = _from_files(data, model or "GLN", patches, from_recipe, read, fit, skipped)
+    if from_recipe is not None:
+        chosen = {"model": model, "patches": patches, "recipe": recipe, **vars(read)}
+        _refuse(chosen, "choosing, and --from-recipe chooses nothing")
+    ready = None if from_recipe is None else Recipe.load(from_recipe)
+    spec, is_baseline = find_method((model or "GLN") if ready is None else ready.model)
+    method: Any = baseline(spec) if is_baseline else None
+    if is_baseline:
+        losses = {"edge_loss": (edge_loss, "balanced"), "structure_loss": (structure_loss, "dice")}
+        _refuse_for_baseline(fit, losses | {"every_step": (every_step, None)})
+
+    skipped: list[Skipped] = []
+    if is_family(data):
+        title, parts = _from_family(data[0], count, fit.seed)
+    else:
+        title, parts, ready = _from_files(data, spec, patches, ready, read, fit, skipped)
         spec, fit = ready.model, replace(fit, batch_size=ready.batch_size)
-    torch.manual_seed(fit.seed)
-    network = build_model(spec, [graph for part in parts for graph in part])
+    if not is_baseline:
+        torch.manual_seed(fit.seed)
+        method = build_model(spec, [graph for part in parts for graph in part])
+        if ready is not None and (words := scale_features(method, parts[0])):
+            print(f"{'features':<12}{words}")
     if recipe is not None and ready is not None:
         ready.save(recipe)
-    everywhere = getattr(network, "every_step", False) if every_step is None else every_step
-    loss = Loss(edge=edge_loss, structure=structure_loss, every_step=everywhere)
-    weights = sum(weight.numel() for weight in network.parameters())
-    print(f"{title}; {type(network).__name__}, {weights:,} weights")
-    result = fit_model(network, parts[0], parts[1], run=output, resume=resume, loss=loss, config=fit)
-    print(f"{result}\n")
-    print(evaluate(network, parts[2], floor=parts[0]))
+    if is_baseline:
+        _fit_baseline(method, title, parts, output, resume, fit)
+    else:
+        everywhere = getattr(method, "every_step", False) if every_step is None else every_step
+        loss = Loss(edge=edge_loss, structure=structure_loss, every_step=everywhere)
+        _fit_network(method, title, parts, output, resume, loss, fit)
     if skipped:
         print(f"\nSkipped {len(skipped)} of the input, as said above.")
         sys.exit(1)
+
+
+def _fit_network(
+    network: nn.Module, title: str, parts: Parts, run: Path, resume: bool, loss: Loss, config: FitConfig
+) -> None:
+    from gln.training import evaluate, fit
+
+    weights = sum(weight.numel() for weight in network.parameters())
+    print(f"{title}; {type(network).__name__}, {weights:,} weights")
+    print(f"{fit(network, parts[0], parts[1], run=run, resume=resume, loss=loss, config=config)}\n")
+    print(evaluate(network, parts[2], floor=parts[0]))
+
+
+def _fit_baseline(
+    method: Baseline, title: str, parts: Parts, run: Path, resume: bool, config: FitConfig
+) -> None:
+    """Fit, and score a predictor by its edges and a sampler by as many samples as there are test graphs."""
+    from gln.baselines import Predictor, Sampler
+    from gln.evaluation import mmd, novelty
+    from gln.pipeline.methods import fit_baseline
+    from gln.training import evaluate, generate
+
+    train, val, test = parts
+    print(f"{title}; {method}, {method.fitted}")
+    fit_baseline(method, train, val, run, seed=config.seed, resume=resume, progress=config.progress)
+    print(f"{run}\n")
+    if isinstance(method, Predictor):
+        print(evaluate(method, test, floor=train))
+    elif isinstance(method, Sampler):
+        drawn = generate(method, len(test), config.seed)
+        print(mmd(test, drawn, floor=train))
+        print(novelty(train, drawn))
 
 
 def _refuse(flags: dict[str, Any], purpose: str) -> None:
@@ -110,7 +162,18 @@ def _refuse(flags: dict[str, Any], purpose: str) -> None:
         raise GLNError(f"Got --{given[0].replace('_', '-')}, which is for {purpose}; leave it out.")
 
 
-def _from_family(spec: str, count: int | None, seed: int) -> tuple[str, Any]:
+def _refuse_for_baseline(config: FitConfig, losses: dict[str, tuple[Any, Any]]) -> None:
+    """The same for what only a network is trained with: a value and its default by name."""
+    settings = {
+        field.name: (getattr(config, field.name), field.default)
+        for field in fields(config)
+        if field.name not in ANY_METHOD
+    }
+    changed = {name: value for name, (value, usual) in (losses | settings).items() if value != usual}
+    _refuse(changed, "networks, while settings of a baseline follow its name, as in graphrnn:epochs=9")
+
+
+def _from_family(spec: str, count: int | None, seed: int) -> tuple[str, Parts]:
     from gln.families import parse_family
     from gln.graphs import split
 
@@ -125,28 +188,25 @@ def _from_files(
     words: tuple[str, ...],
     model: str,
     patches: int | None,
-    read_from: Path | None,
+    ready: Recipe | None,
     read: ReadFlags,
     fit: FitConfig,
     skipped: list[Skipped],
-) -> tuple[str, Any, Recipe]:
+) -> tuple[str, Parts, Recipe]:
     """A title, the graphs of the three parts and the recipe for them; each choice is printed."""
-    from gln.pipeline.recipe import Recipe, choose_recipe
-    from gln.pipeline.training import divide, find_data, has_gpu, read_labelled, wild_features
+    from gln.pipeline.recipe import choose_recipe
+    from gln.pipeline.training import divide, find_data, has_gpu, read_labelled
 
     def skip(what: Skipped) -> None:
         skipped.append(what)
         remark_skipped(what)
 
-    ready = None if read_from is None else Recipe.load(read_from)
     options = read.options() if ready is None else ready.read
     patches, seed = (patches, fit.seed) if ready is None else (ready.patches, ready.seed)
     graphs = read_labelled(find_data(words), options, skip, remark)
     parts, how = divide(graphs, patches, seed)
     gpu = has_gpu(fit.accelerator)
     chosen = ready or choose_recipe(parts[0], options, patches, seed, model, fit.batch_size, gpu)
-    if warning := wild_features(parts[0]):
-        remark(warning)
     print(f"{'split':<12}{how}")
     for line in chosen.lines():
         print(line)

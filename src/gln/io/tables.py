@@ -77,7 +77,7 @@ def _open_edges(source: Source) -> EdgeTable | None:
     table: EdgeTable = source.memo[path]
     if not given and "probability" in table.file.columns:
         source.say(
-            f"{path.name} holds predictions, not the truth, and is not used; name it with edges to use it"
+            f"{path.name} holds predictions, not the truth, and is not used; name it with --edges (edges=) to use it"
         )
         return None
     return table

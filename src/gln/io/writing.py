@@ -15,9 +15,9 @@ import numpy as np
 from torch_geometric.data import Data
 
 from gln.errors import GLNError
+from gln.files import Staged, naming
 from gln.io.formats import to_graphml, to_obj, to_ply
 from gln.io.items import Item
-from gln.io.staging import Staged, naming
 
 
 class Writer(Protocol):
@@ -49,7 +49,7 @@ def open_writer(path: Path | str, *, force: bool = False) -> Iterator[Writer]:
 
 def refuse_existing(path: Path, force: bool) -> None:
     if path.exists() and not force:
-        raise GLNError(f"{path} exists; choose another name, or replace it with force.")
+        raise GLNError(f"{path} exists; choose another name, or replace it with --force (force=True).")
 
 
 class TableWriter:

@@ -18,7 +18,7 @@ from gln.graphs.batch import pair_mask
 from gln.models.output import StructureOutput
 from gln.models.pairs import DensePairs, SparsePairs
 
-DENSE_NODES = 256  # up to here the matrix products of the dense form beat the gathers of the sparse one
+DENSE_NODES = 128  # up to here the matrix products of the dense form beat the gathers of the sparse one
 TREE_NODES = 4000  # above, a k-d tree beats the matrix of all distances
 TIE = 1 + 1e-6  # distances within this factor are equal
 
@@ -82,6 +82,7 @@ def _near_by_matrix(where: Tensor, mask: Tensor, nearest: Tensor) -> Tensor:
     """True at ``[b, i, j]`` if ``j`` is among the ``nearest[b]`` of ``i``: ``[B, N, N]``."""
     everything = pair_mask(mask)
     most = min(max(int(nearest.max()), 1), mask.shape[1])
+    where = where.to(torch.promote_types(where.dtype, torch.float32))  # cdist has no half precision
     # The direct formula: the usual one with a matrix product loses the digits that decide between neighbours.
     distance = torch.cdist(where, where, compute_mode="donot_use_mm_for_euclid_dist")
     distance = distance.masked_fill(~everything, torch.inf)

@@ -13,6 +13,7 @@ has a shape that depends on n. Pairs are all pairs or K candidates per node (:mo
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -54,9 +55,12 @@ class GLN(nn.Module):
         feedback: nodes and pairs see the step's ``A``; off only to measure what it is worth.
         index_channels: an even number of sines and cosines of the node's place in its graph, seen as features: for
             data whose node order means something. Permuting the nodes then changes the answer.
+        x_mean, x_std: what every column of ``x`` is shifted and divided by before anything else; ``None``: by nothing.
     """
 
     every_step = True  # its usual loss is on every step's structure
+    x_mean: Tensor | None  # [f], as x_std; kept in the config, not among the weights
+    x_std: Tensor | None
 
     def __init__(
         self,
@@ -72,6 +76,8 @@ class GLN(nn.Module):
         mixing: bool = True,
         feedback: bool = True,
         index_channels: int = 0,
+        x_mean: Sequence[float] | None = None,
+        x_std: Sequence[float] | None = None,
     ) -> None:
         config = {name: value for name, value in locals().items() if name not in ("self", "__class__")}
         super().__init__()
@@ -87,7 +93,9 @@ class GLN(nn.Module):
                 f"Got width={width}, pair_width={pair_width}; both must be multiples of kernels={kernels}."
             )
         if not isinstance(index_channels, int) or index_channels < 0 or index_channels % 2:
-            raise GLNError(f"GLN got index_channels={index_channels!r}; expected 0 or an even number above it.")
+            raise GLNError(
+                f"GLN got index_channels={index_channels!r}; expected 0 or an even number above it."
+            )
         self.config: dict[str, Any] = config
         self.threshold = 0.5
         self.in_channels, self.pos_channels = in_channels, pos_channels
@@ -99,6 +107,28 @@ class GLN(nn.Module):
         self.embed_pair = mlp(2 * pos_channels + 3 + 2 * features, 2 * pair_width, pair_width)
         blocks = 1 if shared else steps
         self.blocks = nn.ModuleList(Step(width, pair_width, kernels, mixing, feedback) for _ in range(blocks))
+        self.scale_features(x_mean, x_std)
+
+    def scale_features(self, x_mean: Sequence[float] | None, x_std: Sequence[float] | None) -> None:
+        """From now on read ``(x − x_mean) / x_std`` in place of ``x``; ``None`` for both: ``x`` as it is."""
+        if (x_mean is None) != (x_std is None):
+            raise GLNError("GLN got only one of x_mean and x_std; give both, or none to read x as it is.")
+        for name, given in (("x_mean", x_mean), ("x_std", x_std)):
+            values = None if given is None else [float(value) for value in given]
+            self.register_buffer(
+                name, None if values is None else self._scale(name, values), persistent=False
+            )
+            self.config[name] = values
+
+    def _scale(self, name: str, values: list[float]) -> Tensor:
+        scale = next(self.parameters()).new_tensor(values)
+        fit = scale.isfinite() & ((scale > 0) | (name == "x_mean"))
+        if len(scale) != self.in_channels or not bool(fit.all()):
+            above = " above 0" if name == "x_std" else ""
+            raise GLNError(
+                f"GLN got {name}={values}; expected a number{above} for each of the {self.in_channels} columns of x."
+            )
+        return scale
 
     def forward(
         self,
@@ -168,7 +198,7 @@ class GLN(nn.Module):
         return candidate_pairs(where, mask, nearest, join_pairs(extra))
 
     def _inputs(self, batch: GraphBatch) -> tuple[Tensor, Tensor]:
-        """Checked ``x`` and ``pos``, of width 0 where the model takes none."""
+        """Checked and scaled ``x``, and ``pos``; of width 0 where the model takes none."""
         weight = next(self.parameters())
         found = []
         for name, value, expected in (
@@ -181,6 +211,8 @@ class GLN(nn.Module):
             if value is None or not expected:
                 value = weight.new_zeros(*batch.mask.shape, 0)
             found.append(value.to(weight.dtype))
+        if self.x_mean is not None and self.x_std is not None:
+            found[0] = ((found[0] - self.x_mean) / self.x_std).masked_fill(~batch.mask[..., None], 0)
         if self.index_channels:
             place = index_features(batch.mask, self.index_channels).to(weight.dtype)
             found[0] = torch.cat([found[0], place], dim=-1)

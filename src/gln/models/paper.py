@@ -40,7 +40,7 @@ from gln.models.paper_parts import BatchNorm, Variant, check_batch, check_steps,
 
 
 class PaperGLN(nn.Module):
-    """The paper's network, for graphs of ``nodes`` nodes in one fixed order.
+    """The paper's network, for graphs of one size in one fixed order.
 
     Args:
         nodes: ``n``, the same for every graph, since ``M`` is n × n.

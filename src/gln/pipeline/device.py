@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import nn
 
@@ -14,8 +16,13 @@ def out_of_memory(error: BaseException) -> bool:
     return isinstance(error, MemoryError) or any(word in str(error) for word in words)
 
 
-def put_on(model: nn.Module, name: str) -> nn.Module:
-    """``model`` on the device ``name``: ``cpu``, ``cuda``, ``cuda:1``, …, or ``auto`` for a GPU if there is one."""
+def put_on(model: Any, name: str) -> Any:
+    """``model`` on the device ``name``: ``cpu``, ``cuda``, ``cuda:1``, …, or ``auto`` for a GPU if there is one.
+
+    A baseline is no network and computes where it wants to.
+    """
+    if not isinstance(model, nn.Module):
+        return model
     wanted = ("cuda" if torch.cuda.is_available() else "cpu") if name == "auto" else name
     try:
         return model.to(torch.device(wanted))

@@ -16,7 +16,7 @@ from gln.pipeline.device import out_of_memory
 from gln.pipeline.fitness import misfit, unread
 from gln.pipeline.known import KnownEdges, completed, part_of
 from gln.pipeline.outcome import Outcome
-from gln.training.prediction import check_choice, predict
+from gln.training.prediction import Predictor, check_choice, predict
 
 WINDOW = 256  # items that are looked at together, so that those of like size share a batch
 WINDOW_NODES = 2**17  # fewer items where they are large
@@ -38,7 +38,7 @@ class Choice:
 
 
 def predict_files(
-    model: nn.Module,
+    model: nn.Module | Predictor,
     paths: Sequence[Path],
     output: Path,
     options: ReadOptions = ReadOptions(),  # noqa: B008 - frozen
@@ -52,6 +52,7 @@ def predict_files(
     """Predict the edges of every set of nodes in ``paths`` and write them to ``output``, in the order of the input.
 
     What cannot be read or does not fit the model is skipped, unless nothing at all fits: then nothing is written.
+    Of ``paths``, ``output`` itself is left out: it may lie in a folder of input from the last time.
 
     Args:
         options: how to read the files.
@@ -62,6 +63,10 @@ def predict_files(
         complain: receives each skipped file as it is met.
     """
     paths = [path for path in paths if path.resolve() != output.resolve()]
+    if not paths:
+        raise GLNError(
+            f"There is nothing to read besides {output}, which is the output; name files of nodes."
+        )
     given = None if known is None else KnownEdges(known, options.graph, len(paths))
     outcome = Outcome()
 
@@ -95,7 +100,7 @@ def predict_files(
 
 
 def predict_items(
-    model: nn.Module,
+    model: nn.Module | Predictor,
     items: Iterable[Item],
     choice: Choice,
     known: KnownEdges | None,
@@ -145,7 +150,7 @@ def windows(items: Iterable[Item]) -> Iterator[list[Item]]:
 
 
 def _answers(
-    model: nn.Module, items: list[Item], choice: Choice, known: KnownEdges | None
+    model: nn.Module | Predictor, items: list[Item], choice: Choice, known: KnownEdges | None
 ) -> list[Data | str]:
     """A graph for every item, or why there is none: what fails together is tried one by one."""
     try:
@@ -160,7 +165,9 @@ def _answers(
         return [f"its {items[0].graph.num_nodes:,} nodes need more memory than there is; cut it into parts."]
 
 
-def _ask(model: nn.Module, items: list[Item], choice: Choice, known: KnownEdges | None) -> list[Data]:
+def _ask(
+    model: nn.Module | Predictor, items: list[Item], choice: Choice, known: KnownEdges | None
+) -> list[Data]:
     pairs = None if known is None else [known.of(item) for item in items]
     answers: list[Data] = predict(model, [item.graph for item in items], **vars(choice))
     if pairs is None:

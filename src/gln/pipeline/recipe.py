@@ -12,10 +12,12 @@ import numpy as np
 from scipy.spatial import cKDTree
 from torch_geometric.data import Data
 
+from gln.baselines import BASELINES
 from gln.errors import GLNError
 from gln.io import ReadOptions
 from gln.models.candidates import TIE, TREE_NODES
 from gln.models.gln import FEWEST, SMALL
+from gln.point_sets import feature_scale
 from gln.specs import parse_spec, write_spec
 from gln.training.tensors import read_json, write_json
 
@@ -58,7 +60,7 @@ class Recipe:
         return [
             f"{name.replace('_', ' '):<12}{': '.join(filter(None, (values[name], self.reasons.get(name))))}"
             for name in values
-            if values[name] or name in self.reasons
+            if name == "model" or name in self.reasons
         ]
 
     def save(self, path: Path) -> None:
@@ -106,11 +108,14 @@ def choose_recipe(
     """Settings that suit the graphs of ``train``, besides those that ``model`` names already.
 
     Args:
-        model: ``GLN`` or ``GLN:width=64``; what it names stays. Other models keep their own defaults.
+        model: ``GLN`` or ``GLN:width=64``; what it names stays. Other models keep their own defaults, and for a
+            baseline there is nothing to choose.
         batch_size: the most graphs per step; fewer if they are large.
         gpu: whether one will do the work.
     """
     name, given = parse_spec(model)
+    if name in BASELINES:
+        return Recipe(read, patches, seed, model, batch_size)
     reasons = {}
     settings: dict[str, Any] = {}
     if name == "GLN":
@@ -121,7 +126,7 @@ def choose_recipe(
         reasons["model"] = f"{', '.join(given)} as asked" + (
             f"; {reasons['model']}" if "model" in reasons else ""
         )
-    pairs = max(map(scored_pairs, train))
+    pairs = max(scored_pairs(graph) if name == "GLN" else graph.num_nodes**2 for graph in train)
     fitting = max(1, min(batch_size, BATCH_PAIRS // max(pairs, 1)))
     reasons["batch_size"] = (
         f"more would be over {BATCH_PAIRS:,} pairs in a step" if fitting < batch_size else "they fit"
@@ -143,7 +148,10 @@ def choose_candidates(train: Sequence[Data]) -> tuple[dict[str, int], str]:
     """Settings for the pairs that GLN scores, and why: the smallest K that reaches :data:`RECALL`."""
     if max(graph.num_nodes for graph in train) <= SMALL:
         return {}, f"all pairs: no graph has more than {SMALL} nodes"
-    ranks = np.concatenate([neighbour_ranks(graph, MOST) for graph in train[:LOOKED_AT]])
+    mean, std = feature_scale(train)
+    ranks = np.concatenate(
+        [neighbour_ranks(graph, MOST, mean or 0.0, std or 1.0) for graph in train[:LOOKED_AT]]
+    )
     if not len(ranks):
         return {}, "GLN's own number: the training graphs have no edges to measure"
     recall = np.bincount(ranks, minlength=MOST + 2)[1 : MOST + 1].cumsum() / len(ranks)  # by K, from 1
@@ -160,13 +168,18 @@ def choose_candidates(train: Sequence[Data]) -> tuple[dict[str, int], str]:
     return {"candidates": k}, reason
 
 
-def neighbour_ranks(graph: Data, most: int) -> np.ndarray:
+def neighbour_ranks(
+    graph: Data, most: int, x_mean: Sequence[float] | float = 0.0, x_std: Sequence[float] | float = 1.0
+) -> np.ndarray:
     """For every edge the smallest K with which it is a candidate ``[m]``; ``most + 1`` stands for more.
 
     That is the rank of one end among the neighbours of the other, the lower of both; equally near nodes share a rank,
-    as :func:`gln.models.candidates.candidate_pairs` takes all of them.
+    as :func:`gln.models.candidates.candidate_pairs` takes all of them. Without positions ``x`` says who is near, on the
+    scale that the model will give it.
     """
     where = np.asarray((graph.x if graph.get("pos") is None else graph.pos).double())
+    if graph.get("pos") is None:
+        where = (where - x_mean) / x_std
     pairs = graph.edge_index[:, graph.edge_index[0] < graph.edge_index[1]].numpy()
     count = min(most + 1, len(where))
     distance, _ = cKDTree(where).query(where, k=count)

@@ -18,7 +18,6 @@ from gln.point_sets import widths
 SHARES = (0.72, 0.08, 0.2)  # of the nodes, where one graph must do: as gln.split divides graphs
 COVER = 8  # patches of the training part a node is in, on average; of the other parts 2
 FEWEST_PATCHES = 64  # to train on
-WILD = 100.0  # features whose sizes differ by more than this factor are worth a word
 
 
 Parts = tuple[list[Data], list[Data], list[Data]]
@@ -87,20 +86,6 @@ def divide(graphs: Sequence[Data], patches: int | None, seed: int) -> tuple[Part
     sizes = " / ".join(str(len(part)) for part in parts)
     what = "graphs" if patches is None else f"patches of up to {patches} nodes"
     return parts, f"{sizes} {what} to train / validate / test, of {source}"
-
-
-def wild_features(graphs: Sequence[Data]) -> str | None:
-    """A word of warning where the columns of ``x`` are of very different sizes, or far from 1; else ``None``."""
-    if not widths(graphs[0])[1]:
-        return None
-    size = torch.cat([graph.x for graph in graphs]).square().mean(dim=0).sqrt()
-    size = size[size > 0]
-    if not len(size) or (size.max() <= WILD and size.min() >= 1 / WILD):
-        return None
-    return (
-        f"x has columns of sizes from {size.min():.3g} to {size.max():.3g}; the model takes them as they are and "
-        "learns best from values around 1: scale them, here and when predicting"
-    )
 
 
 def _patches(graphs: Sequence[Data], size: int, cover: int, least: int, seed: Sequence[int]) -> list[Data]:

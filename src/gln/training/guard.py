@@ -73,7 +73,7 @@ def clear_errors(folder: RunFolder) -> Iterator[None]:
 
 def _how_to_go_on(folder: RunFolder) -> str:
     if folder.kept:
-        return f"Training was interrupted and is kept in {folder.path}; go on with resume=True."
+        return f"Training was interrupted and is kept in {folder.path}; go on with --resume (resume=True)."
     return "Training was interrupted, and no run folder was given to keep it in; give run= next time."
 
 

@@ -70,9 +70,9 @@ def predict(
     cut = getattr(model, "threshold", 0.5) if threshold is None else threshold
     answers: list[Any] = [None] * len(graphs)
     if isinstance(model, nn.Module):
-        for numbers, _, output in _outputs(model, graphs, steps, batch_size, start=known is not None):
+        for numbers, _, output in outputs(model, graphs, steps, batch_size, start=known is not None):
             for number, (edges, prob) in zip(numbers, edges_above(output, cut), strict=True):
-                answers[number] = _joined(graphs[number], edges, prob)
+                answers[number] = joined(graphs[number], edges, prob)
     elif known is not None or steps is not None:
         raise GLNError(f"{type(model).__name__} takes neither known nor steps; leave them out.")
     else:
@@ -103,15 +103,18 @@ def soft_batches(
     Recall is the share of true edges among the pairs that the model scored. Large graphs come in smaller batches.
     With ``start`` the recurrence begins at the edges of the graphs; otherwise the model is shown none.
     """
-    for numbers, blind, output in _outputs(model, graphs, steps, batch_size, start):
+    for numbers, blind, output in outputs(model, graphs, steps, batch_size, start):
         batch = GraphBatch.from_graphs([graphs[number] for number in numbers]).to(blind.mask.device)
         yield numbers, batch, soft_adjacency(output), output.recall(batch.adj)
 
 
-def _outputs(
-    model: nn.Module, graphs: Sequence[Data], steps: int | None, batch_size: int, start: bool
+def outputs(
+    model: nn.Module, graphs: Sequence[Data], steps: int | None, batch_size: int, start: bool = False
 ) -> Iterator[tuple[list[int], GraphBatch, StructureOutput]]:
-    """The numbers of the graphs in a batch, the batch without its edges, and what the model makes of it."""
+    """The numbers of the graphs in a batch, the batch without its edges, and what the model makes of it.
+
+    Large graphs come in smaller batches. With ``start`` the recurrence begins at the edges of the graphs.
+    """
     device = next((parameter.device for parameter in model.parameters()), torch.device("cpu"))
     order = sorted(range(len(graphs)), key=lambda number: graphs[number].num_nodes)  # less padding
     was_training = model.training
@@ -126,6 +129,10 @@ def _outputs(
             blind = batch.without_edges()  # what a model cannot see it cannot copy
             with torch.no_grad():
                 output = model(blind, initial=initial, steps=steps)
+            if output.logits[-1][output.mask].isnan().any():
+                raise GLNError(
+                    "The model's scores are NaN; its weights are spoilt, or its features far from those it knows."
+                )
             yield numbers, blind, output
     finally:
         model.train(was_training)
@@ -172,19 +179,10 @@ def keep_strongest(graph: Data, count: int) -> Data:
     least = graph.edge_prob[order][last.clamp(min=0)] if len(order) else graph.edge_prob
     pair = torch.minimum(source, target) * graph.num_nodes + torch.maximum(source, target)
     stays = torch.isin(pair, pair[graph.edge_prob >= least[source]])
-    return _joined(graph, graph.edge_index[:, stays], graph.edge_prob[stays])
+    return joined(graph, graph.edge_index[:, stays], graph.edge_prob[stays])
 
 
-def graph_above(graph: Data, soft: Tensor, threshold: float) -> Data:
-    """The nodes of ``graph``, joined where the soft adjacency ``[N, N]`` reaches ``threshold``."""
-    soft = soft[: graph.num_nodes, : graph.num_nodes]
-    chosen = soft >= threshold
-    chosen.fill_diagonal_(False)
-    edges = chosen.nonzero().T.contiguous()
-    return _joined(graph, edges, soft[edges[0], edges[1]])
-
-
-def _joined(graph: Data, edge_index: Tensor, prob: Tensor) -> Data:
+def joined(graph: Data, edge_index: Tensor, prob: Tensor) -> Data:
     """The nodes of ``graph`` with these edges and no others."""
     rows = {name: graph[name] for name in ("pos", "x") if graph.get(name) is not None}
     return Data(**rows, edge_index=edge_index, edge_prob=prob, num_nodes=graph.num_nodes)

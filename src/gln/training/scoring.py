@@ -8,11 +8,10 @@ from torch import nn
 from torch_geometric.data import Data
 
 from gln.evaluation.edge_lists import edge_scores
-from gln.evaluation.edges import EdgeScores
 from gln.evaluation.metrics import Scores, number
 from gln.evaluation.mmd import mmd
 from gln.graphs import as_graphs
-from gln.training.prediction import Predictor, graph_above, predict, soft_batches
+from gln.training.prediction import Predictor, check_choice, edges_above, joined, outputs, predict
 
 
 def evaluate(
@@ -27,23 +26,27 @@ def evaluate(
 ) -> Scores:
     """Edge scores, and the MMD between the true and the predicted graphs, as a dict that prints as a table.
 
+    Average precision ranks all pairs, those below the threshold too; a pair that was not scored has probability 0.
+
     Args:
         model: a model, or anything with the baselines' ``predict(points)``; it sees the nodes only.
         graphs: the true graphs.
-        threshold: a pair is an edge where its probability reaches this; default: the one stored with it.
+        threshold: a pair that was scored is an edge where its probability reaches this; default: the one stored
+            with the model.
         steps: how many steps of the recurrence; default: as trained.
         batch_size: graphs at a time.
         floor: graphs of the same distribution, usually those trained on; their MMD² is noted beside.
         largest_component: take the MMD² over the largest component of every graph, as the paper did.
     """
+    check_choice(threshold, None, batch_size)
     true = as_graphs(graphs)
     if not isinstance(model, nn.Module):
         predicted = predict(model, true, threshold=threshold, steps=steps)
-        scores = dict(edge_scores(true, predicted))
+        scores: dict[str, float] = edge_scores(true, predicted)
         note = f"{len(true)} graphs"
     else:
         cut = float(getattr(model, "threshold", 0.5) if threshold is None else threshold)
-        predicted, scores, recall = _score(model, true, cut, steps, batch_size)
+        predicted, scores, recall = predict_and_score(model, true, cut, steps, batch_size)
         note = f"{len(true)} graphs, threshold {cut:.2f}"
         if recall < 1:
             note += f"; candidate recall {recall:.4f}: no more of the true edges were among the pairs scored"
@@ -55,16 +58,23 @@ def evaluate(
     return Scores(scores | {f"mmd_{name}": value for name, value in distance.items()}, notes)
 
 
-def _score(
-    model: nn.Module, true: list[Data], threshold: float, steps: int | None, batch_size: int
+def predict_and_score(
+    model: nn.Module, true: list[Data], threshold: float, steps: int | None = None, batch_size: int = 32
 ) -> tuple[list[Data], dict[str, float], float]:
-    metric = EdgeScores(threshold)
+    """The predicted graphs, their edge scores, and the candidate recall: the share of true edges that were scored.
+
+    A pair that was not scored takes no memory.
+    """
     predicted: list[Any] = [None] * len(true)
-    recalls: list[float] = []
-    for numbers, batch, soft, recall in soft_batches(model, true, steps, batch_size):
-        metric.to(soft.device).update(soft, batch.adj, batch.mask)
-        recalls += recall.tolist()
-        for index, matrix in zip(numbers, soft.cpu(), strict=True):
-            predicted[index] = graph_above(true[index], matrix, threshold)
-    scores = {name: float(value) for name, value in metric.compute().items()}
-    return predicted, scores, sum(recalls) / len(recalls)
+    precision, recall = 0.0, 0.0  # sums over graphs
+    for numbers, _, output in outputs(model, true, steps, batch_size):
+        for index, (edges, prob) in zip(numbers, edges_above(output, 0.0), strict=True):
+            truth, chosen = true[index], prob >= threshold
+            predicted[index] = joined(truth, edges[:, chosen], prob[chosen])
+            if truth.num_edges:
+                ranked = edge_scores([truth], [joined(truth, edges, prob)])
+                precision, recall = precision + ranked["average_precision"], recall + ranked["recall"]
+            else:  # nothing to rank and nothing to find: right if nothing was predicted
+                precision, recall = precision + float(not chosen.any()), recall + 1
+    scores = dict(edge_scores(true, predicted)) | {"average_precision": precision / len(true)}
+    return predicted, scores, recall / len(true)

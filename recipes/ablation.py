@@ -1,0 +1,123 @@
+"""What each part of GLN is worth: the same short training with one thing changed.
+
+    python recipes/ablation.py delaunay --runs runs/ablation        # all variants, one after the other
+    python recipes/ablation.py surfaces --runs runs/ablation --only usual shared
+
+Every variant sees the same graphs in the same order, as many steps of the optimiser, and the same test graphs, from a
+seed that training does not use. A finished variant is kept: the command goes on where it stopped, and several may run
+beside each other on different variants. Each writes ``results/ablation-FAMILY-VARIANT.json``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import gln
+from gln.families import parse_family
+from gln.losses import Loss
+from gln.training.augment import RandomRotation
+from gln.training.facts import write_result
+from gln.training.scoring import predict_and_score
+
+TRAIN_SEED, VAL_SEED, TEST_SEED = 1, 2, 1_000_003
+# family: its short form, width of the positions, graphs per step, epochs of 250 steps
+FAMILIES = {"delaunay": ("delaunay:points=50", 2, 32, 6), "surfaces": ("surfaces:points=100", 3, 16, 6)}
+STEPS_PER_EPOCH, TEST_GRAPHS = 250, 240
+USUAL = {"edge": "plain", "psi1": 5, "every_step": True}
+
+# what is changed: settings of the model, settings of the loss
+VARIANTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "usual": ({}, {}),
+    "one step": ({"steps": 1}, {}),
+    "three steps": ({"steps": 3}, {}),
+    "eight steps": ({"steps": 8}, {}),
+    "shared weights": ({"shared": True}, {}),
+    "loss on the last step": ({}, {"every_step": False}),
+    "A not fed back": ({"feedback": False}, {}),
+    "no mixing": ({"mixing": False}, {}),
+    "balanced edge loss": ({}, {"edge": "balanced"}),
+    "no structure loss": ({}, {"structure": "none"}),
+    "structure loss alone": ({}, {"psi1": 0}),
+}
+CANDIDATES = (8, 16, 24, 32, 48)  # of the usual model, where it may not look at all pairs
+
+
+def run(family: str, name: str, runs: Path) -> None:
+    spec, width, batch_size, epochs = FAMILIES[family]
+    member = parse_family(spec)
+    changes, losses = VARIANTS[name]
+    settings = {"epochs": epochs, "batch_size": batch_size, "lr": 1e-3, "warmup": 0.05, "weight_decay": 1e-4}
+    torch.set_float32_matmul_precision("high")
+    torch.manual_seed(TRAIN_SEED)
+    model = gln.GLN(pos_channels=width, **changes)
+    folder = runs / f"{family}-{name.replace(' ', '-')}"
+    start = time.perf_counter()
+    result = gln.fit(
+        model,
+        member.sample(STEPS_PER_EPOCH * batch_size, TRAIN_SEED),
+        member.sample(TEST_GRAPHS, VAL_SEED),
+        run=folder,
+        resume=True,
+        loss=Loss(**USUAL | losses),
+        augment=RandomRotation(),
+        num_workers=2,
+        progress=False,
+        **settings,
+    )
+    seconds = time.perf_counter() - start
+    tests = member.sample(TEST_GRAPHS, TEST_SEED)
+    _, scores, _ = predict_and_score(model, tests, model.threshold)
+    measured: dict[str, Any] = {
+        "family": spec,
+        "variant": name,
+        "changed": changes | losses,
+        "weights": sum(weight.numel() for weight in model.parameters()),
+        "steps": STEPS_PER_EPOCH * epochs,
+        "fit": settings,
+        "training_seconds": round(seconds, 1),
+        "validation_iou": [row["val_iou"] for row in result.history],
+        "iou": scores["iou"],
+        "dice": scores["dice"],
+    }
+    if name == "usual":
+        measured["by_candidates"] = [candidates_row(model, tests, k) for k in CANDIDATES]
+    if name == "shared weights":
+        measured["by_steps"] = {
+            n: predict_and_score(model, tests, model.threshold, n)[1]["iou"] for n in (3, 5, 8, 12)
+        }
+    output = Path("results") / f"ablation-{family}-{name.replace(' ', '-')}.json"
+    command = f"python recipes/ablation.py {family} --runs {runs} --only '{name}'"
+    write_result(output, command, TEST_SEED, measured)
+    print(f"{family:<10}{name:<24}IoU {scores['iou']:.4f}  {seconds:5.0f} s", flush=True)
+
+
+def candidates_row(model: gln.GLN, tests: list[Any], count: int) -> dict[str, float]:
+    """The same weights with so many candidates per node instead of all pairs."""
+    from unittest.mock import patch
+
+    usual, model.candidates = model.candidates, count
+    with patch("gln.models.gln.SMALL", 0):
+        _, scores, recall = predict_and_score(model, tests, model.threshold)
+    model.candidates = usual
+    return {"candidates": count, "iou": scores["iou"], "candidate_recall": recall}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("family", choices=FAMILIES)
+    parser.add_argument("--runs", type=Path, required=True)
+    parser.add_argument("--only", nargs="+", choices=VARIANTS, default=list(VARIANTS))
+    words = parser.parse_args()
+    for name in words.only:
+        run(words.family, name, words.runs)
+
+
+if __name__ == "__main__":
+    main()

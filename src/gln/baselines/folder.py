@@ -1,0 +1,44 @@
+"""The folder of a fit: which run it belongs to."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from torch_geometric.data import Data
+
+from gln.baselines.base import Baseline
+from gln.errors import GLNError
+from gln.graphs import as_graphs
+from gln.training.data import describe
+from gln.training.tensors import clear_disk_errors, read_json, write_json
+
+
+def run_facts(model: Baseline, graphs: Sequence[Data], seed: int) -> dict[str, Any]:
+    """All that decides what a fit learns, as plain data."""
+    facts = {"baseline": model.name, **model.settings(), "seed": seed, "data": describe(as_graphs(graphs))}
+    plain: dict[str, Any] = json.loads(json.dumps(facts))  # as it will be read back: lists for tuples
+    return plain
+
+
+def check_folder(folder: Path, facts: dict[str, Any], free: Sequence[str] = ()) -> None:
+    """Refuse a folder in which a run with other ``facts`` began; those in ``free`` may differ."""
+    path = folder / "config.json"
+    if not path.exists():
+        return
+    saved = read_json(path)
+    for name, value in facts.items():
+        if name not in free and saved.get(name) != value:
+            raise GLNError(
+                f"The run in {folder} began with {name}={saved.get(name)!r}, now it is {value!r}; "
+                "go on with the same, or choose another folder."
+            )
+
+
+def mark_folder(folder: Path, facts: dict[str, Any]) -> None:
+    """Make the folder, and write down whose it is."""
+    with clear_disk_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    write_json(folder / "config.json", facts)

@@ -1,0 +1,84 @@
+"""What can be trained: models and baselines, by one name each, whatever its case."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from torch import nn
+from torch_geometric.data import Data
+
+from gln.baselines import BASELINES, Baseline, save_baseline
+from gln.baselines.folder import check_folder, mark_folder, run_facts
+from gln.errors import GLNError
+from gln.models import MODELS
+from gln.models.gln import GLN
+from gln.point_sets import feature_scale
+from gln.specs import parse_spec, write_spec
+from gln.training import Interrupted, load
+
+
+def find_method(spec: str) -> tuple[str, bool]:
+    """``spec`` with its name as it is registered, and whether that is a baseline."""
+    asked, settings = parse_spec(spec)
+    names = {name.lower(): name for name in (*MODELS, *BASELINES)}
+    if asked.lower() not in names:
+        raise GLNError(
+            f"There is no model {asked!r}; choose from {', '.join(sorted(MODELS))}, "
+            f"or from the baselines {', '.join(sorted(BASELINES))}."
+        )
+    name = names[asked.lower()]
+    return write_spec(name, settings), name in BASELINES
+
+
+def load_for(purpose: Literal["predict", "sample"], path: Path | str) -> Any:
+    """The model or baseline in ``path``, if it can do what it is wanted for; a model can do both."""
+    found = load(path)
+    if isinstance(found, Baseline) and found.kind != purpose:
+        what = (
+            "samples new graphs and predicts none from points; see gln generate"
+            if found.kind == "sample"
+            else "predicts graphs from points and samples none; see gln evaluate and gln predict"
+        )
+        raise GLNError(f"{path} holds {found.name}, which {what}.")
+    return found
+
+
+def fit_baseline(
+    model: Baseline,
+    train: Sequence[Data],
+    val: Sequence[Data],
+    run: Path,
+    *,
+    seed: int = 0,
+    resume: bool = False,
+    progress: bool = False,
+) -> None:
+    """Fit ``model`` and keep it in the folder ``run``; what stands there already is gone on with, or left alone."""
+    facts = run_facts(model, train, seed)
+    if not resume and any((run / name).exists() for name in ("config.json", "model.json")):
+        raise GLNError(f"{run} already holds a run; continue it with --resume or choose another folder.")
+    check_folder(run, facts, model.free)
+    try:
+        model.fit(train, val, seed=seed, progress=progress, folder=run)
+    except KeyboardInterrupt:
+        if not run.exists():
+            raise
+        raise Interrupted(f"fitting was interrupted; --resume goes on with what is kept in {run}.") from None
+    save_baseline(model, run)
+    mark_folder(run, facts)
+
+
+def scale_features(model: nn.Module, train: Sequence[Data]) -> str | None:
+    """Have GLN bring features to one scale, and say so; ``None`` where the model or the features need none."""
+    mean, deviation = feature_scale(train)
+    if not isinstance(model, GLN) or mean is None or deviation is None:
+        return None
+    scaled = sum(pair != (0, 1) for pair in zip(mean, deviation, strict=True))
+    if not scaled:
+        return None
+    model.scale_features(mean, deviation)
+    rest = len(mean) - scaled
+    words = f"{scaled} of x at mean 0 and deviation 1 over the training nodes, done by the model itself"
+    return f"{words}; {rest} of zeros and ones as they are" if rest else words

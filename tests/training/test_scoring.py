@@ -1,0 +1,93 @@
+"""Scores from lists of edges are those of the matrices of all pairs."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import torch
+from torch_geometric.data import Data
+
+import gln
+from gln.errors import GLNError
+from gln.evaluation.edges import EdgeScores
+from gln.graphs import make_graph
+from gln.models import GLN, StructureOutput
+from gln.training import evaluate, predict
+from gln.training.prediction import soft_batches
+from gln.training.scoring import predict_and_score
+from tests.conftest import assert_same_graph
+
+
+def graphs() -> list[Data]:
+    """Of several sizes, some without edges, one of a single node."""
+    some = gln.family("delaunay", points=(5, 30)).sample(6, seed=0)
+    rng = torch.Generator().manual_seed(0)
+    return [*some, make_graph(torch.rand(9, 2, generator=rng)), make_graph(torch.rand(1, 2, generator=rng))]
+
+
+def model_of(candidates: int) -> GLN:
+    torch.manual_seed(3)
+    return GLN(0, 2, width=8, pair_width=8, steps=2, candidates=candidates).eval()
+
+
+def dense_way(model: GLN, true: list[Data], threshold: float) -> tuple[dict[str, float], float]:
+    metric, recalls = EdgeScores(threshold), []
+    for _, batch, soft, recall in soft_batches(model, true, batch_size=3):
+        metric.update(soft, batch.adj, batch.mask)
+        recalls += recall.tolist()
+    return {name: float(value) for name, value in metric.compute().items()}, sum(recalls) / len(recalls)
+
+
+@pytest.mark.parametrize("candidates", [3, 32])
+@pytest.mark.parametrize("quantile", [0.3, 0.9, 1.1])  # of the probabilities; above 1: no edge at all
+def test_every_score_is_that_of_the_matrices(
+    candidates: int, quantile: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gln.models.gln.SMALL", 0)
+    monkeypatch.setattr("gln.models.candidates.DENSE_NODES", 0)
+    model, true = model_of(candidates), graphs()
+    every = torch.cat([answer.edge_prob for answer in predict(model, true, threshold=0.0)])
+    threshold = float(every.quantile(quantile)) if quantile < 1 else 1.0
+    expected, recall = dense_way(model, true, threshold)
+    predicted, scores, found = predict_and_score(model, true, threshold, batch_size=3)
+    assert scores == pytest.approx(expected, abs=1e-7)
+    assert found == pytest.approx(recall)
+    assert (found < 1) == (candidates == 3)
+    for one, other in zip(predicted, predict(model, true, threshold=threshold), strict=True):
+        assert torch.equal(one.edge_index, other.edge_index)
+    note = str(evaluate(model, true, threshold=threshold))
+    assert (f"candidate recall {recall:.4f}" in note) == (candidates == 3)
+
+
+def test_candidates_never_become_a_matrix(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("a matrix of all pairs was asked for")
+
+    model, true = model_of(4), gln.family("delaunay", points=300).sample(2)
+    expected = predict_and_score(model, true, 0.5)
+    monkeypatch.setattr(StructureOutput, "probabilities", refuse)
+    monkeypatch.setattr("gln.graphs.batch._adjacency", refuse)
+    answers, scores, recall = predict_and_score(model, true, 0.5)
+    assert (scores, recall) == expected[1:]
+    for one, other in zip(answers, expected[0], strict=True):
+        assert_same_graph(one, other)
+
+
+def test_scores_that_are_not_numbers_are_told() -> None:
+    model = model_of(4)
+    with torch.no_grad():
+        model.embed_node[0].bias.fill_(torch.nan)
+    for call in (evaluate, predict):
+        with pytest.raises(GLNError, match="scores are NaN"):
+            call(model, graphs())  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("options", [{"threshold": 1.5}, {"batch_size": 0}])
+def test_a_choice_that_makes_no_sense_is_refused(options: dict[str, float]) -> None:
+    with pytest.raises(GLNError, match=next(iter(options))):
+        evaluate(model_of(4), graphs(), **options)  # type: ignore[arg-type]
+
+
+def test_scores_are_plain_numbers() -> None:
+    assert json.loads(json.dumps(evaluate(model_of(4), graphs()))).keys() >= {"iou", "average_precision"}
