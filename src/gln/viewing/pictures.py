@@ -14,6 +14,7 @@ from matplotlib.collections import LineCollection
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.patheffects import Normal, Stroke
 from torch_geometric.data import Data
 
 from gln.errors import GLNError
@@ -69,7 +70,11 @@ def save_gallery(
             caption = f"{caption}, {missing} missing, {extra} extra"
         ax.set_title(caption, fontsize=9, color=INK, y=-0.07, parse_math=False)
     if truths is not None:
-        lines = [Line2D([], [], color=colour, linewidth=2) for colour in (EDGE, MISSING, EXTRA)]
+        right = "white" if all(map(_is_image, graphs)) else EDGE
+        rim = [Stroke(linewidth=4, foreground=INK), Normal()] if right == "white" else None
+        lines = [
+            Line2D([], [], color=colour, linewidth=2, path_effects=rim) for colour in (right, MISSING, EXTRA)
+        ]
         names = ["predicted and true", "missing", "extra"]
         figure.legend(lines, names, loc="outside lower center", ncols=3, frameon=False, labelcolor=INK)
     buffer = io.BytesIO()
@@ -123,12 +128,16 @@ def _draw_errors(graph: Data, truth: Data, ax: Axes) -> tuple[int, int]:
         raise GLNError(
             f"A truth has {truth.num_nodes} nodes, its graph has {graph.num_nodes}; give truths in the order of graphs."
         )
-    points = graph.pos.numpy(force=True) if _is_image(graph) else _project(graph)[0]
+    image = _is_image(graph)
+    points = graph.pos.numpy(force=True) if image else _project(graph)[0]
     keys = [edges[0] * graph.num_nodes + edges[1] for edges in map(_pairs, (graph, truth))]
     counts = []
     for wrong, colour in ((np.setdiff1d(*keys[::-1]), MISSING), (np.setdiff1d(*keys), EXTRA)):
         ends = np.stack(np.divmod(wrong, graph.num_nodes), axis=-1)  # [w, 2]
-        ax.add_collection(LineCollection(points[ends], colors=colour, linewidths=1.8, zorder=1.5))
+        if image:  # above the edges, with a rim as they have, so that it shows on any colour
+            ax.add_collection(LineCollection(points[ends], colors=INK, linewidths=5, zorder=3))
+        width, height = (3, 4) if image else (1.8, 1.5)
+        ax.add_collection(LineCollection(points[ends], colors=colour, linewidths=width, zorder=height))
         counts.append(len(wrong))
     return counts[0], counts[1]
 
