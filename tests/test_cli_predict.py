@@ -97,6 +97,20 @@ def test_known_edges_are_completed(here: Path, monkeypatch: pytest.MonkeyPatch) 
     ]
 
 
+def test_known_edges_may_lie_in_the_folder_beside_the_true_ones(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    write_points(here / "in" / "scan#3.csv", 12)
+    (here / "in" / "scan#3.edges.csv").write_text("source,target\n0,1\n")
+    (here / "in" / "known.csv").write_text("source,target\n0,5\n")
+    words = ["predict", "delaunay", "in", "-o", "out.csv", "--known", "in/known.csv", "--threshold", "1"]
+    assert run(monkeypatch, *words) == 0
+    assert [(row["graph"], row["source"], row["target"]) for row in rows_of("out.csv")] == [
+        ("scan#3.csv", "0", "5")
+    ]
+    assert "edges from *.edges.csv" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

@@ -103,6 +103,21 @@ def test_a_skipped_file_is_named_and_the_exit_code_is_1(
     assert "skipped bad.csv" in capsys.readouterr().err
 
 
+def test_evaluation_names_what_it_skips_and_what_the_model_cannot_read(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    write_graphs(here / "data", 3)
+    (here / "data" / "bad.csv").write_text("x,y\n")
+    assert run(monkeypatch, "evaluate", "delaunay", "--on", "data") == 1
+    captured = capsys.readouterr()
+    assert "3 graphs, threshold" in captured.out
+    assert "Skipped 1 of the input" in captured.out
+    assert "skipped data/bad.csv: there are no rows" in captured.err
+    assert run(monkeypatch, "evaluate", "figures", "--on", "data/nodes.csv") == 2
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert last.startswith("gln: data/nodes.csv: it has no features (x), but the model was trained with 3")
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -111,7 +126,8 @@ def test_a_skipped_file_is_named_and_the_exit_code_is_1(
         (["delaunay", "--recipe", "r.json"], "--recipe, which is for files"),
         (["delaunay", "--pos", "x,y"], "--pos, which is for files"),
         (["data", "--count", "9"], "--count, which is for families"),
-        (["data", "--patches", "1"], "size=1"),
+        (["data", "--patches", "1"], "patches of 1 nodes"),
+        (["data", "--patches", "0"], "patches of 0 nodes"),
         (["data", "--from-recipe", "r.json"], "r.json cannot be read"),
         (["data", "--from-recipe", "r.json", "--pos", "x"], "--pos, which is for choosing"),
         (["data", "--from-recipe", "r.json", "--model", "GLN"], "--model, which is for choosing"),

@@ -86,6 +86,15 @@ def test_save_and_load_give_the_same_learner(tmp_path: Path) -> None:
         assert matrix.data.tolist() == pytest.approx(answer.edge_prob.tolist(), abs=1e-6)
 
 
+def test_numbers_of_numpy_are_as_good(tmp_path: Path) -> None:
+    """A search over ``np.arange`` passes them."""
+    numbers = {name: np.int64(value) for name, value in TINY.items() if isinstance(value, int)}
+    learner = GraphLearner(**TINY | numbers, threshold=np.float32(0.5)).fit(X, Y)
+    assert learner.model_.config == LEARNER.model_.config
+    loaded = GraphLearner.load(learner.save(tmp_path / "learner.safetensors"))
+    assert loaded.get_params() == LEARNER.get_params() | {"threshold": 0.5}
+
+
 def test_a_file_of_another_kind_is_refused(tmp_path: Path) -> None:
     from gln.training.tensors import write_tensors
 

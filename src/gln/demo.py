@@ -9,6 +9,7 @@ import torch
 
 import gln
 from gln.evaluation.metrics import Scores
+from gln.families.surfaces import KINDS
 
 IMAGES, HELD_OUT, SURFACES = 240, 60, 24
 TRAIN_SEED, TEST_SEED = 0, 1_000_003
@@ -21,7 +22,9 @@ def main(folder: Path = Path("demo")) -> None:
     learn_figures(folder)
     print("\n2. The surfaces model, which comes with the package, joins 3-D points it has never seen.\n")
     predict_surfaces(folder)
-    print(f"\nAll in {time.perf_counter() - start:.0f} s. Look at {folder}/figures.png and {folder}/surfaces.png.")
+    print(
+        f"\nAll in {time.perf_counter() - start:.0f} s. Look at {folder}/figures.png and {folder}/surfaces.png."
+    )
 
 
 def learn_figures(folder: Path, images: int = IMAGES, held_out: int = HELD_OUT, epochs: int = 4) -> Scores:
@@ -50,7 +53,7 @@ def predict_surfaces(folder: Path, count: int = SURFACES) -> Scores:
     model = gln.load("surfaces")
     scores = gln.evaluate(model, truths)
     print(scores)
-    captions = [family.caption(graph) for graph in truths[:6]]
+    captions = [KINDS[int(graph.kind)] for graph in truths[:6]]
     title = "Meshes predicted from points alone"
     predicted = gln.predict(model, truths[:6])
     gln.save_gallery(predicted, folder / "surfaces.png", title, captions, truths[:6])

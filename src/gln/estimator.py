@@ -112,13 +112,14 @@ class GraphLearner(BaseEstimator):
             raise GLNError(
                 f"Got validation_fraction={self.validation_fraction!r}; expected a share between 0 and 1."
             )
+        given = self._plain_params()
         settings = FitConfig(
-            epochs=self.epochs,
-            batch_size=self.batch_size,
-            lr=self.learning_rate,
-            patience=self.patience,
+            epochs=given["epochs"],
+            batch_size=given["batch_size"],
+            lr=given["learning_rate"],
+            patience=given["patience"],
             accelerator=self.device,
-            progress=self.verbose,
+            progress=given["verbose"],
             seed=int(check_random_state(self.random_state).randint(2**31 - 1)),
         )
         loss = Loss(edge=self.edge_loss, every_step=True)
@@ -161,8 +162,10 @@ class GraphLearner(BaseEstimator):
     def save(self, path: Path | str) -> Path:
         """Write what was learned into one safetensors file, which can run no code when it is read."""
         check_is_fitted(self)
-        settings = self.get_params()
-        if not isinstance(self.random_state, int | None):  # a generator is no plain value; its seed was drawn
+        settings = self._plain_params()
+        if not isinstance(
+            settings["random_state"], int | None
+        ):  # a generator is no plain value; its seed was drawn
             settings["random_state"] = None
         facts = {
             "format": FORMAT,
@@ -198,17 +201,22 @@ class GraphLearner(BaseEstimator):
     def _answers(self, X: Sets, threshold: float) -> list[Data]:
         return list(predict(self.model_, as_sets(X), threshold=threshold, batch_size=self.batch_size))
 
+    def _plain_params(self) -> dict[str, Any]:
+        """The settings with Python's numbers for NumPy's, which a search over ``np.arange`` passes."""
+        return {
+            name: value.item() if isinstance(value, np.generic) else value
+            for name, value in self.get_params().items()
+        }
+
     def _shape(self, graphs: list[Data]) -> dict[str, Any]:
         """The settings of the model that learns from ``graphs``."""
         pos_channels, in_channels = widths(graphs[0])
         x_mean, x_std = feature_scale(graphs) if self.standardize else (None, None)
+        given = self._plain_params()
         return {
             "in_channels": in_channels,
             "pos_channels": pos_channels,
-            "width": self.width,
-            "pair_width": self.pair_width,
-            "steps": self.steps,
-            "candidates": self.candidates,
+            **{name: given[name] for name in ("width", "pair_width", "steps", "candidates")},
             "x_mean": x_mean,
             "x_std": x_std,
         }

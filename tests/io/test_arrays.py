@@ -56,7 +56,7 @@ def test_a_batch_is_cut_into_its_graphs(tmp_path: Path) -> None:
     pos = np.arange(12, dtype=np.float32).reshape(6, 2)
     data = npz(pos=pos, batch=np.array([0, 0, 3, 3, 3, 7]), edges=np.array([[4, 3], [1, 0], [2, 3]]))
     items, _ = read_all(put(tmp_path, "a.npz", data))
-    assert [item.name for item in items] == ["a.npz#0", "a.npz#1", "a.npz#2"]
+    assert [item.name for item in items] == ["a.npz#0", "a.npz#3", "a.npz#7"]
     assert [item.graph.pos.tolist() for item in items] == [
         pos[:2].tolist(),
         pos[2:5].tolist(),

@@ -117,6 +117,7 @@ def test_a_corrupt_image_is_named(data: bytes, tmp_path: Path) -> None:
     with pytest.raises(GLNError, match="not a readable") as caught:
         list(read_items([path]))
     assert str(path) in str(caught.value)
+    assert "object at 0x" not in str(caught.value)
 
 
 def test_bad_labels_are_named(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ import torch
 from gln.errors import GLNError
 from gln.io import read_items
 from gln.io.polygons import merged
+from tests.conftest import assert_same_graph
 from tests.io.samples import EDGES, OBJ, OFF, PLY, POS, STL_TEXT, little_memory, once, put, read_one, stl
 
 PLY_HEAD = PLY.split(b"end_header\n")[0] + b"end_header\n"
@@ -118,6 +119,13 @@ def test_a_cloud_of_points_has_no_truth(name: str, data: bytes, tmp_path: Path) 
     assert not item.labelled
 
 
+def test_remarks_in_an_obj_and_capitals_in_an_stl_change_nothing(tmp_path: Path) -> None:
+    plain = read_one(put(tmp_path, "a.obj", SQUARE))
+    assert_same_graph(read_one(put(tmp_path, "b.obj", SQUARE.replace(b"\n", b" # 7\n"))).graph, plain.graph)
+    plain = read_one(put(tmp_path, "a.stl", STL_TEXT))
+    assert_same_graph(read_one(put(tmp_path, "b.stl", STL_TEXT.upper())).graph, plain.graph)
+
+
 def test_a_collapsed_face_has_no_edge_to_itself(tmp_path: Path) -> None:
     assert once(read_one(put(tmp_path, "a.obj", SQUARE.replace(b"f 1 2 3 4", b"f 1 2 2")))) == [[0, 1]]
 
@@ -149,6 +157,7 @@ def test_files_named_inside_are_not_opened(tmp_path: Path, monkeypatch: pytest.M
         ("a.obj", b"v 0 0 0\nv 1 0 0\nf 1 2 3\n", "row 3 names vertex 3, but the file has 2"),
         ("a.obj", b"v 0 0 0\nv 1 0 0\nf 0 1 2\n", "row 3 names a vertex before the first"),
         ("a.obj", b"v 0 0 0\nv 1 0 0\nf 1 -3 2\n", "row 3 names a vertex before the first"),
+        ("a.obj", b"v 0 0 0\nv 1 0 0\nl 1 2 2\n", "Node 1 has an edge to itself"),
         ("a.off", b"OFF\n0 0 0\n", "no vertices"),
         ("a.off", b"OFF BINARY\n", "expected the numbers of vertices"),
         ("a.off", b"PLY\n", "row 1 is 'PLY'; expected OFF"),
@@ -175,6 +184,9 @@ def test_files_named_inside_are_not_opened(tmp_path: Path, monkeypatch: pytest.M
         ("a.ply", PLY.replace(b"vertex_indices", b"corners"), "no list vertex_indices"),
         ("a.stl", b"solid a\nendsolid a\n", "no vertices"),
         ("a.stl", STL_TEXT.replace(b"vertex 0 0 1\n", b""), "cut off"),
+        ("a.stl", STL_TEXT.partition(b"endsolid")[0], "cut off"),
+        ("a.stl", b"solid".ljust(80) + b"\2\0\0\0" + bytes(50), "cut off"),
+        ("a.ply", PLY.replace(b"element face", b"element tristrips"), "tristrips.* not read"),
         ("a.stl", STL_TEXT.replace(b"vertex 0 0 1\n", b"vertex 0 0 high\n"), "row 13: got '0 0 high'"),
         ("a.stl", b"\0" * 80 + b"\xff\xff\xff\xff" + bytes(50), "claims 4,294,967,295 triangles"),
         ("a.stl", b"\0" * 84, "no vertices"),

@@ -37,6 +37,12 @@ def test_elements_may_be_chosen(tmp_path: Path) -> None:
             list(read_items([path], ReadOptions(elements=elements)))
 
 
+def test_heavy_hydrogen_is_hydrogen(tmp_path: Path) -> None:
+    x = [read_one(put(tmp_path, "m.xyz", b"1\n\n%s 0 0 0\n" % name)).graph.x for name in (b"H", b"D", b"T")]
+    assert torch.equal(x[0], x[1])
+    assert torch.equal(x[0], x[2])
+
+
 def test_bonds_of_an_sdf_are_its_truth(tmp_path: Path) -> None:
     items, bad = read_all(put(tmp_path, "m.sdf", SDF + SDF.replace(b"  1  3  1  0", b"  3  2  1  0")))
     assert not bad

@@ -13,7 +13,7 @@ from torch_geometric.data import Data
 
 from gln.errors import GLNError
 from gln.graphs import to_networkx
-from gln.io import read_items
+from gln.io import ReadOptions, read_items
 from tests.conftest import assert_same_graph, graphs
 from tests.io.samples import EDGES, GEXF, GRAPHML, JSON, POS, little_memory, once, put, read_one
 
@@ -54,6 +54,25 @@ def test_what_networkx_writes_as_xml_is_read_back(suffix: str, directed: bool, t
     assert once(item) == [[0, 1], [2, 3]]
     assert any("pos = x, y; x = age" in line for line in said)
     assert any("directed" in line for line in said) == directed
+
+
+def test_a_default_of_graphml_is_the_value_of_nodes_that_name_none(tmp_path: Path) -> None:
+    key = b'<key id="d0" for="node" attr.name="x" attr.type="double"'
+    data = GRAPHML.replace(key + b"/>", key + b"><default>7</default></key>")
+    item = read_one(put(tmp_path, "a.graphml", data.replace(b'<data key="d0">2</data>', b"")))
+    assert item.graph.pos.tolist() == [[0, 0], [1, 0], [0, 1], [7, 2]]
+
+
+def test_flags_overrule_lists_too_and_what_is_not_used_is_said(tmp_path: Path) -> None:
+    rows = [{"id": 1, "pos": [0, 0], "x": [5], "age": 3}, {"id": 2, "pos": [1, 0], "x": [6], "age": 4}]
+    path = put(tmp_path, "a.json", json.dumps({"nodes": rows}))
+    item = read_one(path)
+    assert (item.graph.pos.tolist(), item.graph.x.tolist()) == ([[0, 0], [1, 0]], [[5], [6]])
+    assert "x" not in read_one(path, x=()).graph
+    said: list[str] = []
+    (item,) = read_items([path], ReadOptions(x=("age",)), say=said.append)
+    assert (item.graph.pos.tolist(), item.graph.x.tolist()) == ([[0, 0], [1, 0]], [[3], [4]])
+    assert said == ["a.json: pos = pos; x = age; not used: x"]
 
 
 def test_attributes_are_chosen_by_name(tmp_path: Path) -> None:
@@ -107,8 +126,11 @@ def nodes(*rows: dict, **more: object) -> bytes:
         (
             "a.graphml",
             GRAPHML.replace(b'target="a"', b'target="q"'),
-            "x of node 'q' is missing; expected a finite number",
+            "the edge 'c' to 'q' joins a node that is not in the list of nodes",
         ),
+        ("a.graphml", GRAPHML.replace(b'node id="d"', b'node id="b"'), "two nodes have the id 'b'"),
+        ("a.gexf", GEXF.replace(b'node id="d"', b'node id="b"'), "two nodes have the id 'b'"),
+        ("a.gexf", GEXF.replace(b'source="a"', b'source="q"'), "joins a node that is not in the list"),
         ("a.graphml", GRAPHML.replace(b'target="a"', b'target="c"'), "node 'c' has an edge to itself"),
         ("a.graphml", GRAPHML.replace(b'<data key="d0">2', b'<data key="d0">NaN'), "x of node 'd' is 'nan'"),
         (
@@ -130,7 +152,7 @@ def nodes(*rows: dict, **more: object) -> bytes:
         (
             "a.gexf",
             GEXF.replace(b'id="0" source', b'id="0" weight="2.5" source'),
-            "has weight 2.5; threshold",
+            "has weight '2.5'; threshold",
         ),
         ("a.json", b"[" * 100_000, "not a readable JSON file"),
         (
@@ -149,6 +171,11 @@ def nodes(*rows: dict, **more: object) -> bytes:
         ("a.json", nodes({"id": 1, "pos": [0]}, edges=7), "edges is not a list"),
         (
             "a.json",
+            nodes({"id": 1, "x": 0}, {"id": 2, "x": 1}, edges=[{"source": 1, "target": 2, "weight": 0}]),
+            "the edge '1' to '2' has weight '0'; threshold",
+        ),
+        (
+            "a.json",
             nodes({"id": 1, "pos": [0, 1]}, {"id": 2, "pos": [0]}),
             "pos of node '2' has 1 values; expected 2",
         ),
@@ -157,6 +184,12 @@ def nodes(*rows: dict, **more: object) -> bytes:
         ("a.json", nodes({"id": 1, "pos": [10**400]}), "expected a finite number"),
         ("a.json", nodes({"id": 1, "pos": []}), "carry no numbers"),
         ("a.json", nodes({"id": 1, "label": "one"}), "no numbers were found"),
+        ("a.json", nodes({"id": 1, "x": 0, "y": 0}, {"id": 2, "x": 1, "y": "up"}), "y of node '2' is 'up'"),
+        (
+            "a.json",
+            nodes({"id": 1, "x": 0, "y": None}, {"id": 2, "x": 1, "y": 2}),
+            "y of node '1' is missing",
+        ),
         ("a.json", nodes(), "no nodes"),
     ],
 )

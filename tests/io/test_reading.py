@@ -108,6 +108,11 @@ def test_a_guess_is_said_once_for_all_files_that_share_it(tmp_path: Path) -> Non
     said: list[str] = []
     list(read_items(paths, say=said.append))
     assert said == ["a.csv: pos = x, y, z; x = heat; id = id", "d.csv: pos = x, y"]
+    for name in "abc":
+        put(tmp_path, f"{name}.edges.csv", "source,target\na,b\n")
+    said.clear()
+    list(read_items(paths[:3], say=said.append))
+    assert said == ["a.csv: pos = x, y, z; x = heat; id = id; edges from *.edges.csv"]
 
 
 def test_too_many_nodes_are_refused(tmp_path: Path) -> None:
@@ -137,6 +142,23 @@ def test_find_files_says_what_it_did_not_find(pattern: str, message: str, tmp_pa
         find_files([tmp_path / pattern])
     with pytest.raises(GLNError, match="Got no files"):
         find_files([])
+
+
+def test_a_folder_that_may_not_be_looked_into_is_not_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(tmp_path, "a.csv", CSV)
+    put(tmp_path, "locked/b.csv", CSV)
+    scan = os.scandir
+
+    def refuse(path: str) -> object:  # root, who may run the tests, is never refused
+        if str(path).endswith("locked"):
+            raise PermissionError(13, "Permission denied", path)
+        return scan(path)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    with pytest.raises(PermissionError, match="locked"):
+        find_files([tmp_path])
 
 
 def test_a_file_named_like_a_pattern_is_that_file(tmp_path: Path) -> None:

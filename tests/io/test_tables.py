@@ -60,6 +60,25 @@ def test_a_table_of_numbers_alone_is_positions(tmp_path: Path) -> None:
     assert read_one(path, x=("3",)).graph.x.tolist() == POS[:, 2:].tolist()
 
 
+def test_the_header_that_numpy_writes(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    np.savetxt(path, POS, delimiter=",", header="x,y,z")
+    assert torch.equal(read_one(path).graph.pos, torch.from_numpy(POS))
+
+
+def test_a_number_of_digits_and_underscores_is_a_name(tmp_path: Path) -> None:
+    item = read_one(put(tmp_path, "t.csv", "x,tag\n1,1_0\n2,2_0\n"))
+    assert item.graph.pos.tolist() == [[1], [2]]
+    assert "x" not in item.graph
+
+
+def test_without_a_header_it_is_said_that_row_1_is_a_node(tmp_path: Path) -> None:
+    said: list[str] = []
+    (item,) = read_items([put(tmp_path, "t.csv", "0,1\n0.5,0.5\n")], say=said.append)
+    assert item.graph.num_nodes == 2
+    assert said == ["t.csv: no header, so row 1 is a node; pos = 1, 2"]
+
+
 def test_without_positions_every_number_is_a_feature(tmp_path: Path) -> None:
     item = read_one(put(tmp_path, "t.csv", "age,height\n1,2\n3,4\n"))
     assert "pos" not in item.graph
@@ -72,6 +91,8 @@ def test_without_positions_every_number_is_a_feature(tmp_path: Path) -> None:
         ("x,y\n0,1\n2,abc\n", "row 3: y is 'abc'; expected a number"),
         ("x,y\n0,1\n\n2,\n", "row 4: y is ''; expected a number"),
         ("x,y\n0,1\n2,nan\n", "row 3: y is nan"),
+        ("x,y\noops,1\n2,3\n", "row 2: x is 'oops'; expected a number"),
+        ("x,y,z\n0,,1\n2,,3\n", "row 2: y is ''; expected a number"),
         ("x,y\n0,1\n-inf,2\n", "row 3: x is -inf"),
         ("x,y\n0,1\n2\n", "row 3 has 1 cells; expected 2"),
         ('x,y\n0,"1\n2,3\n', "row 2 is not readable as CSV"),
@@ -82,6 +103,9 @@ def test_without_positions_every_number_is_a_feature(tmp_path: Path) -> None:
         ("name,place\nu,v\n", "no numbers were found"),
         ("x,y\n0,1\n\xff".encode("latin-1"), "row 3 is not UTF-8"),
         ("x" * 2**21, "row 1 is longer"),
+        ("x;y\n0;1\n0,5;1,2\n", "row 3: '0,5' has a decimal comma"),
+        ("n;x\n1;0,5\n", "row 2: '0,5' has a decimal comma; write numbers with a point, '0.5'"),
+        ("0,5;1,2;3,4\n0,6;1,3;7,8\n", "row 1: '0,5' has a decimal comma"),
         ("graph,x\na,1\nb,2\na,3\n", "row 4: graph 'a' began further up"),
         ("source,target\n0,1\n", "this is a table of edges"),
         ("1,2\nu,v\n", "row 2: 1 is 'u'; expected a number"),
@@ -128,6 +152,13 @@ def test_predictions_beside_a_table_are_not_taken_for_the_truth(tmp_path: Path) 
     assert not item.labelled
     assert any("predictions" in line for line in said)
     assert once(read_one(path, edges=edges)) == [[0, 1]]
+
+
+def test_a_graph_whose_edges_go_by_another_name_is_not_given_out_without_them(tmp_path: Path) -> None:
+    put(tmp_path, "edges.csv", "graph,source,target\n1,a,b\n")
+    items, bad = read_all(put(tmp_path, "t.csv", CSV))
+    assert not items
+    assert ["row 2: graph '1' is not in the table" in skipped.reason for skipped in bad] == [True]
 
 
 def test_edges_of_many_graphs_come_in_any_order_of_graphs(tmp_path: Path) -> None:

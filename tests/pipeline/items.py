@@ -17,4 +17,5 @@ def item(name: str, nodes: int = 5, width: int = 2, edges: Any = None, **more: A
     graph = make_graph(rng.random((nodes, width), dtype=np.float32), more.get("x"), edges)
     if edges is None:
         del graph.edge_index
-    return Item(name, Path(name.split("#")[0]), graph, edges is not None, more.get("ids"))
+    path, mark, part = name.partition("#")
+    return Item(name, Path(path), graph, edges is not None, more.get("ids"), part if mark else None)

@@ -115,6 +115,19 @@ def test_a_recipe_round_trips(tmp_path: Path) -> None:
             '{"format": "gln recipe 1", "read": {}, "patches": null, "seed": "a", "model": "GLN", "batch_size": 1}',
             "changed by hand",
         ),
+        (
+            '{"format": "gln recipe 1", "read": {}, "patches": null, "seed": 0, "model": "GLN", "batch_size": 1, '
+            '"reasons": {"model": 5}}',
+            "a reason is no text",
+        ),
+        (
+            '{"format": "gln recipe 1", "read": {}, "patches": null, "seed": 0, "model": "GLN", "batch_size": 1, '
+            '"reasons": [1]}',
+            "changed by hand",
+        ),
+        ('{"format": "gln recipe 1", "read": {"pos": 5}}', "pos is no list of names"),
+        ('{"format": "gln recipe 1", "read": {"x": "ab"}}', "x is no list of names"),
+        ('{"format": "gln recipe 1", "read": {"id": 5}}', "id is no name"),
     ],
 )
 def test_a_bad_recipe_is_one_sentence(tmp_path: Path, text: str, words: str) -> None:

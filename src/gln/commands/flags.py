@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from tyro.conf import Positional, arg
+
+from gln.training.config import FitConfig
 
 if TYPE_CHECKING:
     from gln.io import ReadOptions, Skipped
@@ -21,6 +24,18 @@ ModelPath = Annotated[
 ]
 Seed = Annotated[int, arg(help="The same seed draws the same graphs.")]
 Steps = Annotated[int | None, arg(metavar="INT", help="Steps of the recurrence; as trained if left out.")]
+
+
+@dataclass(frozen=True)
+class FitFlags(FitConfig):
+    __doc__ = FitConfig.__doc__
+
+    def __post_init__(self) -> None:
+        """Unchecked: within the parser, a sentence of ours would end up in a box of its own."""
+
+    def config(self) -> FitConfig:
+        """The same, checked."""
+        return FitConfig(**vars(self))
 
 
 @dataclass(frozen=True)
@@ -88,6 +103,18 @@ def remark(text: str) -> None:
     tqdm.write(f"gln: {text}", file=sys.stderr)
 
 
-def remark_skipped(what: Skipped) -> None:
-    """That a file is left out, and why."""
-    remark(f"skipped {what}")
+def skipper(skipped: list[Skipped]) -> Callable[[Skipped], None]:
+    """Says that a file is left out, and why, and notes it in ``skipped``."""
+
+    def skip(what: Skipped) -> None:
+        skipped.append(what)
+        remark(f"skipped {what}")
+
+    return skip
+
+
+def end_skipped(skipped: list[Skipped]) -> None:
+    """End with exit code 1 if something was left out."""
+    if skipped:
+        print(f"\nSkipped {len(skipped)} of the input, as said above.")
+        sys.exit(1)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from tyro.conf import OmitArgPrefixes, arg
 
-from gln.commands.flags import ModelPath, ReadFlags, Seed, Steps, is_family, remark, remark_skipped
+from gln.commands.flags import ModelPath, ReadFlags, Seed, Steps, end_skipped, is_family, remark, skipper
 from gln.errors import GLNError
+
+if TYPE_CHECKING:
+    from gln.io import Skipped
 
 
 def evaluate(
@@ -27,20 +30,28 @@ def evaluate(
 ) -> None:
     """Score a model on graphs it has not seen: edge scores, and MMD, for a family with its floor.
 
+    Files that cannot be read are named and skipped; then the exit code is 1.
+
     Example: gln evaluate runs/community --on community
     """
     from gln.families import parse_family
+    from gln.pipeline.fitness import misfit
     from gln.pipeline.methods import load_for
     from gln.pipeline.training import find_data, read_labelled
     from gln.training import evaluate as score
 
+    skipped: list[Skipped] = []
     judged = load_for("predict", model)
     if is_family((on,)):
         graphs = parse_family(on).sample(2 * count, seed=seed)
         true, floor = graphs[:count], graphs[count:]
     else:
-        true, floor = read_labelled(find_data([on]), read.options(), remark_skipped, remark), None
+        true, floor = read_labelled(find_data([on]), read.options(), skipper(skipped), remark), None
+        wrong = next((reason for graph in true if (reason := misfit(judged, graph))), None)
+        if wrong is not None:
+            raise GLNError(f"{on}: {wrong}")
     print(score(judged, true, steps=steps, floor=floor, largest_component=largest_component))
+    end_skipped(skipped)
 
 
 def generate(

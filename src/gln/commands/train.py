@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from tyro.conf import OmitArgPrefixes, Positional, arg
 
-from gln.commands.flags import ReadFlags, count_of, is_family, remark, remark_skipped
+from gln.commands.flags import FitFlags, ReadFlags, count_of, end_skipped, is_family, remark, skipper
 from gln.errors import GLNError
 from gln.training.config import FitConfig
 
@@ -67,7 +66,7 @@ def train(
     ] = None,
     resume: Annotated[bool, arg(help="Go on where the run in RUN stands, exactly.")] = False,
     read: OmitArgPrefixes[ReadFlags] = ReadFlags(),  # noqa: B008 - frozen
-    fit: OmitArgPrefixes[FitConfig] = FitConfig(),  # noqa: B008 - frozen
+    settings: OmitArgPrefixes[FitFlags] = FitFlags(),  # noqa: B008 - frozen
 ) -> None:
     """Train a model on a family or on your own files: 80 % of the graphs train (a tenth of them validates), 20 % test.
 
@@ -85,6 +84,7 @@ def train(
     from gln.pipeline.methods import find_method, scale_features
     from gln.pipeline.recipe import Recipe
 
+    fit = settings.config()
     if is_family(data):
         _refuse({"patches": patches, "recipe": recipe, "from_recipe": from_recipe, **vars(read)}, "files")
     else:
@@ -118,9 +118,7 @@ def train(
         everywhere = getattr(method, "every_step", False) if every_step is None else every_step
         loss = Loss(edge=edge_loss, structure=structure_loss, every_step=everywhere)
         _fit_network(method, title, parts, output, resume, loss, fit)
-    if skipped:
-        print(f"\nSkipped {len(skipped)} of the input, as said above.")
-        sys.exit(1)
+    end_skipped(skipped)
 
 
 def _fit_network(
@@ -197,13 +195,9 @@ def _from_files(
     from gln.pipeline.recipe import choose_recipe
     from gln.pipeline.training import divide, find_data, has_gpu, read_labelled
 
-    def skip(what: Skipped) -> None:
-        skipped.append(what)
-        remark_skipped(what)
-
     options = read.options() if ready is None else ready.read
     patches, seed = (patches, fit.seed) if ready is None else (ready.patches, ready.seed)
-    graphs = read_labelled(find_data(words), options, skip, remark)
+    graphs = read_labelled(find_data(words), options, skipper(skipped), remark)
     parts, how = divide(graphs, patches, seed)
     gpu = has_gpu(fit.accelerator)
     chosen = ready or choose_recipe(parts[0], options, patches, seed, model, fit.batch_size, gpu)

@@ -58,13 +58,19 @@ def read_npz(source: Source) -> Iterator[Item | Skipped]:
             "batch must hold the number of each node's graph, in rising order; sort the nodes by graph."
         )
     starts = np.flatnonzero(batch[1:] != batch[:-1]) + 1
-    yield from _split(source, pos, x, edges, np.concatenate([[0], starts, [len(batch)]]))
+    parts = batch[np.concatenate([[0], starts])].tolist()
+    yield from _split(source, pos, x, edges, np.concatenate([[0], starts, [len(batch)]]), parts)
 
 
 def _split(
-    source: Source, pos: np.ndarray | None, x: np.ndarray | None, edges: np.ndarray | None, ends: np.ndarray
+    source: Source,
+    pos: np.ndarray | None,
+    x: np.ndarray | None,
+    edges: np.ndarray | None,
+    ends: np.ndarray,
+    parts: list[int],
 ) -> Iterator[Item | Skipped]:
-    """The graphs of a batch; graph ``g`` has the nodes from ``ends[g]`` to before ``ends[g + 1]``."""
+    """The graphs of a batch; the ``g``-th, ``parts[g]``, has the nodes from ``ends[g]`` to before ``ends[g + 1]``."""
     if edges is not None:
         check_numbers(edges, int(ends[-1]), "edge")
         owner = np.searchsorted(ends, edges, side="right") - 1  # [m, 2]
@@ -80,7 +86,7 @@ def _split(
         own = None if edges is None else edges[cuts[number] : cuts[number + 1]] - start
         nodes = slice(start, end)
         yield _attempt(
-            source, number, None if pos is None else pos[nodes], None if x is None else x[nodes], own
+            source, parts[number], None if pos is None else pos[nodes], None if x is None else x[nodes], own
         )
 
 

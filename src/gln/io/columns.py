@@ -55,7 +55,9 @@ def choose_roles(
     if options.pos is not None:
         pos = tuple(_given(name, names) or "" for name in options.pos)
     else:
-        pos = _guess_positions(free) if named else tuple(free)
+        pos = _guess_positions([name for name in names if name not in taken]) if named else tuple(free)
+        if numbers.isdisjoint(pos):  # else text among positions is a mistake, to be told when it is read
+            pos = _guess_positions(free)
     if options.x is not None:
         x = tuple(_given(name, names) or "" for name in options.x)
     else:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -14,6 +15,7 @@ from gln.io.items import quote
 
 LONGEST = 2**20  # bytes in a line
 SEPARATORS = (",", ";", "\t", " ")
+DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+(e[+-]?\d+)?", re.IGNORECASE)
 
 
 class BrokenTable(GLNError):
@@ -47,7 +49,7 @@ class CSVFile:
             first = next((line for line in _Lines(file, Place(0, 1)) if line.strip()), None)
         if first is None:
             raise BrokenTable("the table is empty; expected a header and one row per node.")
-        separator = max(SEPARATORS[:3], key=first.count)
+        separator = ";" if _has_decimal_commas(first) else max(SEPARATORS[:3], key=first.count)
         if separator not in first and " " in first.strip():
             separator = " "
         plain = cls(path, separator, (), False, Place(0, 1))
@@ -57,6 +59,8 @@ class CSVFile:
         if all(is_number(name) for name in names):
             columns = tuple(str(number) for number in range(1, len(names) + 1))
             return cls(path, separator, columns, False, place)
+        plain._refuse_decimal_comma(place, names)
+        names = (names[0].removeprefix("# "), *names[1:])  # as numpy.savetxt writes a header
         if "" in names:
             raise BrokenTable(
                 f"row {place.row}: column {names.index('') + 1} has no name; name every column."
@@ -87,10 +91,19 @@ class CSVFile:
     def numeric(self) -> list[str]:
         """Columns whose first value, blanks apart, is a number; judged by the first rows."""
         first = dict.fromkeys(self.columns, "")
-        for _, cells in islice(self.rows(), 100):
+        for place, cells in islice(self.rows(), 100):
+            self._refuse_decimal_comma(place, cells)
             for name, cell in zip(self.columns, cells, strict=True):
                 first[name] = first[name] or cell.strip()
         return [name for name, value in first.items() if is_number(value)]
+
+    def _refuse_decimal_comma(self, place: Place, cells: Sequence[str]) -> None:
+        wrong = next((cell for cell in cells if DECIMAL_COMMA.fullmatch(cell.strip())), None)
+        if wrong is not None and self.separator != ",":  # between commas it is text in quotes
+            raise BrokenTable(
+                f"row {place.row}: {quote(wrong)} has a decimal comma; write numbers with a point, "
+                f"{quote(wrong.strip().replace(',', '.'))}."
+            )
 
     def _records(self, place: Place) -> Iterator[Row]:
         with self.path.open("rb") as file:
@@ -137,4 +150,9 @@ def is_number(text: str) -> bool:
         float(text)
     except ValueError:
         return False
-    return True
+    return "_" not in text  # which Python would pass over: 1_0 is a name, not ten
+
+
+def _has_decimal_commas(line: str) -> bool:
+    """Whether it is a row of numbers with decimal commas between semicolons, which has more commas than semicolons."""
+    return ";" in line and all(is_number(cell.replace(",", ".")) for cell in line.split(";"))

@@ -40,7 +40,7 @@ def read_image(source: Source) -> Iterator[Item]:
         region = _labels(load(where), full, size)
     except GLNError as error:
         raise GLNError(f"label image {where}: {error}") from None
-    source.say(f"regions from {where.name}")
+    source.say(f"regions from {source.options.labels or source.beside(where)}")
     edges = region_edges(torch.from_numpy(pos), region).numpy().T
     yield source.item(pos=pos, x=colours.reshape(-1, 3), edges=edges, region=region)
 
@@ -59,11 +59,15 @@ def labels_of(path: Path, options: ReadOptions) -> Path | None:
 def _open(data: bytes, formats: tuple[str, ...]) -> Image:
     """An image of which only the header has been read."""
     try:
-        from PIL import Image
+        from PIL import Image, UnidentifiedImageError
     except ImportError:
         raise GLNError("images are read with Pillow; install it with pip install 'gln[image]'.") from None
-    with decoding(f"{' or '.join(formats)} image"):
-        image = Image.open(io.BytesIO(data), formats=formats)
+    kind = f"{' or '.join(formats)} image"
+    with decoding(kind):
+        try:
+            image = Image.open(io.BytesIO(data), formats=formats)
+        except UnidentifiedImageError:  # its words name an object in memory
+            raise GLNError(f"this is not a readable {kind}.") from None
     if image.width * image.height > DECODED:
         raise GLNError(
             f"the image has {image.width} × {image.height} pixels; at most {DECODED:,} are decoded, shrink it first."

@@ -138,6 +138,11 @@ class Source:
     def named(self, part: str | int | None) -> str:
         return self.name if part is None else f"{self.name}#{part}"
 
+    def beside(self, path: Path) -> str:
+        """The name of a file that goes with this one, with * for the name they share: said once for many files."""
+        shared = f"{self.path.stem}."
+        return f"*.{path.name.removeprefix(shared)}" if path.name.startswith(shared) else path.name
+
     def skip(self, error: GLNError, part: str | int) -> Skipped:
         """One graph of the file is bad; the reader goes on with the next."""
         return Skipped(self.path, f"graph {part}: {error}")

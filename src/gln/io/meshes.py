@@ -33,7 +33,7 @@ def parse_obj(data: bytes) -> Mesh:
     points, faces, lines = array("d"), Corners(), array("q")
     last, last_row = 0, 0  # the highest vertex that is named, counted from 1, and where
     for row, line in enumerate(data.split(b"\n"), start=1):
-        kind, *words = line.split() or [b""]
+        kind, *words = line.partition(b"#")[0].split() or [b""]
         if kind == b"v":
             points.extend(_point(words, row))
         elif kind in (b"f", b"l"):
@@ -111,15 +111,16 @@ def parse_stl(data: bytes) -> Mesh:
     if len(data) == 84 + 50 * count:  # first: a binary header may begin with "solid" too
         facet = np.dtype([("normal", "<f4", 3), ("corners", "<f4", (3, 3)), ("colour", "<u2")])
         flat = np.frombuffer(data, facet, offset=84)["corners"].reshape(-1, 3)
-    elif data.lstrip()[:5] == b"solid":
-        corners = array("d")
+    elif data.lstrip()[:5].lower() == b"solid":
+        corners, ended = array("d"), False
         for row, line in enumerate(data.split(b"\n"), start=1):
-            words = line.split()
-            if words[:1] == [b"vertex"]:
-                corners.extend(_point(words[1:], row))
-        if len(corners) % 9:
+            kind, *words = line.split() or [b""]
+            if kind.lower() == b"vertex":
+                corners.extend(_point(words, row))
+            ended = ended or kind.lower() == b"endsolid"
+        if len(corners) % 9 or not ended:
             raise GLNError(
-                f"there are {len(corners) // 3} vertices, not three for every facet; the file is cut off."
+                f"the file is cut off: it ends after {len(corners) // 3} corners, without endsolid or within a facet."
             )
         flat = np.array(corners).reshape(-1, 3)
     else:

@@ -127,6 +127,8 @@ def _words(atom: Row) -> list[bytes]:
 def _symbol(row: int, line: bytes) -> str:
     """The element that an atom's row begins with, as a symbol or as its number."""
     name = line.split()[0].decode("latin-1").capitalize()
+    if name in ("D", "T"):  # heavy hydrogen
+        return "H"
     if name.isdecimal() and len(name) <= 3 and 1 <= int(name) <= len(SYMBOLS):
         return SYMBOLS[int(name) - 1]
     if name not in SYMBOLS:

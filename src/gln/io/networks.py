@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 from xml.parsers import expat
@@ -25,6 +25,9 @@ def read_graphml(source: Source) -> Iterator[Item]:
     data = _checked_xml(source.load(), "GraphML")
     with decoding("GraphML file"):
         graph = nx.read_graphml(io.BytesIO(data))
+    for name, value in graph.graph.get("node_default", {}).items():  # networkx leaves them to us
+        for _, attributes in graph.nodes(data=True):
+            attributes.setdefault(name, value)
     yield from _read_networkx(source, graph)
 
 
@@ -54,6 +57,8 @@ def read_json(source: Source) -> Iterator[Item]:
         if not isinstance(links, list) or not all(isinstance(link, dict) for link in links):
             raise GLNError("edges is not a list of objects with source and target.")
         pairs = [(_id(link.get("source")), _id(link.get("target"))) for link in links]
+        for link, (a, b) in zip(links, pairs, strict=True):
+            _refuse_weight(a, b, link.get("weight"))
     attributes = [{name: value for name, value in node.items() if name != "id"} for node in nodes]
     yield _item(source, ids, attributes, pairs, content.get("directed") is True)
 
@@ -65,15 +70,28 @@ def _id(value: Any) -> str:
 
 
 def _checked_xml(data: bytes, kind: str) -> bytes:
-    """Refuse entities (a few lines of them expand to gigabytes), abysses of nesting, and more than one graph."""
+    """Refuse entities (a few lines of them expand to gigabytes), abysses of nesting, and more than one graph.
+
+    Repeated and unknown nodes, too: networkx would make one of the former, and new ones of the latter.
+    """
     depth = graphs = 0
+    ids: set[str] = set()
+    pairs: list[tuple[str, str]] = []
 
     def enter(name: str, attributes: dict[str, str]) -> None:
         nonlocal depth, graphs
         depth += 1
-        graphs += name.rpartition(":")[2] == "graph"
         if depth > DEEPEST:
             raise GLNError(f"the XML is nested more than {DEEPEST} deep; this is not a {kind} file.")
+        match name.rpartition(":")[2], attributes:
+            case "graph", _:
+                graphs += 1
+            case "node", {"id": node}:
+                if node in ids:
+                    raise GLNError(f"two nodes have the id {quote(node)}.")
+                ids.add(node)
+            case "edge", {"source": a, "target": b}:
+                pairs.append((a, b))
 
     def leave(name: str) -> None:
         nonlocal depth
@@ -89,16 +107,29 @@ def _checked_xml(data: bytes, kind: str) -> bytes:
         parser.Parse(data, True)
     if graphs != 1:
         raise GLNError(f"the file holds {graphs} graphs; expected one.")
+    _refuse_unknown(pairs, ids)
     return data
+
+
+def _refuse_unknown(pairs: Sequence[tuple[str, str]], ids: Container[str]) -> None:
+    for a, b in pairs:
+        if a not in ids or b not in ids:
+            raise GLNError(
+                f"the edge {quote(a)} to {quote(b)} joins a node that is not in the list of nodes."
+            )
+
+
+def _refuse_weight(a: str, b: str, weight: Any) -> None:
+    """GEXF gives every edge a weight, 1 if the file has none."""
+    if weight is not None and weight != 1:
+        raise GLNError(
+            f"the edge {quote(a)} to {quote(b)} has weight {_shown(weight)}; threshold the graph first."
+        )
 
 
 def _read_networkx(source: Source, graph: nx.Graph) -> Iterator[Item]:
     for a, b, weight in graph.edges(data="weight"):
-        # GEXF gives every edge a weight, 1 if the file has none.
-        if weight is not None and weight != 1:
-            raise GLNError(
-                f"the edge {quote(str(a))} to {quote(str(b))} has weight {weight}; threshold the graph first."
-            )
+        _refuse_weight(str(a), str(b), weight)
     ids = [str(node) for node in graph.nodes]
     pairs = [(str(a), str(b)) for a, b in graph.edges()]
     yield _item(source, ids, [dict(graph.nodes[node]) for node in graph.nodes], pairs, graph.is_directed())
@@ -119,13 +150,10 @@ def _item(
         raise GLNError(f"two nodes have the id {quote(repeated)}.")
     edges = None
     if pairs is not None:
-        for a, b in pairs:
-            if a not in number or b not in number:
-                raise GLNError(
-                    f"the edge {quote(a)} to {quote(b)} joins a node that is not in the list of nodes."
-                )
-            if a == b:
-                raise GLNError(f"node {quote(a)} has an edge to itself; remove self-loops.")
+        _refuse_unknown(pairs, number)
+        loop = next((a for a, b in pairs if a == b), None)
+        if loop is not None:
+            raise GLNError(f"node {quote(loop)} has an edge to itself; remove self-loops.")
         edges = np.array([(number[a], number[b]) for a, b in pairs], dtype=np.int64).reshape(-1, 2)
     if directed and edges is not None and len(edges):
         source.say("its edges are directed; the direction is not used")
@@ -137,22 +165,26 @@ def _rows(
     source: Source, ids: list[str], attributes: list[dict[str, Any]]
 ) -> tuple[np.ndarray | None, np.ndarray | None]:
     """Positions and features from single numbers, or from lists called ``pos`` and ``x``."""
+    given = replace(source.options, graph=None, id=None)  # these are of tables
     lists = {
-        name: _matrix(name, ids, attributes)
-        for name in ("pos", "x")
-        if any(isinstance(each.get(name), list) for each in attributes)
+        name: (name,) for name in ("pos", "x") if any(isinstance(each.get(name), list) for each in attributes)
     }
     if lists:
-        return lists.get("pos"), lists.get("x")
-    names = list(dict.fromkeys(name for each in attributes for name in each))
-    numeric = [name for name in names if all(_is_number(each.get(name, 0)) for each in attributes)]
-    roles = choose_roles(names, numeric, replace(source.options, graph=None, id=None))  # these are of tables
+        pos, x = (
+            lists.get(name, ()) if said is None else said
+            for name, said in (("pos", given.pos), ("x", given.x))
+        )
+        given = replace(given, pos=pos, x=x)
+    first: dict[str, Any] = {}  # as in a table, the first value says whether an attribute is a number
+    for each in attributes:
+        first |= {name: value for name, value in each.items() if first.get(name) is None}
+    roles = choose_roles(list(first), [name for name in first if _is_number(first[name])], given)
     source.say(str(roles))
-    pos, x = (
+    columns = [
         np.concatenate([_matrix(name, ids, attributes) for name in group], axis=1) if group else None
         for group in (roles.pos, roles.x)
-    )
-    return pos, x
+    ]
+    return columns[0], columns[1]
 
 
 def _matrix(name: str, ids: list[str], attributes: list[dict[str, Any]]) -> np.ndarray:

@@ -72,6 +72,10 @@ def parse_ply(data: bytes) -> Mesh:
         if element.count:
             _check_size(element, len(data) - start, order)
             found[element.name] = body.read(element)
+    if "tristrips" in found:
+        raise GLNError(
+            "its faces are strips of triangles (tristrips), which are not read; save single faces."
+        )
     vertex, face, edge = (found.get(name, {}) for name in ("vertex", "face", "edge"))
     axes = [vertex[name] for name in ("x", "y", "z") if isinstance(vertex.get(name), np.ndarray)]
     if vertex and len(axes) < 2:

@@ -26,12 +26,10 @@ class Mesh:
         if self.lines is not None:
             check_numbers(self.lines, len(self.points), "line")
         sides = [np.stack([rows, np.roll(rows, -1, axis=1)], axis=2).reshape(-1, 2) for rows in self.faces]
+        sides = [pairs[pairs[:, 0] != pairs[:, 1]] for pairs in sides]
         if self.lines is not None:
             sides.append(self.lines)
-        if not sides:
-            return None
-        pairs = np.concatenate(sides)
-        return pairs[pairs[:, 0] != pairs[:, 1]]
+        return np.concatenate(sides) if sides else None
 
 
 class Corners:

@@ -70,8 +70,11 @@ def find_files(patterns: Sequence[str | Path]) -> list[Path]:
 
 
 def _files_below(folder: Path) -> list[Path]:
+    def stop(error: OSError) -> None:
+        raise error  # a folder that may not be looked into is not an empty one
+
     found = []
-    for parent, folders, files in os.walk(folder):
+    for parent, folders, files in os.walk(folder, onerror=stop):
         folders[:] = [name for name in folders if not name.startswith(".")]
         found += [Path(parent, name) for name in files if not name.startswith(".")]
     return [path for path in found if _readable(path)]
@@ -97,11 +100,7 @@ def read_items(
             raises :class:`GLNError`.
         say: receives guesses in words (``table.csv: pos = x, y; graph = frame``), each kind of guess once.
     """
-    files = list(dict.fromkeys(Path(path) for path in paths))
-    companions = {_place(file) for path in files for file in _companion(path, options)}
-    files = [path for path in files if _place(path) not in companions]
-    if not files:
-        raise GLNError("Got only files of edges or labels; name the files of the nodes too.")
+    files = node_files(paths, options)
     base = os.path.commonpath([_place(path).parent for path in files])
     said: set[str] = set()
     memo: dict[Path, object] = {}
@@ -120,6 +119,16 @@ def read_items(
                 raise GLNError(str(item))
             else:
                 on_bad(item)
+
+
+def node_files(paths: Sequence[Path], options: ReadOptions) -> list[Path]:
+    """Of ``paths``, each once, those that hold nodes; the others only accompany one: its edges, its labels."""
+    files = list(dict.fromkeys(Path(path) for path in paths))
+    companions = {_place(file) for path in files for file in _companion(path, options)}
+    files = [path for path in files if _place(path) not in companions]
+    if not files:
+        raise GLNError("Got only files of edges or labels; name the files of the nodes too.")
+    return files
 
 
 def _companion(path: Path, options: ReadOptions) -> list[Path]:

@@ -29,7 +29,8 @@ def read_table(source: Source) -> Iterator[Item | Skipped]:
         raise GLNError("there are no rows below the header.")
     roles = choose_roles(table.columns, table.numeric(), given, table.named)
     edges = _open_edges(source)
-    source.say(f"{roles}{f'; edges from {edges.path.name}' if edges else ''}")
+    header = "" if table.named else "no header, so row 1 is a node; "
+    source.say(f"{header}{roles}{f'; edges from {source.beside(edges.path)}' if edges else ''}")
     seen: set[str] = set()
     for part, rows in groupby(table.rows(), table.key(roles.graph)):
         if part in seen:
@@ -41,6 +42,10 @@ def read_table(source: Source) -> Iterator[Item | Skipped]:
         seen.add(part)
         if edges is not None:
             edges.expect(part, source.named(part if roles.graph else None))
+            if (
+                roles.graph is None
+            ):  # all of the table is this graph: know it before it is given out without edges
+                edges.check_expected(all_of_them=given.edges is None)
         try:
             item = _read_graph(source, table, roles, rows, part if roles.graph else None, edges)  # noqa: B031
         except GLNError as error:
@@ -77,7 +82,8 @@ def _open_edges(source: Source) -> EdgeTable | None:
     table: EdgeTable = source.memo[path]
     if not given and "probability" in table.file.columns:
         source.say(
-            f"{path.name} holds predictions, not the truth, and is not used; name it with --edges (edges=) to use it"
+            f"{source.beside(path)} holds predictions, not the truth, and is not used; "
+            "name it with --edges (edges=) to use it"
         )
         return None
     return table

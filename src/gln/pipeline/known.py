@@ -36,7 +36,7 @@ class KnownEdges:
     def of(self, item: Item) -> np.ndarray:
         """The known edges ``[m, 2]`` of ``item``, each once."""
         ids = [str(node) for node in range(item.graph.num_nodes)] if item.ids is None else item.ids
-        pairs = self.table.pairs((part_of(item), item.name), {name: n for n, name in enumerate(ids)})
+        pairs = self.table.pairs((item.part, item.name), {name: n for n, name in enumerate(ids)})
         self.used |= len(pairs) > 0
         return np.unique(np.sort(pairs, axis=1), axis=0)
 
@@ -63,9 +63,3 @@ def completed(answer: Data, pairs: np.ndarray) -> Data:
     first = torch.cat([torch.ones(min(1, len(keys)), dtype=torch.bool), keys[1:] != keys[:-1]])
     answer.edge_index, answer.edge_prob = edges[:, order[first]], prob[order[first]]
     return answer
-
-
-def part_of(item: Item) -> str | None:
-    """Which graph of its file an item is; ``None`` where the file holds one."""
-    _, mark, part = item.name.rpartition("#")
-    return part if mark else None

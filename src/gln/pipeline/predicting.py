@@ -12,9 +12,10 @@ from tqdm.auto import tqdm  # type: ignore[import-untyped]
 
 from gln.errors import GLNError
 from gln.io import Item, ReadOptions, Skipped, open_writer, read_items
+from gln.io.reading import node_files
 from gln.pipeline.device import out_of_memory
 from gln.pipeline.fitness import misfit, unread
-from gln.pipeline.known import KnownEdges, completed, part_of
+from gln.pipeline.known import KnownEdges, completed
 from gln.pipeline.outcome import Outcome
 from gln.training.prediction import Predictor, check_choice, predict
 
@@ -52,7 +53,7 @@ def predict_files(
     """Predict the edges of every set of nodes in ``paths`` and write them to ``output``, in the order of the input.
 
     What cannot be read or does not fit the model is skipped, unless nothing at all fits: then nothing is written.
-    Of ``paths``, ``output`` itself is left out: it may lie in a folder of input from the last time.
+    Of ``paths``, ``output`` and ``known`` are left out: they may lie in a folder of input.
 
     Args:
         options: how to read the files.
@@ -62,11 +63,13 @@ def predict_files(
         say: receives guesses and remarks in words.
         complain: receives each skipped file as it is met.
     """
-    paths = [path for path in paths if path.resolve() != output.resolve()]
+    others = [other for other in (output, known) if other is not None]
+    paths = [path for path in paths if path.resolve() not in [other.resolve() for other in others]]
     if not paths:
         raise GLNError(
-            f"There is nothing to read besides {output}, which is the output; name files of nodes."
+            f"There is nothing to read besides {' and '.join(map(str, others))}; name files of nodes."
         )
+    paths = node_files(paths, options)
     given = None if known is None else KnownEdges(known, options.graph, len(paths))
     outcome = Outcome()
 
@@ -130,8 +133,8 @@ def predict_items(
             if isinstance(result, Data):
                 pairs.append((item, result))
             else:
-                part = part_of(item)
-                skip(Skipped(item.path, str(result) if part is None else f"graph {part}: {result}"))
+                where = "" if item.part is None else f"graph {item.part}: "
+                skip(Skipped(item.path, f"{where}{result}"))
         yield pairs
 
 

@@ -82,6 +82,8 @@ class Recipe:
             numbers = [recipe.seed, recipe.batch_size, recipe.patches or 0]
             if not all(type(number) is int for number in numbers) or not isinstance(recipe.model, str):
                 raise TypeError("a number or a name is something else")
+            if not all(isinstance(reason, str) for reason in recipe.reasons.values()):
+                raise TypeError("a reason is no text")
         except (TypeError, KeyError, AttributeError) as error:
             raise GLNError(
                 f"{path} is a recipe that was changed by hand ({error}); write it again."
@@ -93,7 +95,17 @@ def _options(read: dict[str, Any]) -> ReadOptions:
     """The options back from JSON, which knows lists and text only."""
     paths = {name: Path(read[name]) for name in ("edges", "labels") if read.get(name) is not None}
     tuples = {name: tuple(value) for name, value in read.items() if isinstance(value, list)}
-    return ReadOptions(**read | paths | tuples)
+    options = ReadOptions(**read | paths | tuples)
+    for name in ("pos", "x", "elements"):
+        value = getattr(options, name)
+        if value is not None and not (
+            isinstance(value, tuple) and all(isinstance(word, str) for word in value)
+        ):
+            raise TypeError(f"{name} is no list of names")
+    for name in ("graph", "id"):
+        if not isinstance(getattr(options, name), str | None):
+            raise TypeError(f"{name} is no name")
+    return options
 
 
 def choose_recipe(

@@ -69,6 +69,8 @@ def divide(graphs: Sequence[Data], patches: int | None, seed: int) -> tuple[Part
     Graphs are split; with ``patches`` they are then cut into pieces of so many nodes, so that the pieces of one graph
     stay in one part. Fewer than three graphs cannot be split: each is cut into three regions that share no node.
     """
+    if patches is not None and patches < 2:
+        raise GLNError(f"Got patches of {patches} nodes; expected at least 2.")
     if len(graphs) >= 3:
         parts, source = split(graphs, seed=seed), "different graphs"
     elif patches is None:

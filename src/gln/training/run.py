@@ -56,7 +56,7 @@ class RunFolder:
         if self.config.exists():
             if not resume:
                 raise GLNError(
-                    f"{self.path} already holds a run; continue it with --resume (resume=True) or choose another folder."
+                    f"{self.path} already holds a run; continue it with --resume (resume=True) or take another folder."
                 )
             check_same(read_json(self.config), resolved)
             starts = read_json(self.environment).get("starts", []) if self.environment.exists() else []
