@@ -1,0 +1,336 @@
+"""The real inputs of the guides, and what is measured on them.
+
+    python recipes/real_data.py write molecules data/molecules
+    gln train data/molecules/train -o runs/molecules --epochs 5
+    python recipes/real_data.py measure molecules data/molecules --run runs/molecules --output real-molecules.json
+
+All inputs lie in packages on PyPI: molecules in rdkit, cortical surfaces in nilearn, a scanned bunny in pymeshfix,
+photographs and handwritten digits in scikit-learn. What is tested on is never trained on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import time
+from collections.abc import Iterator
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import gln
+from gln.errors import GLNError
+from gln.files import write_atomically
+
+if TYPE_CHECKING:  # heavy, and not needed to write files
+    import torch
+    from torch_geometric.data import Data
+
+SEED = 0
+LARGEST = 40  # atoms of a molecule, hydrogen included
+TEST_MOLECULES = 200
+DIGITS_PER_TABLE, KINDS, TRAIN_ROWS, TEST_TABLES = 20, 4, 1200, 100
+BUNNY_VERTICES = 10_000
+PHOTO_SIZE = 96  # pixels along the longer side
+THRESHOLDS = (0.5, 0.9, 0.95, 0.99, 0.999, 0.9998)
+DRAWN = (0.99, 0.9998)
+
+
+def write_molecules(folder: Path, count: int | None) -> None:
+    """Molecules of the NCI collection with all hydrogens, placed by ETKDG; and 47 drugs, placed by another program."""
+    chem, config = need("rdkit", "rdkit.Chem"), need("rdkit", "rdkit.RDConfig")
+    molecules = embedded(Path(config.RDDataDir, "NCI/first_5K.smi"))
+    parts = {"train/nci.sdf": 500 if count is None else count, "test/nci.sdf": TEST_MOLECULES}
+    for name, size in parts.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        with chem.SDWriter(str(folder / name)) as writer:
+            for _ in range(min(size, parts["train/nci.sdf"])):
+                last = next(molecules)
+                writer.write(last)
+    drugs = Path(config.RDContribDir, "Fastcluster/testdata/cdk2.sdf")
+    write_atomically(folder / "test/cdk2.sdf", drugs.read_bytes())
+    write_atomically(folder / "new.xyz", chem.MolToXYZBlock(last).encode())
+
+
+def embedded(smiles: Path) -> Iterator[Any]:
+    """Distinct molecules of the list, in its order, each placed in space; those that cannot be placed are left out."""
+    chem, place = need("rdkit", "rdkit.Chem"), need("rdkit", "rdkit.Chem.AllChem")
+    need("rdkit", "rdkit.RDLogger").DisableLog("rdApp.*")
+    seen = set()
+    for text in smiles.read_text().split()[::2]:
+        molecule = chem.MolFromSmiles(text)
+        name = None if molecule is None or "." in text else chem.MolToSmiles(molecule)
+        if name is None or name in seen:
+            continue
+        seen.add(name)
+        molecule = chem.AddHs(molecule)
+        if 3 <= molecule.GetNumAtoms() <= LARGEST and place.EmbedMolecule(molecule, randomSeed=SEED) == 0:
+            yield molecule
+
+
+def write_meshes(folder: Path, count: int | None) -> None:
+    """The right half of a human cortex to train on; the left half and a scanned bunny to test on."""
+    nibabel, data = need("nilearn", "nibabel"), package_folder("nilearn") / "datasets/data/fsaverage5"
+    for part, side in (("train", "right"), ("test", "left")):
+        for surface in ("pial", "white"):
+            mesh = nibabel.load(data / f"{surface}_{side}.gii.gz").agg_data()
+            write_off(folder / part / f"{surface}_{side}.off", *mesh, count)
+    bunny = package_folder("pymeshfix") / "examples/StanfordBunny.ply"
+    write_off(folder / "test/bunny.off", *read_bunny(bunny), min(BUNNY_VERTICES, count or BUNNY_VERTICES))
+
+
+def read_bunny(path: Path) -> tuple[np.ndarray, np.ndarray]:
+    """Vertices ``[n, 3]`` and triangles ``[t, 3]`` of a binary PLY file that holds nothing else."""
+    header, data = path.read_bytes().split(b"end_header\n", 1)
+    nodes, triangles = (int(line.split()[2]) for line in header.splitlines() if line.startswith(b"element"))
+    vertices = np.frombuffer(data, "<f4", 3 * nodes).reshape(nodes, 3)
+    face = np.dtype([("corners", "u1"), ("nodes", "<i4", 3)])
+    return vertices, np.frombuffer(data, face, triangles, vertices.nbytes)["nodes"]
+
+
+def write_off(path: Path, vertices: np.ndarray, faces: np.ndarray, count: int | None) -> None:
+    """A mesh as OFF; of a large one the ``count`` vertices that are nearest to the first, and the faces among them."""
+    distance = np.linalg.norm(vertices - vertices[0], axis=1)
+    kept = np.sort(np.argsort(distance, kind="stable")[:count])
+    number = np.full(len(vertices), -1)
+    number[kept] = np.arange(len(kept))
+    inside = number[faces][(number[faces] >= 0).all(axis=1)]
+    rows = [f"OFF\n{len(kept)} {len(inside)} 0"]
+    rows += [f"{x:.7g} {y:.7g} {z:.7g}" for x, y, z in vertices[kept].tolist()]
+    rows += [f"3 {a} {b} {c}" for a, b, c in inside.tolist()]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(path, ("\n".join(rows) + "\n").encode())
+
+
+def write_photos(folder: Path, count: int | None) -> None:
+    """The two photographs of scikit-learn."""
+    image, datasets = need("pillow", "PIL.Image"), need("scikit-learn", "sklearn.datasets")
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in ("china", "flower"):
+        image.fromarray(datasets.load_sample_image(f"{name}.jpg")).save(folder / f"{name}.png")
+
+
+def write_digits(folder: Path, count: int | None) -> None:
+    """Tables of handwritten digits; joined are those of the same kind. The test tables have digits of their own."""
+    pixels, digit = need("scikit-learn", "sklearn.datasets").load_digits(return_X_y=True)
+    rng = np.random.default_rng(SEED)
+    rows = {"train": np.arange(TRAIN_ROWS), "test": np.arange(TRAIN_ROWS, len(digit))}
+    for part, tables in (("train", 600 if count is None else count), ("test", TEST_TABLES)):
+        nodes: list[list[Any]] = [["graph", "id", *(f"p{number}" for number in range(pixels.shape[1]))]]
+        edges: list[list[Any]] = [["graph", "source", "target"]]
+        for table in range(tables):
+            kinds = rng.choice(10, KINDS, replace=False)
+            drawn = rng.choice(rows[part][np.isin(digit[rows[part]], kinds)], DIGITS_PER_TABLE, replace=False)
+            nodes += [[table, row, *(pixels[row] / 16)] for row in drawn]
+            edges += [[table, a, b] for i, a in enumerate(drawn) for b in drawn[:i] if digit[a] == digit[b]]
+        (folder / part).mkdir(parents=True, exist_ok=True)
+        for name, content in (("nodes", nodes), ("edges", edges)):
+            with (folder / part / f"{name}.csv").open("w", newline="") as file:
+                csv.writer(file).writerows(content)
+
+
+WRITERS = {
+    "molecules": write_molecules,
+    "meshes": write_meshes,
+    "photos": write_photos,
+    "digits": write_digits,
+}
+
+
+def measure(name: str, folder: Path, run: str, output: Path) -> None:
+    from gln.training.facts import write_result
+
+    model = gln.load(run)
+    start = time.perf_counter()
+    rows = photo_rows(model, folder) if name == "photos" else scored_rows(model, folder)
+    facts = {"model": model.config, "training": model.training_facts, "rows": rows}
+    facts["seconds"] = round(time.perf_counter() - start, 1)
+    for row in rows:
+        print(row, flush=True)
+    command = f"python recipes/real_data.py measure {name} {folder} --run {run} --output {output}"
+    write_result(output, command, SEED, facts)
+
+
+def scored_rows(model: torch.nn.Module, folder: Path) -> list[dict[str, Any]]:
+    """Edge scores of the model on every test file, beside the F1 of the best of three rules of nearness."""
+    from gln.baselines.neighbours import Neighbours
+    from gln.io import find_files
+    from gln.models.gln import SMALL
+    from gln.pipeline.recipe import neighbour_ranks
+
+    train = graphs_in(folder / "train")
+    rules = {rule: Neighbours(rule=rule).fit(train) for rule in ("knn", "mutual", "radius")}
+    rows = []
+    for path in find_files([folder / "test"]):
+        if path.name == "edges.csv":
+            continue
+        true = graphs_in(path)
+        start = time.perf_counter()
+        scores = gln.edge_scores(true, [gln.predict(model, points(graph)) for graph in true])
+        seconds = round(time.perf_counter() - start, 2)
+        row = {"file": path.name, "graphs": len(true), "nodes": sum(graph.num_nodes for graph in true)}
+        row |= {key: float(value) for key, value in scores.items()} | {"seconds": seconds}
+        for rule, fitted in rules.items():
+            by_rule = gln.edge_scores(true, [fitted.predict(points(graph)) for graph in true])
+            row[f"dice_{rule}"] = float(by_rule["dice"])
+        if max(graph.num_nodes for graph in true) > SMALL:
+            ranks = np.concatenate([neighbour_ranks(graph, model.candidates) for graph in true])
+            row["candidate_recall"] = float((ranks <= model.candidates).mean())
+        if path.suffix == ".sdf":
+            row["dice_radii"] = float(gln.edge_scores(true, by_radii(path))["dice"])
+        rows.append(row)
+    return rows
+
+
+def by_radii(path: Path) -> list[Data]:
+    """What rdkit's rule with the radii of the elements makes of the atoms of an SDF file."""
+    chem, rule = need("rdkit", "rdkit.Chem"), need("rdkit", "rdkit.Chem.rdDetermineBonds")
+    graphs = []
+    for molecule in chem.SDMolSupplier(str(path), removeHs=False, sanitize=False):
+        bare = chem.MolFromXYZBlock(chem.MolToXYZBlock(molecule))
+        rule.DetermineConnectivity(bare)
+        bonds = [[bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()] for bond in bare.GetBonds()]
+        graphs.append(gln.make_graph(pos=bare.GetConformer().GetPositions(), edges=bonds))
+    return graphs
+
+
+def photo_rows(model: torch.nn.Module, folder: Path) -> list[dict[str, Any]]:
+    """Regions at several thresholds, beside those of joining as many neighbours, the most similar ones."""
+    rows = []
+    for item in photos_in(folder):
+        answer = gln.predict(model, item.graph, threshold=min(THRESHOLDS))
+        grid = grid_pairs(item.graph.pos)
+        change = (item.graph.x[grid[:, 0]] - item.graph.x[grid[:, 1]]).norm(dim=1)
+        similar = grid[change.argsort(stable=True)]
+        for threshold in THRESHOLDS:
+            once = (answer.edge_index[0] < answer.edge_index[1]) & (answer.edge_prob >= threshold)
+            edges = answer.edge_index[:, once].T
+            row = {"file": item.name, "threshold": threshold, "joined": len(edges) / len(grid)}
+            row |= region_facts(item.graph, edges)
+            plain = region_facts(item.graph, similar[: len(edges)])
+            rows.append(row | {f"plain_{key}": value for key, value in plain.items()})
+    return rows
+
+
+def draw_photos(run: str, folder: Path, output: Path) -> None:
+    """The photographs beside their regions, each in its mean colour, at two thresholds."""
+    from matplotlib.figure import Figure
+
+    from gln.evaluation.components import component_labels
+
+    model = gln.load(run)
+    items = photos_in(folder)
+    figure = Figure(figsize=(10.5, 2.55 * len(items)), layout="constrained")
+    axes = figure.subplots(len(items), 1 + len(DRAWN))
+    for row, item in zip(axes, items, strict=True):
+        for ax, threshold in zip(row, (None, *DRAWN), strict=True):
+            colour, title = item.graph.x, Path(item.name).stem
+            if threshold is not None:
+                graph = gln.predict(model, item.graph, threshold=threshold)
+                (region,) = component_labels([graph])
+                size = region.bincount()
+                colour = mean_colours(region, colour)[region]
+                title = (
+                    f"threshold {threshold}: {len(size)} regions, {int((size > 20).sum())} of over 20 pixels"
+                )
+            columns, rows = (item.graph.pos.max(dim=0).values + 1).long().tolist()
+            ax.imshow(colour.view(rows, columns, 3), interpolation="nearest")
+            ax.set_title(title, fontsize=9)
+            ax.set_axis_off()
+    output.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(output, dpi=110, facecolor="white")
+
+
+def mean_colours(region: torch.Tensor, colour: torch.Tensor) -> torch.Tensor:
+    """The mean colour of every region: ``[regions, 3]``."""
+    size = region.bincount()
+    return colour.new_zeros(len(size), 3).index_add(0, region, colour) / size[:, None]
+
+
+def grid_pairs(pos: torch.Tensor) -> torch.Tensor:
+    """All pairs ``[m, 2]`` of pixels with a common side, of an image whose pixels are listed row by row."""
+    import torch
+
+    columns, rows = (pos.max(dim=0).values + 1).long().tolist()
+    number = torch.arange(rows * columns).view(rows, columns)
+    across = torch.stack([number[:, :-1], number[:, 1:]], dim=-1).flatten(0, 1)
+    down = torch.stack([number[:-1], number[1:]], dim=-1).flatten(0, 1)
+    return torch.cat([across, down])
+
+
+def region_facts(image: Data, edges: torch.Tensor) -> dict[str, float]:
+    """How many regions, the share of the pixels in the ten largest, and the share of colour that they explain."""
+    from gln.evaluation.components import component_labels
+
+    (region,) = component_labels([gln.make_graph(pos=image.pos, edges=edges)])
+    size = region.bincount()
+    left = (image.x - mean_colours(region, image.x)[region]).square().sum() / (
+        image.x - image.x.mean(dim=0)
+    ).square().sum()
+    ten = size.topk(min(10, len(size))).values.sum() / len(region)
+    return {"regions": len(size), "in_ten_largest": float(ten), "colour_explained": float(1 - left)}
+
+
+def graphs_in(path: Path) -> list[Data]:
+    from gln.io import find_files, read_items
+
+    return [item.graph for item in read_items(find_files([path]))]
+
+
+def photos_in(folder: Path) -> list[Any]:
+    from gln.io import ReadOptions, find_files, read_items
+
+    return list(read_items(find_files([folder]), ReadOptions(image_size=PHOTO_SIZE)))
+
+
+def points(graph: Data) -> Data:
+    """What a predictor may see."""
+    rows = {name: graph[name] for name in ("pos", "x") if graph.get(name) is not None}
+    return gln.make_graph(**rows)
+
+
+def need(package: str, module: str) -> Any:
+    try:
+        return import_module(module)
+    except ImportError:
+        raise GLNError(f"This needs {package}, which is not installed; pip install {package}.") from None
+
+
+def package_folder(package: str) -> Path:
+    """Where a package is installed, without importing it."""
+    spec = find_spec(package)
+    if spec is None or spec.origin is None:
+        raise GLNError(f"This needs {package}, which is not installed; pip install {package}.")
+    return Path(spec.origin).parent
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    commands = parser.add_subparsers(required=True, dest="command")
+    for name in ("write", "measure"):
+        command = commands.add_parser(name)
+        command.add_argument("name", choices=WRITERS)
+        command.add_argument("folder", type=Path)
+    help_ = "molecules or tables to train on, or vertices per mesh, if fewer are enough"
+    commands.choices["write"].add_argument("--count", type=int, help=help_)
+    drawing = commands.add_parser("draw", help="the picture of the photographs and their regions")
+    drawing.add_argument("folder", type=Path)
+    for command in (commands.choices["measure"], drawing):
+        command.add_argument("--run", required=True, help="a run folder or a shipped model")
+        command.add_argument("--output", type=Path, required=True)
+    given = parser.parse_args()
+    if given.command == "write":
+        WRITERS[given.name](given.folder, given.count)
+    elif given.command == "measure":
+        measure(given.name, given.folder, given.run, given.output)
+    else:
+        draw_photos(given.run, given.folder, given.output)
+
+
+if __name__ == "__main__":
+    main()
