@@ -12,6 +12,7 @@ from torch_geometric.data import Data
 import gln
 from gln.errors import GLNError
 from gln.graphs import GraphBatch, make_graph
+from gln.graphs.patches import cut_patches
 from gln.io import ReadOptions
 from gln.models import build_model
 from gln.models.candidates import candidate_pairs, candidate_recall
@@ -134,3 +135,14 @@ def test_a_bad_recipe_is_one_sentence(tmp_path: Path, text: str, words: str) -> 
     (tmp_path / "r.json").write_text(text)
     with pytest.raises(GLNError, match=words):
         Recipe.load(tmp_path / "r.json")
+
+
+def test_for_patches_the_candidates_are_those_that_the_whole_graph_needs() -> None:
+    grid = torch.cartesian_prod(torch.arange(20.0), torch.arange(20.0))
+    near = torch.cdist(grid, grid)
+    whole = make_graph(pos=grid + 0.01 * torch.rand(400, 2), edges=((near == 1).triu()).nonzero())
+    patches = cut_patches(whole, 40, 8)
+    alone = choose_recipe(patches, ReadOptions(), 40, 0, "GLN", 20, gpu=False)
+    known = choose_recipe(patches, ReadOptions(), 40, 0, "GLN", 20, gpu=False, whole=[whole])
+    assert "candidates=" not in alone.model
+    assert "candidates=8" in known.model

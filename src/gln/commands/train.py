@@ -200,7 +200,8 @@ def _from_files(
     graphs = read_labelled(find_data(words), options, skipper(skipped), remark)
     parts, how = divide(graphs, patches, seed)
     gpu = has_gpu(fit.accelerator)
-    chosen = ready or choose_recipe(parts[0], options, patches, seed, model, fit.batch_size, gpu)
+    whole = graphs if patches else None
+    chosen = ready or choose_recipe(parts[0], options, patches, seed, model, fit.batch_size, gpu, whole)
     print(f"{'split':<12}{how}")
     for line in chosen.lines():
         print(line)

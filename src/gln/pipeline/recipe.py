@@ -116,6 +116,7 @@ def choose_recipe(
     model: str,
     batch_size: int,
     gpu: bool,
+    whole: Sequence[Data] | None = None,
 ) -> Recipe:
     """Settings that suit the graphs of ``train``, besides those that ``model`` names already.
 
@@ -124,6 +125,7 @@ def choose_recipe(
             baseline there is nothing to choose.
         batch_size: the most graphs per step; fewer if they are large.
         gpu: whether one will do the work.
+        whole: the graphs that patches were cut from: what is predicted later is as large, and needs as many candidates.
     """
     name, given = parse_spec(model)
     if name in BASELINES:
@@ -131,7 +133,7 @@ def choose_recipe(
     reasons = {}
     settings: dict[str, Any] = {}
     if name == "GLN":
-        settings, reasons["candidates"] = choose_candidates(train)
+        settings, reasons["candidates"] = choose_candidates(whole or train)
         size, reasons["model"] = choose_size(train, gpu)
         settings |= size
     if given:
