@@ -17,7 +17,8 @@ TRAIN_SEED, TEST_SEED = 0, 1_000_003
 
 def main(folder: Path = Path("demo")) -> None:
     """Two tables on the terminal and two pictures in ``folder``."""
-    torch.set_num_threads(1)  # the tensors are small: more threads gain little, and lose much on a busy machine
+    # The tensors are small: more threads gain little, and lose much on a busy machine.
+    torch.set_num_threads(1)
     start = time.perf_counter()
     print(f"1. A small GLN learns to join the pixels of one region, from {IMAGES} images and from scratch.\n")
     learn_figures(folder)

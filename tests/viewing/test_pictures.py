@@ -14,7 +14,7 @@ from gln.errors import GLNError
 from gln.families import parse_family
 from gln.graphs import make_graph
 from gln.viewing import draw_graph, save_gallery
-from gln.viewing.pictures import _draw_errors
+from gln.viewing.pictures import draw_errors
 from tests.conftest import graphs
 
 
@@ -61,7 +61,7 @@ def test_missing_and_extra_edges_are_counted_and_drawn() -> None:
     )
     ax = Figure().add_subplot()
     draw_graph(predicted, ax)
-    assert _draw_errors(predicted, truth, ax) == (1, 1)
+    assert draw_errors(predicted, truth, ax) == (1, 1)
     missing, extra = ax.collections[-2:]
     assert missing.get_segments()[0].tolist() == [[0, 0], [0, 1]]
     assert extra.get_segments()[0].tolist() == [[1, 0], [0, 1]]

@@ -66,11 +66,11 @@ def save_gallery(
             else f"{graph.num_nodes} nodes, {graph.num_edges // 2} edges"
         )
         if truths is not None:
-            missing, extra = _draw_errors(graph, truths[index], ax)
+            missing, extra = draw_errors(graph, truths[index], ax)
             caption = f"{caption}, {missing} missing, {extra} extra"
         ax.set_title(caption, fontsize=9, color=INK, y=-0.07, parse_math=False)
     if truths is not None:
-        right = "white" if all(map(_is_image, graphs)) else EDGE
+        right = "white" if all(map(is_image, graphs)) else EDGE
         rim = [Stroke(linewidth=4, foreground=INK), Normal()] if right == "white" else None
         lines = [
             Line2D([], [], color=colour, linewidth=2, path_effects=rim) for colour in (right, MISSING, EXTRA)
@@ -94,7 +94,7 @@ def draw_graph(graph: Any, ax: Axes) -> None:
     ends = _pairs(graph)  # [2, m]
     ax.set_axis_off()
     ax.set_aspect("equal")
-    if _is_image(graph):
+    if is_image(graph):
         _draw_image(ax, graph, ends)
         return
     points, depth = _project(graph)
@@ -122,13 +122,13 @@ def draw_graph(graph: Any, ax: Axes) -> None:
     ax.set(xlim=(centre[0] - reach, centre[0] + reach), ylim=(centre[1] - reach, centre[1] + reach))
 
 
-def _draw_errors(graph: Data, truth: Data, ax: Axes) -> tuple[int, int]:
+def draw_errors(graph: Data, truth: Data, ax: Axes) -> tuple[int, int]:
     """The differences to the truth, drawn over the graph; how many edges are missing and how many are extra."""
     if truth.num_nodes != graph.num_nodes:
         raise GLNError(
             f"A truth has {truth.num_nodes} nodes, its graph has {graph.num_nodes}; give truths in the order of graphs."
         )
-    image = _is_image(graph)
+    image = is_image(graph)
     points = graph.pos.numpy(force=True) if image else _project(graph)[0]
     keys = [edges[0] * graph.num_nodes + edges[1] for edges in map(_pairs, (graph, truth))]
     counts = []
@@ -161,7 +161,7 @@ def _draw_image(ax: Axes, graph: Data, ends: np.ndarray) -> None:
     )
 
 
-def _is_image(graph: Data) -> bool:
+def is_image(graph: Data) -> bool:
     """Whole, non-negative 2-D positions with three features each: pixels and their colours, on a grid they fill."""
     pos, x = graph.get("pos"), graph.get("x")
     if pos is None or x is None or pos.shape[1] != 2 or x.shape[1] != 3:

@@ -1,0 +1,54 @@
+"""``gln reproduce``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from tyro.conf import Positional, arg
+
+
+def reproduce(
+    names: Annotated[
+        Positional[tuple[str, ...]],
+        arg(metavar="EXPERIMENT", help="One or more experiments, or all; none lists them."),
+    ] = (),
+    scale: Annotated[
+        Literal["smoke", "full"],
+        arg(help="full: the paper's sizes; smoke: toy sizes that show in a minute that everything runs."),
+    ] = "full",
+    cell: Annotated[
+        str | None,
+        arg(metavar="NAME", help="Only this cell: ordered/community-2/mmsb, or the end of its name."),
+    ] = None,
+    again: Annotated[bool, arg(help="Measure cells again that are kept already.")] = False,
+    write_docs: Annotated[
+        bool, arg(help="Write the page on all that was measured: docs/reproduction.md.")
+    ] = False,
+    root: Annotated[
+        Path, arg(metavar="PATH", help="Where results/, runs/ and docs/ are: the root of the repository.")
+    ] = Path(),
+) -> None:
+    """The tables and figures of the paper, cell by cell; what is measured is kept under results/reproduction.
+
+    Example: gln reproduce table-mmd --cell ordered/community-2/mmsb
+    """
+    from gln.commands.flags import count_of
+    from gln.experiments.runner import Places, cells_of, choose, run_cells
+    from gln.experiments.specs import experiments
+    from gln.experiments.tables import read_cells
+
+    places = Places(root)
+    if names:
+        cells = choose([] if "all" in names else list(names), scale, cell)
+        now = run_cells(cells, places, again)
+        print(f"{count_of(len(cells), 'cell')}, {now} of them run now; kept in {places.results(scale)}")
+    if write_docs or (names and scale == "smoke"):
+        from gln.experiments.document import write_document
+
+        write_document(places, scale)
+        print(f"Wrote {places.document(scale)}")
+    if not names and not write_docs:
+        for name, one in experiments().items():
+            total, done = len(list(cells_of(one, scale))), len(read_cells(one, scale, places))
+            print(f"{name:<20} {done:>3} of {total:>3} cells at scale {scale}   {one.title}")

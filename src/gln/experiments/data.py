@@ -1,0 +1,87 @@
+"""The graphs of a column: drawn by seed, split as the paper splits."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Any, cast
+
+import torch
+from torch_geometric.data import Data
+
+from gln.experiments.specs import Scale, columns
+from gln.families import Family, parse_family
+from gln.graphs import split
+
+SEED = 0  # of the graphs, of the split and of training; the shipped models were trained with other graphs
+PART_SEEDS = (1, 2, 1_000_003)  # of train, val and test graphs where they are drawn apart
+SMOKE_COUNT = 12
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The train, validation and test graphs of one family; each drawn when it is first asked for."""
+
+    family: Family
+    count: int | None
+    apart: tuple[int, int, int] | None = None
+
+    @cached_property
+    def train(self) -> list[Data]:
+        return self._part(0)
+
+    @cached_property
+    def val(self) -> list[Data]:
+        return self._part(1)
+
+    @cached_property
+    def test(self) -> list[Data]:
+        return self._part(2)
+
+    @property
+    def known(self) -> list[Data]:
+        """All that is not test: what a baseline learns from, and the floor."""
+        return [*self.train, *self.val]
+
+    @property
+    def seed(self) -> int:
+        """Of the test graphs."""
+        return SEED if self.apart is None else PART_SEEDS[2]
+
+    @cached_property
+    def _split(self) -> tuple[list[Data], list[Data], list[Data]]:
+        assert self.count is not None
+        return split(self.family.sample(self.count, SEED), SEED)
+
+    def _part(self, number: int) -> list[Data]:
+        if self.apart is None:
+            return self._split[number]
+        return self.family.sample(self.apart[number], PART_SEEDS[number])
+
+
+@lru_cache(maxsize=1)  # cells that share their graphs are run one after the other
+def parts_of(scale: Scale, protocol: str, column: str) -> Parts:
+    """The graphs of a column under a protocol."""
+    chosen = columns()[column]
+    family = parse_family(chosen.full if scale == "full" else chosen.smoke)
+    family = dataclasses.replace(family, order=cast(Any, protocol))
+    if scale == "smoke":
+        return Parts(family, SMOKE_COUNT)
+    return Parts(family, chosen.count or family.paper_count, chosen.parts)
+
+
+def standardised(parts: Parts) -> Parts:
+    """The same with every feature at mean 0 and deviation 1 over the nodes of the training graphs."""
+    lists = [[copy.copy(graph) for graph in part] for part in (parts.train, parts.val, parts.test)]
+    for name in ("pos", "x"):
+        if parts.train[0].get(name) is not None:
+            rows = torch.cat([graph[name] for graph in parts.train])
+            mean, deviation = rows.mean(0), rows.std(0)
+            for graph in (graph for part in lists for graph in part):
+                graph[name] = (graph[name] - mean) / deviation
+    scaled = copy.copy(parts)
+    for name, part in zip(("train", "val", "test"), lists, strict=True):
+        scaled.__dict__[name] = part  # what cached_property keeps
+    return scaled

@@ -1,0 +1,70 @@
+"""What is compared: a trained network, a shipped one, or a fitted baseline, from its settings."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from gln.baselines import Baseline, baseline, load_baseline
+from gln.baselines.folder import check_folder, run_facts
+from gln.experiments.data import SEED, Parts, standardised
+from gln.experiments.specs import Settings
+from gln.losses import Loss
+from gln.models import build_model
+from gln.pipeline.device import put_on
+from gln.pipeline.methods import fit_baseline
+from gln.specs import parse_spec, write_spec
+from gln.training import fit, load
+
+
+def make_system(settings: Settings, parts: Parts, run: Path) -> tuple[Any, Parts, dict[str, Any]]:
+    """The system, the graphs as it is shown them, and what is known of its training.
+
+    ``run`` keeps what takes long; a training goes on where it stopped, and one that ended is not repeated.
+    """
+    if settings.shipped is not None:
+        model = put_on(load(settings.shipped), "auto")
+        return model, parts, {"shipped": settings.shipped, "training": _short(model.training_facts)}
+    if settings.baseline is not None:
+        fitted = _fitted(baseline(settings.baseline), parts, run if settings.kept else None)
+        return fitted, parts, {"baseline": str(fitted), "fitted": fitted.fitted}
+    assert settings.model is not None
+    shown = standardised(parts) if settings.standardise else parts
+    name, options = parse_spec(settings.model)
+    spec = write_spec(name, options | ({} if settings.steps is None else {"steps": settings.steps}))
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(SEED)
+        model = build_model(spec, shown.train)
+    result = fit(
+        model, shown.train, shown.val, run=run, resume=True, loss=Loss(**settings.loss), seed=SEED,
+        progress=False, **settings.fit,
+    )  # fmt: skip
+    facts = {
+        "model": spec,
+        "fit": settings.fit,
+        "loss": settings.loss,
+        "standardise": settings.standardise,
+        "weights": sum(weight.numel() for weight in model.parameters()),
+        "epochs": len(result.history),
+        "best_epoch": result.best_epoch,
+        "training_seconds": round(result.history[-1]["seconds"], 1),
+        "threshold": result.threshold,
+    }
+    return model, shown, facts
+
+
+def _fitted(method: Baseline, parts: Parts, run: Path | None) -> Baseline:
+    if run is None:
+        return method.fit(parts.known, parts.val, seed=SEED)
+    if (run / "model.json").exists():
+        check_folder(run, run_facts(method, parts.known, SEED), method.free)
+        return load_baseline(run)
+    fit_baseline(method, parts.known, parts.val, run, seed=SEED, resume=True)
+    return method
+
+
+def _short(training: dict[str, Any] | None) -> dict[str, Any]:
+    """Without the list of sizes that the generator needs."""
+    return {key: value for key, value in (training or {}).items() if key != "noise"}

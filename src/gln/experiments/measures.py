@@ -1,0 +1,126 @@
+"""What a cell measures, by name; each answers with plain data for its JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from torch_geometric.data import Data
+
+from gln.baselines import Sampler
+from gln.evaluation import edge_scores, mmd, novelty
+from gln.experiments.data import SEED, Parts
+from gln.experiments.figures import save_errors
+from gln.experiments.making import make_system
+from gln.experiments.specs import Settings
+from gln.training import generate, predict
+from gln.training.prediction import joined
+
+BATCH = 20  # graphs at a time; only the released variant notices
+
+
+@dataclass(frozen=True)
+class Task:
+    """One cell to measure."""
+
+    settings: Settings
+    parts: Parts
+    run: Path  # keeps a training
+    picture: Path  # where a gallery is drawn
+    options: dict[str, Any]
+
+
+def measure_scores(task: Task) -> dict[str, Any]:
+    """Edge scores over all n² entries and MMD² over largest components, as the paper counts; of samplers the MMD²."""
+    settings, parts = task.settings, task.parts
+    if settings.is_floor:
+        return {"scores": _mmd(parts.test, parts.known)}
+    system, shown, facts = make_system(settings, parts, task.run)
+    if isinstance(system, Sampler):
+        made = generate(system, len(parts.test), SEED)
+        paired = settings.paired and parts.family.order == "ordered"
+        edges = edge_scores(parts.test, made, entries="all") if paired else {}
+    else:
+        steps = settings.steps if settings.shipped else None
+        made = predict(system, shown.test, steps=steps, batch_size=BATCH)
+        edges = edge_scores(parts.test, made, entries="all")
+    return {"system": facts, "scores": _plain(edges) | _mmd(parts.test, made)}
+
+
+def measure_robustness(task: Task) -> dict[str, Any]:
+    """MMD² from random initial structures: ``{"shares": [{"share", "runs": [scores, …]}, …]}``."""
+    model, shown, facts = make_system(task.settings, task.parts, task.run)
+    shares = []
+    for number, share in enumerate(task.options["shares"]):
+        runs = []
+        for run in range(task.options["runs"]):
+            rng = np.random.default_rng([SEED, number, run])
+            starts = [random_pairs(graph.num_nodes, share, rng) for graph in shown.test]
+            runs.append(_mmd(task.parts.test, predict(model, shown.test, known=starts, batch_size=BATCH)))
+        shares.append({"share": share, "runs": runs})
+    return {"system": facts, "shares": shares}
+
+
+def random_pairs(nodes: int, share: float, rng: np.random.Generator) -> np.ndarray:
+    """``share`` of all pairs of ``nodes`` nodes, at random: ``[m, 2]``."""
+    pairs = np.stack(np.triu_indices(nodes, 1), axis=1)
+    return pairs[rng.permutation(len(pairs))[: round(share * len(pairs))]]
+
+
+def measure_generator(task: Task) -> dict[str, Any]:
+    """MMD², novelty and uniqueness of graphs made from noise, or as a sampler makes them."""
+    if task.settings.is_floor:
+        return {"scores": _mmd(task.parts.test, task.parts.known)}
+    system, shown, facts = make_system(task.settings, task.parts, task.run)
+    made = generate(system, len(task.parts.test), SEED, like=shown.known, batch_size=BATCH)
+    new = novelty(task.parts.known, made)
+    return {"system": facts, "scores": _mmd(task.parts.test, made) | dict(new), "notes": list(new.notes)}
+
+
+def measure_gallery(task: Task) -> dict[str, Any]:
+    """A picture of the first test graphs as predicted; how many edges are missing and extra in each."""
+    model, shown, facts = make_system(task.settings, task.parts, task.run)
+    count, parts = task.options["graphs"], task.parts
+    chosen = _one_of_each_kind(parts.test)[:count]
+    made = predict(model, [shown.test[number] for number in chosen], batch_size=BATCH)
+    truths = [parts.test[number] for number in chosen]
+    drawn = [
+        joined(truth, graph.edge_index, graph.edge_prob) for truth, graph in zip(truths, made, strict=True)
+    ]
+    captions = [parts.family.caption(truth).split(",")[0] for truth in truths]
+    with_states = model if task.options.get("states") else None
+    errors = save_errors(
+        drawn, truths, captions, f"{task.settings.title} on {parts.family}", task.picture, with_states
+    )
+    rows = [{"test_graph": number, **row} for number, row in zip(chosen, errors, strict=True)]
+    return {"system": facts, "picture": task.picture.name, "graphs": rows}
+
+
+MEASURES: dict[str, Callable[[Task], dict[str, Any]]] = {
+    "scores": measure_scores,
+    "robustness": measure_robustness,
+    "generator": measure_generator,
+    "gallery": measure_gallery,
+}
+
+
+def _mmd(test: list[Data], made: list[Data]) -> dict[str, float]:
+    return {f"mmd_{name}": value for name, value in mmd(test, made, largest_component=True).items()}
+
+
+def _plain(scores: Any) -> dict[str, float]:
+    return {name: float(value) for name, value in scores.items()}
+
+
+def _one_of_each_kind(graphs: list[Data]) -> list[int]:
+    """The numbers of the graphs, the first of each kind of surface first, then the second of each."""
+    seen: dict[int, int] = {}
+    turns = []
+    for number, graph in enumerate(graphs):
+        kind = int(graph.get("kind", 0))
+        turns.append((seen.get(kind, 0), kind, number))
+        seen[kind] = seen.get(kind, 0) + 1
+    return [number for *_, number in sorted(turns)]

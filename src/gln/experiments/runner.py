@@ -1,0 +1,173 @@
+"""Cells: which there are, where each is kept, and how the missing ones are run."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gln.errors import GLNError
+from gln.experiments.specs import Experiment, Scale, Settings, experiments
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where results, trainings and the document are kept, below one folder."""
+
+    root: Path = Path()
+
+    def results(self, scale: Scale) -> Path:
+        return self.root / "results" / "reproduction" / scale
+
+    def runs(self, scale: Scale) -> Path:
+        return self.root / "runs" / "reproduction" / scale
+
+    def document(self, scale: Scale) -> Path:
+        """Numbers of the quick check have a document of their own: they must not be taken for results."""
+        return (
+            self.root / "docs" / "reproduction.md" if scale == "full" else self.results(scale) / "README.md"
+        )
+
+    def picture(self, scale: Scale, name: str) -> Path:
+        folder = self.root / "docs" / "images" if scale == "full" else self.results(scale) / "images"
+        return folder / f"reproduction-{name}.png"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One number, or one picture, of one experiment."""
+
+    experiment: Experiment
+    scale: Scale
+    protocol: str
+    column: str
+    row: str
+
+    @property
+    def name(self) -> str:
+        return f"{self.protocol}/{self.column}/{self.row}"
+
+    @property
+    def key(self) -> str:
+        """Where it is kept below its scale; experiments that share cells share keys."""
+        return f"{self.experiment.cells}/{self.name}"
+
+    @property
+    def command(self) -> str:
+        return f"gln reproduce {self.experiment.name} --scale {self.scale} --cell {self.name}"
+
+    @property
+    def settings(self) -> Settings:
+        return self.experiment.settings(self.scale, self.protocol, self.column, self.row)
+
+    def path(self, places: Places) -> Path:
+        return places.results(self.scale) / f"{self.key}.json"
+
+    def read(self, places: Places) -> dict[str, Any] | None:
+        """What was measured, or ``None``."""
+        path = self.path(places)
+        if not path.exists():
+            return None
+        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        return found
+
+    def picture(self, places: Places) -> Path:
+        return places.picture(self.scale, f"{self.experiment.name}-{self.name.replace('/', '-')}")
+
+    def run_folder(self, places: Places) -> Path:
+        """A system as it stands in ``systems.yaml`` is trained once for all experiments."""
+        own = self.experiment.rows[self.protocol][self.row]
+        name = f"{self.experiment.cells}-{self.row}" if own else self.row
+        return places.runs(self.scale) / self.protocol / self.column / name
+
+
+def cells_of(experiment: Experiment, scale: Scale) -> Iterator[Cell]:
+    """Every cell, those on the same graphs next to one another."""
+    for protocol, rows in experiment.rows.items():
+        for group in experiment.columns.values():
+            for column in group:
+                for row in rows:
+                    yield Cell(experiment, scale, protocol, column, row)
+
+
+def choose(names: list[str], scale: Scale, pattern: str | None) -> list[Cell]:
+    """The cells of the experiments ``names``, all if none, whose name is or ends with ``pattern``."""
+    known = experiments()
+    for name in names:
+        if name not in known:
+            raise GLNError(f"There is no experiment {name!r}; choose from {', '.join(known)}.")
+    cells: dict[str, Cell] = {}
+    for name in names or list(known):
+        for cell in cells_of(known[name], scale):
+            cells.setdefault(cell.key, cell)  # the first experiment that lists a shared cell runs it
+    chosen = list(cells.values())
+    if pattern is None:
+        return chosen
+    found = [cell for cell in chosen if f"/{cell.name}".endswith(f"/{pattern}")]
+    if not found:
+        raise GLNError(
+            f"No cell is named {pattern!r}; a name is PROTOCOL/COLUMN/ROW, or its end, as in {chosen[0].name}."
+        )
+    return found
+
+
+def run_cells(
+    cells: list[Cell], places: Places, again: bool = False, say: Callable[[str], None] = print
+) -> int:
+    """Run the cells that have not been measured yet, or all ``again``; how many there were."""
+    done = 0
+    for cell in cells:
+        kept = cell.read(places)
+        if kept is not None and "cannot" not in kept and not again:
+            continue
+        run_cell(cell, places, say)
+        done += 1
+    return done
+
+
+def run_cell(cell: Cell, places: Places, say: Callable[[str], None] = print) -> dict[str, Any]:
+    """Measure one cell and keep it; one that cannot be measured is kept with the reason."""
+    from gln.experiments.data import SEED, parts_of
+    from gln.experiments.measures import MEASURES, Task
+    from gln.pipeline.device import out_of_memory
+    from gln.training.facts import write_result
+
+    start, settings = time.perf_counter(), cell.settings
+    where = {"scale": cell.scale, "protocol": cell.protocol, "column": cell.column, "row": cell.row}
+    seed = SEED
+    try:
+        if settings.cannot is not None:
+            raise GLNError(settings.cannot)
+        parts = parts_of(cell.scale, cell.protocol, cell.column)
+        seed, options = parts.seed, cell.experiment.options.get(cell.scale, {})
+        task = Task(settings, parts, cell.run_folder(places), cell.picture(places), options)
+        found = {"family": str(parts.family), "test_graphs": len(parts.test)}
+        found |= MEASURES[cell.experiment.measure](task)
+    except GLNError as error:
+        found = {"cannot": str(error)}
+    except (MemoryError, RuntimeError) as error:
+        if not out_of_memory(error):
+            raise
+        found = {"cannot": "there is not enough memory on this machine"}
+    measured = {"experiment": cell.experiment.name, **where, **found}
+    measured["seconds"] = round(time.perf_counter() - start, 2)
+    before = cell.read(places)
+    if before is None or "cannot" in before or "cannot" not in measured:  # a number is not lost to a failure
+        write_result(cell.path(places), cell.command, seed, measured)
+    say(f"{cell.experiment.name} {cell.name}: {outcome(measured)}, {measured['seconds']:.1f} s")
+    return measured
+
+
+def outcome(measured: dict[str, Any]) -> str:
+    """One line on what was measured."""
+    if "cannot" in measured:
+        return f"cannot run: {measured['cannot']}"
+    if "picture" in measured:
+        return f"drew {measured['picture']}"
+    if "shares" in measured:
+        return f"{len(measured['shares'])} shares of A⁰"
+    shown = ("iou", "dice", "mmd_degree", "mmd_clustering", "mmd_orbit", "novelty")
+    return ", ".join(f"{name} {measured['scores'][name]:.4g}" for name in shown if name in measured["scores"])

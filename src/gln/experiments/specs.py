@@ -1,0 +1,173 @@
+"""Experiments as data: what the paper says, and what is run here.
+
+Every ``*.yaml`` beside this file is an experiment; ``shared/columns.yaml`` names the graphs they run on and
+``shared/systems.yaml`` what is compared. An experiment has
+
+=============  ========================================================================================
+``title``      what it shows
+``source``     where in the paper it is
+``measure``    what a cell measures: a name in ``gln.experiments.measures.MEASURES``
+``cells``      the folder of its cells; experiments may share one
+``metrics``    the numbers that its table shows
+``columns``    by the title of each table: names in ``columns.yaml``
+``rows``       by protocol: names in ``systems.yaml``, or a name of its own with ``system`` and changed settings
+``published``  by row and column: the paper's numbers in the order of ``metrics``; ``[low, high]`` for bounds
+``reference``  the published row that rows without one of their own are compared with
+``options``    by scale: settings of the measure
+``picture``    what the curves of its picture run over
+``notes``      what the paper leaves open or contradicts
+``why``        why numbers agree or do not
+=============  ========================================================================================
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from fnmatch import fnmatchcase
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml  # type: ignore[import-untyped]
+
+from gln.errors import GLNError
+
+HERE = Path(__file__).parent
+Scale = Literal["smoke", "full"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """How a system is made for one cell; see ``systems.yaml``."""
+
+    title: str
+    baseline: str | None = None
+    model: str | None = None
+    shipped: str | None = None
+    fit: dict[str, Any] = field(default_factory=dict)
+    loss: dict[str, Any] = field(default_factory=dict)
+    steps: int | None = None  # of a network that is trained; after how many to read a shipped one
+    standardise: bool = False  # features to mean 0 and deviation 1 over the training graphs
+    paired: bool = False  # a sampler whose graphs list their nodes as the test graphs do
+    kept: bool = False  # a baseline whose fit is worth keeping in a folder
+    cannot: str | None = None  # why there is no such cell
+
+    @property
+    def is_floor(self) -> bool:
+        """Whether the training graphs themselves are what is measured."""
+        return not (self.baseline or self.model or self.shipped)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Column:
+    """Graphs to run on; see ``columns.yaml``."""
+
+    title: str
+    full: str
+    smoke: str
+    count: int | None = None
+    parts: tuple[int, int, int] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Experiment:
+    """One table or figure; see the top of this module."""
+
+    name: str
+    title: str
+    source: str
+    measure: str
+    cells: str
+    columns: dict[str, list[str]]
+    rows: dict[str, dict[str, dict[str, Any]]]
+    metrics: tuple[str, ...] = ()
+    published: dict[str, dict[str, list[Any]]] = field(default_factory=dict)
+    reference: str | None = "gln"
+    options: dict[str, dict[str, Any]] = field(default_factory=dict)
+    picture: str | None = None
+    notes: tuple[str, ...] = ()
+    why: tuple[str, ...] = ()
+
+    def settings(self, scale: Scale, protocol: str, column: str, row: str) -> Settings:
+        """How the system of one cell is made."""
+        changed = dict(self.rows[protocol][row])
+        base = dict(systems()[changed.pop("system", row)])
+        where = base.pop("where", [])
+        for entry in where:
+            if fnmatchcase(f"{scale}/{protocol}/{column}", entry["at"]):
+                base = _changed(base, {key: value for key, value in entry.items() if key != "at"})
+        return Settings(**_changed(base, changed))
+
+    def title_of(self, protocol: str, row: str) -> str:
+        """What a table calls the row."""
+        own = self.rows[protocol][row]
+        return str(own.get("title") or systems()[own.get("system", row)]["title"])
+
+    def published_for(self, protocol: str, row: str) -> str | None:
+        """The published row that ``row`` is compared with: none in *set*, because the paper's nodes are ordered."""
+        if protocol != "ordered" or row == "floor":
+            return None
+        name = row if row in self.published else self.reference
+        return name if name in self.published else None
+
+
+def experiment(name: str) -> Experiment:
+    """The experiment of this name."""
+    if name not in experiments():
+        raise GLNError(f"There is no experiment {name!r}; choose from {', '.join(experiments())}.")
+    return experiments()[name]
+
+
+@cache
+def experiments() -> dict[str, Experiment]:
+    """Every experiment by name: the tables first, then the figures, then what is not in the paper."""
+    kinds = ("table", "figure", "generator", "benchmark")
+
+    def place(path: Path) -> tuple[int, bool, str]:
+        return kinds.index(path.stem.split("-")[0]), "ablation" in path.stem, path.stem
+
+    paths = sorted(HERE.glob("*.yaml"), key=place)
+    return {path.stem: _experiment(path) for path in paths}
+
+
+@cache
+def systems() -> dict[str, dict[str, Any]]:
+    """Every system by name, as it stands in the file."""
+    return _read(HERE / "shared" / "systems.yaml")
+
+
+@cache
+def columns() -> dict[str, Column]:
+    """Every column by name."""
+    found = _read(HERE / "shared" / "columns.yaml")
+    return {name: Column(**_checked(Column, entry, name)) for name, entry in found.items()}
+
+
+def _experiment(path: Path) -> Experiment:
+    found = _checked(Experiment, _read(path) | {"name": path.stem}, path.name)
+    rows = {
+        protocol: {row: {} for row in given} if isinstance(given, list) else given
+        for protocol, given in found.pop("rows").items()
+    }
+    for name in ("metrics", "notes", "why"):
+        found[name] = tuple(found.get(name, ()))
+    return Experiment(rows=rows, **found)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    found: dict[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))
+    return found
+
+
+def _checked(kind: type, entry: dict[str, Any], where: str) -> dict[str, Any]:
+    known = {field.name for field in fields(kind)}
+    for key in entry:
+        if key not in known:
+            raise GLNError(f"{where} has no setting {key!r}; choose from {', '.join(sorted(known))}.")
+    return entry
+
+
+def _changed(base: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+    """``base`` with ``changes``; of ``fit`` and ``loss`` only the settings that are named change."""
+    nested = {key: base.get(key, {}) | changes[key] for key in ("fit", "loss") if key in changes}
+    return base | changes | nested

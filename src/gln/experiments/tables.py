@@ -1,0 +1,201 @@
+"""Markdown from cells: tables, and how they compare with what is published."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+from gln.evaluation.metrics import METRICS, number
+from gln.experiments.runner import Cell, Places, cells_of
+from gln.experiments.specs import Experiment, Scale, columns
+
+MISSING, CANNOT = "·", "n/a"
+PUBLISHED = {"gln": "GLN"}  # titles of published rows that a table need not run itself
+DIGITS = 8  # characters of a published number that is shown as it is
+LISTED = 6  # numbers that are worse than published, of one row
+
+
+def read_cells(experiment: Experiment, scale: Scale, places: Places) -> dict[str, dict[str, Any]]:
+    """What was measured, by the name of the cell."""
+    found = {cell.name: cell.read(places) for cell in cells_of(experiment, scale)}
+    return {name: measured for name, measured in found.items() if measured is not None}
+
+
+def score_tables(experiment: Experiment, measured: dict[str, dict[str, Any]]) -> list[str]:
+    """One table for each protocol and group of columns: a row for each system, all metrics in one entry."""
+    lines = [
+        f"Each entry is {' / '.join(f'{METRICS[m].title} {METRICS[m].arrow}' for m in experiment.metrics)}.",
+        "",
+    ]
+    for protocol, rows in experiment.rows.items():
+        for group, names in experiment.columns.items():
+            lines += [f"**{group}, {protocol}**", ""]
+            table = [["", *(columns()[name].title for name in names)]]
+            if protocol == next(iter(experiment.rows)):  # the paper's own protocol comes first
+                for row, numbers in experiment.published.items():
+                    label = experiment.title_of(protocol, row) if row in rows else PUBLISHED.get(row, row)
+                    table.append(
+                        [f"*{label}, published*", *(_published(numbers.get(name)) for name in names)]
+                    )
+            for row in rows:
+                entries = (
+                    _entry(measured.get(f"{protocol}/{name}/{row}"), experiment.metrics) for name in names
+                )
+                table.append([experiment.title_of(protocol, row), *entries])
+            lines += [*markdown(table), ""]
+    return lines
+
+
+def robustness_tables(experiment: Experiment, measured: dict[str, dict[str, Any]]) -> list[str]:
+    """Mean over the runs, for each share of all pairs in the initial structure."""
+    lines = [
+        f"Each entry is {' / '.join(METRICS[m].title for m in experiment.metrics)}, the mean over the runs.",
+        "",
+    ]
+    for protocol in experiment.rows:
+        found = {
+            name: cell
+            for name, cell in measured.items()
+            if name.startswith(f"{protocol}/") and "shares" in cell
+        }
+        shares = sorted({entry["share"] for cell in found.values() for entry in cell["shares"]})
+        if not found:
+            continue
+        table = [["share of all pairs in A⁰", *(f"{share:.0%}" for share in shares)]]
+        for cell in found.values():
+            means = {
+                entry["share"]: " / ".join(
+                    number(sum(run[metric] for run in entry["runs"]) / len(entry["runs"]))
+                    for metric in experiment.metrics
+                )
+                for entry in cell["shares"]
+            }
+            label = f"{experiment.title_of(protocol, cell['row'])}, {columns()[cell['column']].title}"
+            table.append([label, *(means.get(share, MISSING) for share in shares)])
+        lines += [f"**{protocol}**", "", *markdown(table), ""]
+    return lines
+
+
+@dataclass(frozen=True)
+class Compared:
+    """A measured row against a published one."""
+
+    title: str
+    published: str
+    total: int  # numbers that both have
+    worse: list[str]  # those in which the measured row is worse, in words
+
+
+def compared(experiment: Experiment, measured: dict[str, dict[str, Any]]) -> list[Compared]:
+    """Every row that has been measured against the published one of its name, or else the reference."""
+    found = []
+    for protocol, rows in experiment.rows.items():
+        for row in rows:
+            published = experiment.published_for(protocol, row)
+            pairs = [] if published is None else list(_pairs(experiment, measured, protocol, row, published))
+            if published is not None and pairs:
+                label = PUBLISHED.get(published) or experiment.title_of(protocol, published)
+                worse = [text for text, good in pairs if not good]
+                found.append(Compared(experiment.title_of(protocol, row), label, len(pairs), worse))
+    return found
+
+
+def comparison(experiment: Experiment, measured: dict[str, dict[str, Any]]) -> list[str]:
+    """How many numbers of each row are as good as published, and which are not."""
+    table = [["measured", "against published", "numbers", "as good or better", "worse"]]
+    for row in compared(experiment, measured):
+        more = f"; and {len(row.worse) - LISTED} more" if len(row.worse) > LISTED else ""
+        good = str(row.total - len(row.worse))
+        table.append([row.title, row.published, str(row.total), good, "; ".join(row.worse[:LISTED]) + more])
+    return [*markdown(table), ""] if len(table) > 1 else []
+
+
+def _pairs(
+    experiment: Experiment, measured: dict[str, dict[str, Any]], protocol: str, row: str, published: str
+) -> Iterable[tuple[str, bool]]:
+    for column, numbers in experiment.published[published].items():
+        scores = measured.get(f"{protocol}/{column}/{row}", {}).get("scores", {})
+        for metric, there in zip(experiment.metrics, numbers, strict=False):
+            if metric in scores:
+                here, title = scores[metric], METRICS[metric].title
+                text = f"{columns()[column].title} {title} {number(here)} (published {number(there)})"
+                yield text, as_good(here, there, METRICS[metric].higher_is_better)
+
+
+def as_good(here: float, published: float, higher_is_better: bool) -> bool:
+    """Whether ``here``, rounded to the published digits, is at least as good."""
+    exponent = Decimal(str(published)).as_tuple().exponent
+    rounded = round(here, -int(exponent))
+    return rounded >= published if higher_is_better else rounded <= published
+
+
+def provenance(experiment: Experiment, scale: Scale, measured: dict[str, dict[str, Any]]) -> list[str]:
+    """The command, seed, device, seconds and commit of every cell, and which cells are still to be run."""
+    table = [["command", "seed", "device", "seconds", "training seconds", "commit"]]
+    missing: defaultdict[str, list[Cell]] = defaultdict(list)
+    cannot: defaultdict[str, list[str]] = defaultdict(list)
+    for cell in cells_of(experiment, scale):
+        found = measured.get(cell.name)
+        if found is None:
+            missing[f"{cell.protocol}, {experiment.title_of(cell.protocol, cell.row)}"].append(cell)
+        elif "cannot" in found:
+            cannot[found["cannot"]].append(cell.name)
+        else:
+            training = found.get("system", {}).get("training_seconds", "")
+            table.append(
+                [f"`{found['command']}`", str(found["seed"]), found["device"], str(found["seconds"]), str(training),
+                 short_commit(found["commit"])]
+            )  # fmt: skip
+    lines = [f"- {CANNOT}: {', '.join(names)}: {reason}." for reason, names in cannot.items()]
+    for label, cells in missing.items():
+        lines.append(
+            f"- {MISSING} not measured yet: {label} ({len(cells)}), `{cells[0].command}`{_more(cells)}"
+        )
+    if len(table) > 1:
+        lines += [
+            "",
+            "<details><summary>The command of every number</summary>",
+            "",
+            *markdown(table),
+            "",
+            "</details>",
+        ]
+    return [*lines, ""]
+
+
+def short_commit(commit: str | None) -> str:
+    """Twelve digits, and whether the code was changed since."""
+    head, dash, rest = (commit or "unknown").partition("-")
+    return head[:12] + dash + rest
+
+
+def markdown(table: list[list[str]]) -> list[str]:
+    """Lines of a table whose first row is the header."""
+    header, *rows = [f"| {' | '.join(row)} |" for row in table]
+    return [header, "|" + " --- |" * len(table[0]), *rows]
+
+
+def _more(cells: list[Cell]) -> str:
+    return "" if len(cells) == 1 else " and so on for " + ", ".join(cell.column for cell in cells[1:])
+
+
+def _entry(measured: dict[str, Any] | None, metrics: Iterable[str]) -> str:
+    if measured is None:
+        return MISSING
+    if "cannot" in measured:
+        return CANNOT
+    return " / ".join(number(measured["scores"].get(metric)) or "–" for metric in metrics)
+
+
+def _published(numbers: list[Any] | None) -> str:
+    """As printed in the paper, if that is not more digits than anyone reads."""
+    if numbers is None:
+        return "–"
+    texts = []
+    for value in numbers:
+        bounds = [str(bound) for bound in value] if isinstance(value, list) else [str(value)]
+        texts.append("–".join(bounds) if len(bounds[0]) <= DIGITS else number(value))
+    return " / ".join(texts)

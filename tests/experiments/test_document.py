@@ -1,0 +1,119 @@
+"""The page is what the kept cells say, and nothing else."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from gln.experiments import Places, cells_of, choose, experiment, experiments
+from gln.experiments.document import curves, document
+from gln.experiments.tables import as_good, comparison, score_tables, short_commit
+
+ROOT = Path(__file__).parents[2]
+KEPT = sorted((ROOT / "results/reproduction/full").rglob("*.json"))
+
+
+def test_the_page_in_docs_is_made_from_the_kept_cells() -> None:
+    page = (ROOT / "docs/reproduction.md").read_text(encoding="utf-8")
+    assert page == document(Places(ROOT), "full"), "run: gln reproduce --write-docs"
+
+
+def test_pictures_on_the_page_exist() -> None:
+    page = (ROOT / "docs/reproduction.md").read_text(encoding="utf-8")
+    names = [part.partition(")")[0] for part in page.split("](images/")[1:]]
+    assert names
+    assert all((ROOT / "docs/images" / name).exists() for name in names)
+
+
+def test_every_kept_cell_belongs_to_an_experiment_and_says_where_it_comes_from() -> None:
+    known = {
+        cell.path(Places(ROOT)): cell for one in experiments().values() for cell in cells_of(one, "full")
+    }
+    assert KEPT
+    for path in KEPT:
+        kept, cell = json.loads(path.read_text(encoding="utf-8")), known[path]
+        assert kept["scale"] == "full"
+        assert {"seed", "device", "seconds", "commit", "command"} <= set(kept)
+        assert (kept["protocol"], kept["column"], kept["row"]) == (cell.protocol, cell.column, cell.row)
+        assert kept["command"].endswith(f"--cell {cell.name}")
+
+
+def test_no_number_of_the_quick_check_reaches_the_page(tmp_path: Path) -> None:
+    path = choose(["table-mmd"], "smoke", "ordered/community-2/constant")[0].path(Places(tmp_path))
+    path.parent.mkdir(parents=True)
+    kept = {"command": "c", "seed": 0, "device": "d", "seconds": 1, "commit": None}
+    path.write_text(json.dumps(kept | {"scores": dict.fromkeys(("mmd_degree", "mmd_orbit"), 0.123456)}))
+    assert "0.1235" in document(Places(tmp_path), "smoke")
+    assert "0.1235" not in document(Places(tmp_path), "full")
+
+
+def test_a_changed_cell_changes_the_page(tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "results/reproduction/full", tmp_path / "results/reproduction/full")
+    path = choose(["table-scores"], "full", "ordered/community-2/constant")[0].path(Places(tmp_path))
+    kept = json.loads(path.read_text(encoding="utf-8"))
+    kept["scores"]["iou"] = 0.7654
+    path.write_text(json.dumps(kept))
+    lines = document(Places(tmp_path), "full").splitlines()
+    assert sum("0.7654" in line for line in lines) == 2  # in the table, and as worse than published
+
+
+@pytest.mark.parametrize(
+    ("here", "published", "higher", "good"),
+    [
+        (0.9930, 0.993, True, True),
+        (0.99251, 0.993, True, True),  # rounds to the published digits
+        (0.9924, 0.993, True, False),
+        (0.01214, 0.0121, False, True),
+        (0.0122, 0.0121, False, False),
+        (0.00004, 0.0001, False, True),
+        (1.0, 0.999, True, True),
+    ],
+)
+def test_as_good_is_meant_to_the_published_digits(
+    here: float, published: float, higher: bool, good: bool
+) -> None:
+    assert as_good(here, published, higher) is good
+
+
+def test_comparison_counts_and_names_what_is_worse() -> None:
+    scores = {"accuracy": 0.9975, "iou": 0.98, "recall": 0.994, "precision": 1.0, "dice": 0.99}
+    lines = comparison(experiment("table-scores"), {"ordered/community-2/constant": {"scores": scores}})
+    assert lines[2] == "| constant | GLN | 4 | 3 | Community 2 IoU 0.9800 (published 0.9930) |"
+
+
+def test_tables_keep_the_protocols_apart_and_mark_what_is_missing() -> None:
+    one = experiment("table-scores")
+    cells = {"set/figures/gln": {"scores": {"iou": 0.5}}, "ordered/figures/gln": {"cannot": "no"}}
+    text = "\n".join(score_tables(one, cells))
+    ordered, _, sets = text.partition("**Community and Figures, set**")
+    assert "| GLN | · | · | n/a |" in ordered
+    assert "| GLN | · | · | – / 0.5000 / – / – / – |" in sets
+    assert "published" in ordered
+    assert "published" not in sets
+
+
+def test_curves_gather_all_runs() -> None:
+    one = experiment("figure-robustness")
+    runs = [{"mmd_degree": 1.0, "mmd_clustering": 2.0, "mmd_orbit": 3.0}] * 2
+    cell = {
+        "protocol": "set",
+        "column": "community-2",
+        "row": "gln",
+        "shares": [{"share": 0.1, "runs": runs}],
+    }
+    panels = curves(one, {"set/community-2/gln": cell})
+    assert panels == {
+        "GLN, Community 2, set": {
+            "mmd_degree": {0.1: [1.0, 1.0]},
+            "mmd_clustering": {0.1: [2.0, 2.0]},
+            "mmd_orbit": {0.1: [3.0, 3.0]},
+        }
+    }
+
+
+def test_commits_are_short_but_say_whether_the_code_was_changed() -> None:
+    assert short_commit("0123456789abcdef-dirty") == "0123456789ab-dirty"
+    assert short_commit(None) == "unknown"

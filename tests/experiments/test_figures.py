@@ -1,0 +1,72 @@
+"""Pictures: errors counted right, node states flattened faithfully."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import gln
+from gln.experiments import Places, choose, run_cell
+from gln.experiments.figures import node_states, principal_components, save_curves, save_errors
+from gln.experiments.measures import random_pairs
+
+
+@pytest.mark.parametrize("share", [0.0, 0.1, 0.5, 1.0])
+def test_random_pairs_are_that_share_of_all_pairs(share: float) -> None:
+    pairs = random_pairs(20, share, np.random.default_rng(0))
+    assert len(pairs) == round(share * 190)
+    assert len({tuple(pair) for pair in pairs.tolist()}) == len(pairs)
+    assert (pairs[:, 0] < pairs[:, 1]).all()
+
+
+def test_principal_components_keep_distances_of_what_is_flat() -> None:
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(30, 3)) @ np.linalg.qr(rng.normal(size=(8, 8)))[0][:3] + 5
+    seen = principal_components(rows)
+
+    def distances(points: np.ndarray) -> np.ndarray:
+        return np.linalg.norm(points[:, None] - points, axis=-1)
+
+    np.testing.assert_allclose(distances(seen), distances(rows), atol=1e-9)
+    assert (np.diff(seen.var(0)) <= 0).all()
+    assert principal_components(rows[:, :2]).shape == (30, 3)
+
+
+def test_errors_are_counted(tmp_path: Path) -> None:
+    pos = torch.rand(5, 2)
+    truth = gln.make_graph(pos=pos, edges=[[0, 1], [1, 2], [2, 3]])
+    guess = gln.make_graph(pos=pos, edges=[[0, 1], [3, 4]])
+    counts = save_errors([guess], [truth], ["five"], "errors", tmp_path / "new" / "a.png")
+    assert counts == [{"right": 1, "missing": 2, "extra": 1}]
+    assert (tmp_path / "new" / "a.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_node_states_come_in_the_order_of_the_graphs() -> None:
+    torch.manual_seed(0)
+    model = gln.GLN(width=8, pair_width=8, kernels=2, steps=2).eval()
+    graphs = gln.family("delaunay", points=(5, 9)).sample(6)
+    together = node_states(model, graphs)
+    for graph, state in zip(graphs, together, strict=True):
+        assert state.shape == (graph.num_nodes, 8)
+        np.testing.assert_allclose(state, node_states(model, [graph])[0], atol=1e-5)
+
+
+def test_a_gallery_cell_draws_and_counts_every_graph(tmp_path: Path) -> None:
+    cell = choose(["figure-community"], "smoke", "set/community-2/gln")[0]
+    measured = run_cell(cell, Places(tmp_path), say=lambda line: None)
+    assert cell.picture(Places(tmp_path)).read_bytes().startswith(b"\x89PNG")
+    model = gln.load("community")
+    test = gln.split(gln.family("community", size=4).sample(12, 0), 0)[2]
+    for row in measured["graphs"]:
+        truth = test[row["test_graph"]]
+        assert row["right"] + row["missing"] == truth.num_edges // 2
+        assert row["right"] + row["extra"] == gln.predict(model, truth).num_edges // 2
+
+
+def test_curves_are_drawn(tmp_path: Path) -> None:
+    points = {1.0: [0.0, 0.1], 2.0: [0.2, 0.4]}
+    save_curves({"a": {"mmd_degree": points}, "b": {"mmd_orbit": points}}, "steps", tmp_path / "c.png")
+    assert (tmp_path / "c.png").read_bytes().startswith(b"\x89PNG")
