@@ -24,23 +24,21 @@ in attributes that end in ``_``. To add one::
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
-from typing import Any, ClassVar, Literal, Self, TypeVar
+from typing import Any, ClassVar, Literal, Self
 
 from torch import Tensor
 from torch_geometric.data import Data
 
 from gln.errors import GLNError
 from gln.graphs import as_graphs
+from gln.registry import Registry
 from gln.specs import parse_spec, write_spec
-from gln.training.facts import commit, versions
-from gln.training.saved import FORMAT
-from gln.training.tensors import clear_disk_errors, read_json, read_tensors, write_json, write_tensors
+from gln.training.saved import FORMAT, check_fingerprint, write_saved
+from gln.training.tensors import clear_disk_errors, read_json, read_tensors
 
 
 @dataclass(kw_only=True)
@@ -139,29 +137,16 @@ class Sampler(Baseline):
         """``count`` graphs, as a function of ``seed``."""
 
 
-_REGISTRY: dict[str, type[Baseline]] = {}
 #: Every registered baseline by name.
-BASELINES: Mapping[str, type[Baseline]] = MappingProxyType(_REGISTRY)
-B = TypeVar("B", bound=type[Baseline])
-
-
-def register(name: str) -> Callable[[B], B]:
-    """Class decorator: make a baseline known to :func:`baseline`, the command line and the common tests."""
-
-    def add(cls: B) -> B:
-        if name in _REGISTRY:
-            raise GLNError(f"A baseline named {name!r} is registered already; choose another name.")
-        cls.name = name
-        _REGISTRY[name] = cls
-        return cls
-
-    return add
+BASELINES: Registry[Baseline] = Registry("baseline", "setting")
+#: Class decorator: make a baseline known to :func:`baseline`, the command line and the common tests.
+register = BASELINES.register
 
 
 def baseline(spec: str) -> Baseline:
     """A baseline, not fitted, from its short form: ``neighbours:rule=gabriel``; case does not matter in its name."""
     name, settings = parse_spec(spec)
-    return _build(name.lower(), settings)
+    return BASELINES.build(name.lower(), settings)
 
 
 def structures(graphs: Iterable[Any]) -> list[Data]:
@@ -169,34 +154,12 @@ def structures(graphs: Iterable[Any]) -> list[Data]:
     return [Data(edge_index=graph.edge_index.cpu(), num_nodes=graph.num_nodes) for graph in as_graphs(graphs)]
 
 
-def _build(name: str, settings: dict[str, Any]) -> Baseline:
-    if name not in _REGISTRY:
-        raise GLNError(f"There is no baseline {name!r}; choose from {', '.join(sorted(_REGISTRY))}.")
-    known = _REGISTRY[name].defaults()
-    for setting in settings:
-        if setting not in known:
-            raise GLNError(
-                f"{name} has no setting {setting!r}; choose from {', '.join(known) or 'none: it has no settings'}."
-            )
-    return _REGISTRY[name](**settings)
-
-
 def save_baseline(baseline: Baseline, folder: Path | str) -> Path:
     """Write a fitted baseline into ``folder``: ``model.safetensors`` and ``model.json``, as a model is kept."""
     folder = Path(folder)
     with clear_disk_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
-    weights = folder / "model.safetensors"
-    write_tensors(weights, baseline.state(), {"format": FORMAT})
-    facts = {
-        "format": FORMAT,
-        "baseline": baseline.name,
-        "config": baseline.settings(),
-        "weights_sha256": hashlib.sha256(weights.read_bytes()).hexdigest(),
-        "versions": versions(),
-        "commit": commit(),
-    }
-    write_json(folder / "model.json", facts)
+    write_saved(folder, baseline.state(), {"baseline": baseline.name, "config": baseline.settings()})
     return folder
 
 
@@ -208,11 +171,8 @@ def load_baseline(folder: Path | str) -> Baseline:
     if facts.get("format") != FORMAT or missing or not isinstance(facts["config"], dict):
         raise GLNError(f"{path} holds no baseline; expected what save_baseline or gln train wrote.")
     state, _ = read_tensors(weights)
-    if hashlib.sha256(weights.read_bytes()).hexdigest() != facts["weights_sha256"]:
-        raise GLNError(
-            f"{weights} is not the file that the model.json beside it was written for; copy both from one save."
-        )
-    found = _build(facts["baseline"], facts["config"])
+    check_fingerprint(weights, facts)
+    found = BASELINES.build(facts["baseline"], facts["config"])
     try:
         found.restore(state)
     except (KeyError, IndexError, TypeError, RuntimeError) as error:

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import dataclasses
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
@@ -23,8 +22,7 @@ from itertools import repeat
 from multiprocessing import get_all_start_methods, get_context
 from multiprocessing.context import BaseContext
 from pathlib import Path
-from types import MappingProxyType
-from typing import Any, ClassVar, Literal, TypeVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -34,6 +32,7 @@ from gln.errors import GLNError
 from gln.families.cache import load_or_make
 from gln.graphs import pack, unpack
 from gln.graphs.check import whole_number
+from gln.registry import Registry
 from gln.specs import parse_spec, write_spec
 
 # Graphs are drawn in blocks: block b of a seed has its own random stream and is always drawn whole. Hence
@@ -167,34 +166,15 @@ def _draw_packed(family: Family, seed: int, blocks: range) -> dict[str, np.ndarr
     return {key: value.numpy() for key, value in pack(graphs).items()}
 
 
-_REGISTRY: dict[str, type[Family]] = {}
 #: Every registered family by name.
-FAMILIES: Mapping[str, type[Family]] = MappingProxyType(_REGISTRY)
-F = TypeVar("F", bound=type[Family])
-
-
-def register(name: str) -> Callable[[F], F]:
-    """Class decorator: make a family known to :func:`family`, the command line and the common tests."""
-
-    def add(cls: F) -> F:
-        if name in _REGISTRY:
-            raise GLNError(f"A family named {name!r} is registered already; choose another name.")
-        cls.name = name
-        _REGISTRY[name] = cls
-        return cls
-
-    return add
+FAMILIES: Registry[Family] = Registry("family", "parameter")
+#: Class decorator: make a family known to :func:`family`, the command line and the common tests.
+register = FAMILIES.register
 
 
 def family(name: str, **parameters: Any) -> Family:
     """A family by name, ``family("surfaces", points=400, kind="torus")``."""
-    if name not in _REGISTRY:
-        raise GLNError(f"There is no family {name!r}; choose from {', '.join(sorted(_REGISTRY))}.")
-    known = _REGISTRY[name].defaults()
-    for parameter in parameters:
-        if parameter not in known:
-            raise GLNError(f"{name} has no parameter {parameter!r}; choose from {', '.join(known)}.")
-    return _REGISTRY[name](**parameters)
+    return FAMILIES.build(name, parameters)
 
 
 def parse_family(text: str) -> Family:

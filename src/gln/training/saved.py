@@ -49,19 +49,31 @@ def save(model: nn.Module, path: Path | str) -> Path:
 
 def write_model(model: nn.Module, tensors: Mapping[str, Tensor], folder: Path) -> None:
     """Write ``model`` with ``tensors`` for its weights."""
-    weights = folder / "model.safetensors"
-    write_tensors(weights, tensors, {"format": FORMAT})
     facts = {
-        "format": FORMAT,
         "model": type(model).__name__,
         "config": model.config,
         "threshold": float(getattr(model, "threshold", 0.5)),
-        "weights_sha256": hashlib.sha256(weights.read_bytes()).hexdigest(),
         "training": getattr(model, "training_facts", None),
-        "versions": versions(),
-        "commit": commit(),
     }
-    write_json(folder / "model.json", facts)
+    write_saved(folder, tensors, facts)
+
+
+def write_saved(folder: Path, tensors: Mapping[str, Tensor], facts: dict[str, Any]) -> None:
+    """Write ``tensors``, then ``facts`` with the fingerprint that ties the two files together."""
+    weights = folder / "model.safetensors"
+    write_tensors(weights, tensors, {"format": FORMAT})
+    tied = {"weights_sha256": hashlib.sha256(weights.read_bytes()).hexdigest()}
+    made = {"versions": versions(), "commit": commit()}
+    write_json(folder / "model.json", {"format": FORMAT, **facts, **tied, **made})
+
+
+def check_fingerprint(weights: Path, facts: Mapping[str, Any]) -> None:
+    """Refuse weights that are not those that ``facts`` were written for."""
+    if hashlib.sha256(weights.read_bytes()).hexdigest() != facts["weights_sha256"]:
+        raise GLNError(
+            f"{weights} is not the file that the model.json beside it was written for; "
+            "copy both from one save, or try again if a run is just writing them."
+        )
 
 
 def load(path: Path | str) -> Any:
@@ -82,11 +94,7 @@ def load(path: Path | str) -> Any:
     tensors, _ = read_tensors(weights)
     model = _build(facts, folder / "model.json")
     load_weights(model, tensors, weights)
-    if hashlib.sha256(weights.read_bytes()).hexdigest() != facts["weights_sha256"]:
-        raise GLNError(
-            f"{weights} is not the file that the model.json beside it was written for; "
-            "copy both from one save, or try again if a run is just writing them."
-        )
+    check_fingerprint(weights, facts)
     annotate(model, float(facts["threshold"]), facts.get("training"))
     return model.eval()
 

@@ -1,0 +1,68 @@
+"""Classes by name, for things that are named in a shell and made from settings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
+
+from gln.errors import GLNError
+
+
+class Registrable(Protocol):
+    """What can be registered: it learns its name, and knows its settings."""
+
+    name: ClassVar[str]
+
+    @classmethod
+    def defaults(cls) -> dict[str, Any]: ...
+
+
+T = TypeVar("T", bound=Registrable)
+C = TypeVar("C", bound=type[Registrable])
+
+
+class Registry(Mapping[str, type[T]], Generic[T]):
+    """Every registered class by name; read like a dict.
+
+    Args:
+        kind: what is registered, in messages: family, baseline.
+        setting: what one of its settings is called.
+    """
+
+    def __init__(self, kind: str, setting: str) -> None:
+        self._kind, self._setting = kind, setting
+        self._classes: dict[str, type[T]] = {}
+
+    def __getitem__(self, name: str) -> type[T]:
+        return self._classes[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._classes)
+
+    def __len__(self) -> int:
+        return len(self._classes)
+
+    def register(self, name: str) -> Callable[[C], C]:
+        """Class decorator: make a class known under ``name``."""
+
+        def add(cls: C) -> C:
+            if name in self._classes:
+                raise GLNError(f"A {self._kind} named {name!r} is registered already; choose another name.")
+            cls.name = name
+            self._classes[name] = cls  # type: ignore[assignment]
+            return cls
+
+        return add
+
+    def build(self, name: str, settings: Mapping[str, Any]) -> T:
+        """An object of the class ``name``, its settings checked by name."""
+        if name not in self._classes:
+            raise GLNError(
+                f"There is no {self._kind} {name!r}; choose from {', '.join(sorted(self._classes))}."
+            )
+        known = self._classes[name].defaults()
+        for setting in settings:
+            if setting not in known:
+                choices = ", ".join(known) or f"none: it has no {self._setting}s"
+                raise GLNError(f"{name} has no {self._setting} {setting!r}; choose from {choices}.")
+        return self._classes[name](**settings)
