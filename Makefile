@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help install test lint demo bench clean
+.PHONY: help install test lint demo bench docs clean
 
 help: ## show this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -13,7 +13,7 @@ $(VENV)/installed: pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "gln needs Python 3.11 or newer; point PYTHON= at one")'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[test,lint]'
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[test,lint,docs]'
 	touch $@
 
 install: $(VENV)/installed ## create .venv with the locked versions
@@ -32,5 +32,8 @@ demo: install ## train a small model, then predict 3-D surfaces with a shipped o
 bench: install ## time the generators
 	$(BIN)/python benchmarks/families.py
 
+docs: install ## build the documentation into site/
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
 clean: ## remove .venv and caches
-	rm -rf $(VENV) demo build dist .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) demo site build dist .pytest_cache .mypy_cache .ruff_cache

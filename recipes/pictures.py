@@ -2,19 +2,46 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 
+from PIL import Image, ImageColor
+
 import gln
+import pictures_how
+from gln.files import write_atomically
+from gln.viewing.pictures import EDGE, EXTRA, INK, MISSING
 
 IMAGES = Path("docs/images")
 
 
 def main() -> None:
+    front()
+    pictures_how.draw_all()
+
+
+def front() -> None:
+    """What the front page shows: surfaces, and triangulations predicted from points."""
     surfaces = gln.family("surfaces", points=400)
     graphs = surfaces.sample(6, seed=0)
-    gln.save_gallery(graphs, IMAGES / "surfaces.png", captions=[surfaces.caption(graph) for graph in graphs])
+    captions = [surfaces.caption(graph) for graph in graphs]
+    shrink(gln.save_gallery(graphs, IMAGES / "surfaces.png", captions=captions))
     truths = [gln.family("delaunay", points=n).sample(1, seed=11)[0] for n in (50, 200, 1000)]
-    gln.save_gallery(gln.predict(gln.load("delaunay"), truths), IMAGES / "delaunay.png", truths=truths)
+    predicted = gln.predict(gln.load("delaunay"), truths)
+    shrink(gln.save_gallery(predicted, IMAGES / "delaunay.png", truths=truths))
+
+
+def shrink(path: Path) -> None:
+    """The same picture with a palette, a quarter of the size; the colours that mean something are kept exactly."""
+    buffer = io.BytesIO()
+    with Image.open(path) as opened:
+        picture = opened.convert("RGB")
+    most = picture.quantize(64).getpalette() or []
+    kept = [part for colour in (EDGE, MISSING, EXTRA, INK) for part in ImageColor.getrgb(colour)]
+    palette = Image.new("P", (1, 1))
+    palette.putpalette([255 if part > 248 else part for part in most[: 3 * 64]] + kept)  # white is white
+    picture.quantize(palette=palette, dither=Image.Dither.NONE).save(buffer, "png", optimize=True)
+    write_atomically(path, buffer.getvalue())
 
 
 if __name__ == "__main__":

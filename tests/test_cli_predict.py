@@ -179,7 +179,7 @@ def test_ctrl_c_and_a_polite_kill_leave_no_partial_file(
 ) -> None:
     for number in range(100):
         write_points(here / "in" / f"{number}.csv", 60)
-    code = "import gln.pipeline.predicting as p; p.WINDOW = 8; from gln.cli import main; main()"
+    code = "import gln.pipeline.windows as w; w.WINDOW = 8; from gln.cli import main; main()"
     command = [sys.executable, "-c", code, "predict", "delaunay", "in", "-o", "out.csv", "--device", "cpu"]
     with subprocess.Popen(command, cwd=here, stderr=subprocess.PIPE, text=True) as process:
         deadline = time.monotonic() + 60

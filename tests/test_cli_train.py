@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+from pytorch_lightning.utilities import rank_zero_only
 
 import gln
+from gln.commands.train import _speaking
 from tests.test_cli import run
 
 QUICK = [
@@ -144,3 +149,66 @@ def test_a_mistake_is_one_sentence_and_no_run_begins(
     assert message in error
     assert error.splitlines()[-1].startswith("gln: ")
     assert [path.name for path in here.iterdir()] == ["data"]
+
+
+@pytest.mark.parametrize(
+    ("rank", "machine", "machines", "first"),
+    [(0, None, 1, True), (1, None, 1, False), (0, "1", 2, False), (0, "0", 2, True), (0, "1", 1, True)],
+)
+def test_only_the_first_process_speaks(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture,
+    rank: int,
+    machine: str | None,
+    machines: int,
+    first: bool,
+) -> None:
+    monkeypatch.setattr(rank_zero_only, "rank", rank)
+    monkeypatch.delenv("GROUP_RANK", raising=False)
+    monkeypatch.delenv("NODE_RANK", raising=False)
+    if machine is not None:
+        monkeypatch.setenv("NODE_RANK", machine)
+    with _speaking(machines) as mine:
+        print("said")
+    assert mine == first
+    assert capsys.readouterr().out == ("said\n" if first else "")
+
+
+def test_two_processes_print_and_write_once(here: Path) -> None:
+    write_graphs(here / "data", 12)
+    (here / "bad.csv").write_text("")
+    words = [
+        "train",
+        "data",
+        "bad.csv",
+        "-o",
+        "run",
+        "--recipe",
+        "recipe.json",
+        "--view",
+        "page.html",
+        *QUICK,
+    ]
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "-m", "gln"]
+    done = subprocess.run(
+        [*torchrun, *words, "--devices", "2", "--strategy", "ddp"],
+        capture_output=True,
+        text=True,
+        timeout=180,
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+    )
+    for once in (
+        "split  ",
+        "12 graphs from files;",
+        "IoU ↑  ",
+        "Wrote run/report.html.",
+        "Wrote page.html",
+        "Skipped 1",
+    ):
+        assert done.stdout.count(once) == 1, done.stdout + done.stderr
+    assert done.stderr.count("skipped bad.csv") == 1
+    assert done.returncode == 1
+    assert gln.load("run").training_facts["epoch"] == 1
+    assert all(
+        Path(name).exists() for name in ("run/data.json", "run/report.html", "page.html", "recipe.json")
+    )

@@ -16,13 +16,15 @@ from gln.commands.benchmarks import bench
 from gln.commands.judge import evaluate, generate
 from gln.commands.look import list_, show
 from gln.commands.predict import predict
+from gln.commands.report import report
 from gln.commands.reproduce import reproduce
 from gln.commands.train import train
+from gln.commands.view import view
 from gln.errors import GLNError
 
 app = SubcommandApp()
 app.command(name="list")(list_)
-for _command in (show, train, evaluate, predict, generate, reproduce, bench):
+for _command in (show, view, train, report, evaluate, predict, generate, reproduce, bench):
     app.command(_command)
 
 

@@ -85,3 +85,18 @@ def test_too_small_a_graph_is_not_cut() -> None:
         cut_regions(numbered(8), (0.72, 0.08, 0.2))
     with pytest.raises(GLNError, match="neither pos nor x"):
         cut_patches(make_graph(num_nodes=5), 2, 1)
+
+
+def test_what_a_graph_says_of_its_nodes_and_edges_is_cut_too() -> None:
+    whole = numbered(40)
+    whole.edge_weight = torch.arange(whole.num_edges)
+    whole.label = torch.arange(40) * 2
+    whole.title = "mesh"
+    source, target = whole.edge_index
+    for part in [*cut_patches(whole, 9, 5), *cut_regions(whole, [0.5, 0.5])]:
+        nodes = part.x[:, 0].long()
+        assert torch.equal(part.label, nodes * 2)
+        assert part.title == "mesh"
+        assert torch.equal(source[part.edge_weight], nodes[part.edge_index[0]])
+        assert torch.equal(target[part.edge_weight], nodes[part.edge_index[1]])
+    assert whole.num_nodes == len(whole.x) == 40

@@ -252,3 +252,20 @@ def test_the_file_is_an_ordinary_one(tmp_path: Path) -> None:
     write(tmp_path / "out.csv", item(TRIANGLE))
     (tmp_path / "other").touch()
     assert (tmp_path / "out.csv").stat().st_mode == (tmp_path / "other").stat().st_mode
+
+
+def test_a_table_written_in_pieces_is_the_same_and_names_need_quotes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    named = item(TRIANGLE, 'a "b",\nc', ids=("plain", "with, comma", 'with "quotes"', "two\nlines"))
+    write(tmp_path / "whole.csv", named, item(TRIANGLE))
+    monkeypatch.setattr("gln.io.writing.ROWS", 2)
+    write(tmp_path / "pieces.csv", named, item(TRIANGLE))
+    assert (tmp_path / "whole.csv").read_bytes() == (tmp_path / "pieces.csv").read_bytes()
+    with (tmp_path / "whole.csv").open(newline="") as file:
+        rows = list(csv.reader(file))
+    assert rows[0] == ["graph", "source", "target", "probability"]
+    assert named.ids is not None
+    pairs = [(0, 1), (0, 2), (1, 2)]
+    assert [row[:3] for row in rows[1:4]] == [[named.name, named.ids[a], named.ids[b]] for a, b in pairs]
+    assert [row[:3] for row in rows[4:]] == [["a.csv", str(a), str(b)] for a, b in pairs]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,12 +11,14 @@ from torch_geometric.data import Data
 
 import gln
 from gln.errors import GLNError
-from gln.io import Item, ReadOptions, Skipped
+from gln.io import Item, Skipped
 from gln.models import GLN
-from gln.pipeline import predicting
+from gln.pipeline import windows
+from gln.pipeline.answering import Choice, answer_window
 from gln.pipeline.known import KnownEdges
 from gln.pipeline.outcome import SCORES, Outcome
-from gln.pipeline.predicting import Choice, predict_files, predict_items, windows
+from gln.pipeline.predicting import Job, predict_files
+from gln.pipeline.windows import Window, cut_windows
 from tests.pipeline.items import item
 
 torch.manual_seed(0)
@@ -26,13 +27,14 @@ MODEL.threshold = 0.5
 
 
 def answers(items: list[Item], choice: Choice = Choice()) -> tuple[list[tuple[Item, Data]], list[Skipped]]:  # noqa: B008
-    skipped: list[Skipped] = []
-    pairs = [pair for some in predict_items(MODEL, items, choice, None, skipped.append) for pair in some]
-    return pairs, skipped
+    done = [answer_window(MODEL, window, choice) for window in cut_windows((0, one) for one in items)]
+    return [pair for one in done for pair in one.pairs], [
+        what for one in done for what in one.outcome.skipped
+    ]
 
 
 def test_items_come_back_in_order_as_each_alone_would_be_predicted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(predicting, "WINDOW", 4)
+    monkeypatch.setattr(windows, "WINDOW", 4)
     items = [item(f"{n}.csv", nodes) for n, nodes in enumerate((9, 2, 30, 5, 1, 7, 30, 3, 12, 4))]
     pairs, skipped = answers(items, Choice(threshold=0.4, batch_size=3))
     assert not skipped
@@ -41,23 +43,6 @@ def test_items_come_back_in_order_as_each_alone_would_be_predicted(monkeypatch: 
         alone = gln.predict(MODEL, one.graph, threshold=0.4)
         assert torch.equal(answer.edge_index, alone.edge_index)
         assert torch.allclose(answer.edge_prob, alone.edge_prob, atol=1e-6)
-
-
-def test_no_more_than_a_window_is_read_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(predicting, "WINDOW", 3)
-    monkeypatch.setattr(predicting, "WINDOW_NODES", 20)
-    read: list[int] = []
-
-    def source() -> Iterator[Item]:
-        for number, nodes in enumerate((5, 5, 5, 5, 18, 18, 50, 1)):
-            read.append(number)
-            yield item(f"{number}", nodes)
-
-    seen = []
-    for window in windows(source()):
-        seen.append(len(window))
-        assert len(read) <= sum(seen) + 1  # one more, to know that the window is full
-    assert seen == [3, 1, 1, 1, 1, 1]
 
 
 def test_what_does_not_fit_is_skipped_by_name_and_the_rest_goes_on() -> None:
@@ -110,7 +95,9 @@ def test_scores_are_the_mean_over_labelled_graphs_however_they_are_windowed() ->
     pairs, _ = answers(items, Choice(threshold=0.3))
     outcome = Outcome()
     for part in (pairs[:1], pairs[1:5], pairs[5:]):
-        outcome.add_scores(part)
+        one = Outcome()
+        one.score(part)
+        outcome.add(one)
     labelled = [(one.graph, answer) for one, answer in pairs if one.labelled]
     expected = gln.edge_scores(*map(list, zip(*labelled, strict=True)))
     assert outcome.labelled == len(labelled) == 5
@@ -129,12 +116,8 @@ def write_points(path: Path, rows: int, header: str = "x,y") -> Path:
 def test_files_in_edges_out(tmp_path: Path) -> None:
     paths = [write_points(tmp_path / f"{n}.csv", n) for n in (4, 6, 5)]
     (tmp_path / "bad.csv").write_text("x,y\n1,2\n1,what\n")
-    outcome = predict_files(
-        MODEL,
-        [*paths[:2], tmp_path / "bad.csv", paths[2]],
-        tmp_path / "out.csv",
-        choice=Choice(threshold=0.0),
-    )
+    files = [*paths[:2], tmp_path / "bad.csv", paths[2]]
+    outcome = predict_files(Job(MODEL, files, tmp_path / "out.csv", choice=Choice(threshold=0.0)))
     with (tmp_path / "out.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert (outcome.graphs, outcome.edges) == (3, 6 + 15 + 10)
@@ -149,16 +132,16 @@ def test_nothing_is_written_when_nothing_could_be_read_or_on_ctrl_c(
 ) -> None:
     (tmp_path / "bad.csv").write_text("")
     with pytest.raises(GLNError, match="Nothing could be predicted"):
-        predict_files(MODEL, [tmp_path / "bad.csv"], tmp_path / "out.csv")
+        predict_files(Job(MODEL, [tmp_path / "bad.csv"], tmp_path / "out.csv"))
 
     def interrupt(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
     paths = [write_points(tmp_path / "a.csv", 4), write_points(tmp_path / "b.csv", 4)]
-    monkeypatch.setattr(predicting, "WINDOW", 1)
-    monkeypatch.setattr(Outcome, "add_scores", interrupt)  # after the first graph was written
+    monkeypatch.setattr(windows, "WINDOW", 1)
+    monkeypatch.setattr(Outcome, "add", interrupt)  # after the first graph was written
     with pytest.raises(KeyboardInterrupt):
-        predict_files(MODEL, paths, tmp_path / "out.csv")
+        predict_files(Job(MODEL, paths, tmp_path / "out.csv"))
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.csv", "b.csv", "bad.csv"]
 
 
@@ -169,12 +152,12 @@ def test_known_edges_stay_and_the_rest_is_the_models(tmp_path: Path) -> None:
     known = KnownEdges(table, None, files=1)
     assert known.of(one).tolist() == [[0, 1]]
     choice = Choice(threshold=1.0)  # so that the model itself adds nothing
-    ((_, answer),) = next(iter(predict_items(MODEL, [one], choice, known, print)))
+    ((_, answer),) = answer_window(MODEL, Window(0, 0, items=[one]), choice, known).pairs
     assert answer.edge_index.tolist() == [[0, 1], [1, 0]]
     assert answer.edge_prob.tolist() == [1, 1]
     assert answer.num_edges == gln.check_graph(answer).num_edges
 
-    ((_, all_),) = next(iter(predict_items(MODEL, [one], Choice(threshold=0.0), known, print)))
+    ((_, all_),) = answer_window(MODEL, Window(0, 0, items=[one]), Choice(threshold=0.0), known).pairs
     expected = gln.predict(MODEL, one.graph, threshold=0.0)
     assert torch.equal(all_.edge_index, expected.edge_index)  # sorted, no edge twice
     changed = (all_.edge_prob != expected.edge_prob).nonzero()[:, 0].tolist()
@@ -187,12 +170,12 @@ def test_known_edges_that_do_not_say_of_which_graph_are_refused(tmp_path: Path) 
     with pytest.raises(GLNError, match="no graph column"):
         KnownEdges(table, None, files=2)
     paths = [write_points(tmp_path / "a.csv", 4)]
-    outcome = predict_files(MODEL, paths, tmp_path / "out.csv", known=table)
+    outcome = predict_files(Job(MODEL, paths, tmp_path / "out.csv", known=table))
     assert (outcome.graphs, outcome.labelled) == (1, 0)
     (tmp_path / "others.csv").write_text("graph,source,target\nb.csv,0,1\n")
     with pytest.raises(GLNError, match="holds no edge of any"):
-        predict_files(MODEL, paths, tmp_path / "other.csv", known=tmp_path / "others.csv")
+        predict_files(Job(MODEL, paths, tmp_path / "other.csv", known=tmp_path / "others.csv"))
     (tmp_path / "wrong.csv").write_text("source,target\n0,99\n")
     with pytest.raises(GLNError, match="99"):
-        predict_files(MODEL, paths, tmp_path / "other.csv", ReadOptions(), known=tmp_path / "wrong.csv")
+        predict_files(Job(MODEL, paths, tmp_path / "other.csv", known=tmp_path / "wrong.csv"))
     assert not (tmp_path / "other.csv").exists()

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import pickle
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +14,13 @@ import torch
 
 from gln.errors import GLNError
 from gln.models import GLN
-from gln.training import FitConfig, fit
+from gln.training import FitConfig, fit, learner
 from gln.training.checkpoint import read_checkpoint
 from gln.training.feed import Feed
 from gln.training.learner import Learner
 from gln.training.run import RunFolder
 from tests.training.processes import start
-from tests.training.tiny import BrokenLoss, TinyLoss, graphs, tiny
+from tests.training.tiny import BrokenLoss, TinyLoss, WatchedLoss, graphs, tiny
 
 # 9 graphs in batches of 4: the last batch has 1, of which the second process has none, as of the one in val.
 TRAIN, VAL = graphs(9), graphs(1, seed=1)
@@ -30,7 +33,7 @@ LARGER = graphs(9, sizes=(11, 24))
 
 def train(run: Path, processes: int, kind: str = "tiny", **settings: Any) -> None:
     if processes > 1:
-        settings |= {"devices": processes, "strategy": "ddp_fork"}
+        settings |= {"devices": processes, "strategy": "ddp_fork"} | settings
     if kind == "gln":
         torch.manual_seed(0)
         model, data = GLN(width=8, pair_width=8, kernels=2, steps=2), LARGER
@@ -74,6 +77,74 @@ def test_a_failure_in_one_process_is_one_sentence_from_all(tmp_path: Path) -> No
     message = (tmp_path / "error").read_text()
     assert message.startswith("The loss is nan at step 1 (epoch 1, batch 1: graphs ")
     assert "\n" not in message
+
+
+def watched(run: Path, dies: int | None, **settings: Any) -> None:
+    """A run of two processes that checkpoints every step; what ends it early is kept in words."""
+    run.mkdir(exist_ok=True)
+    loss = WatchedLoss(folder=run, dies=dies)
+    try:
+        train(run, 2, loss=loss, checkpoint_minutes=0, resume=True, **settings)
+    except GLNError as error:
+        (run / "error").write_text(str(error))
+
+
+LOST = "Another process of this run was lost; {run} holds the last checkpoint: go on with --resume (resume=True)."
+
+
+def test_a_killed_process_ends_the_run_in_one_sentence_and_resumed_it_ends_as_if_undisturbed(
+    tmp_path: Path,
+) -> None:
+    names = ("whole", "forked", "commanded")
+    whole, forked, commanded = (tmp_path / name for name in names)
+    # Call 7 of the second process is in the middle of the second epoch.
+    processes = [start(watched, whole, None), start(watched, forked, 7)]
+    code = "import sys; from tests.training.test_ddp import Path, watched; "
+    code += "watched(Path(sys.argv[1]), 7, strategy='ddp')"
+    command = [sys.executable, "-c", code, str(commanded)]
+    root = Path(__file__).parents[2]
+    killed = subprocess.run(command, cwd=root, timeout=120, capture_output=True, text=True, check=True)
+    assert "Traceback" not in killed.stderr
+    for process in processes:
+        process.join(60)
+        assert process.exitcode == 0
+    assert not (whole / "error").exists()
+    for run in (forked, commanded):
+        assert (run / "killed").exists()
+        assert (run / "error").read_text() == LOST.format(run=run)
+        assert read_checkpoint(run / "checkpoint.safetensors").progress.epoch == 1
+    processes = [start(watched, run, 7) for run in (forked, commanded)]
+    expected = read_checkpoint(whole / "checkpoint.safetensors")
+    for process, run in zip(processes, (forked, commanded), strict=True):
+        process.join(60)
+        assert process.exitcode == 0
+        resumed = read_checkpoint(run / "checkpoint.safetensors")
+        for before, after in ((expected.weights, resumed.weights), (expected.best, resumed.best)):
+            assert all(torch.equal(before[name], after[name]) for name in before | after)
+        assert resumed.progress.step == expected.progress.step == 9
+        assert (run / "model.safetensors").read_bytes() == (whole / "model.safetensors").read_bytes()
+    # Both processes of the undisturbed run computed with the same weights, at every call.
+    seen = [(whole / f"seen-{rank}").read_text().splitlines() for rank in (0, 1)]
+    assert seen[0] == seen[1]
+    assert len(set(seen[0])) == 9 + 1  # first weights, and new ones after every step
+
+
+def blind(run: Path) -> None:
+    """The second process does not see the files of the first, as on a machine with a disk of its own."""
+    exists, learner.SHARED = Path.exists, 0.1
+    Path.exists = lambda self: exists(self) and os.environ.get("LOCAL_RANK", "0") == "0"  # type: ignore[method-assign]
+    run.mkdir()
+    try:
+        train(run, 2)
+    except GLNError as error:
+        (run / "error").write_text(str(error))
+
+
+def test_processes_that_do_not_share_the_run_folder_are_refused(tmp_path: Path) -> None:
+    process = start(blind, tmp_path / "run")
+    process.join(60)
+    assert process.exitcode == 0
+    assert "do not see the same files" in (tmp_path / "run" / "error").read_text()
 
 
 def test_a_learner_can_be_sent_to_another_process(tmp_path: Path) -> None:

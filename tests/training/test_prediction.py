@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch_geometric.data import Data
 
+import gln.graphs.batch
 from gln.errors import GLNError
 from gln.graphs import GraphBatch, check_graph, make_graph
 from gln.models import GLN, StructureOutput
@@ -228,6 +229,48 @@ def test_candidates_never_become_a_matrix(monkeypatch: pytest.MonkeyPatch) -> No
     assert degree.max() < 40  # no other
 
 
+@pytest.mark.parametrize("known", [False, True])
+def test_sets_streamed_by_blocks_have_the_edges_of_the_whole(
+    known: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torch.manual_seed(0)
+    model = GLN(0, 2, width=8, pair_width=8, steps=2, candidates=4)
+    rng = np.random.default_rng(0)
+    sets: list[Any] = [rng.random((nodes, 2)) for nodes in (150, 7, 200)]
+    edges = [np.array([[0, 1], [2, 6]])] * 3 if known else None
+    options: dict[str, Any] = {"threshold": 0.5, "known": edges, "steps": 1}
+    expected = predict(model, sets, **options)
+    monkeypatch.setattr("gln.training.prediction.LARGE", 100)
+    monkeypatch.setattr("gln.graphs.batch._adjacency", lambda graphs, *shape: _of_small(graphs, *shape))
+    answers = predict(model, sets, **options)
+    assert model.training
+    for one, other in zip(answers, expected, strict=True):
+        check_graph(one)
+        assert_same_graph(one, other)
+        torch.testing.assert_close(one.edge_prob, other.edge_prob, rtol=0, atol=1e-6)
+    fewer = predict(model, sets[0], threshold=0.0, candidates=2)
+    assert fewer.num_edges < predict(model, sets[0], threshold=0.0).num_edges
+    torch.nn.init.constant_(model.blocks[-1].score[1].weight, torch.nan)
+    with pytest.raises(GLNError, match="NaN"):
+        predict(model, sets[0])
+
+
+_adjacency = gln.graphs.batch._adjacency
+
+
+def _of_small(graphs: list[Data], count: int, width: int) -> torch.Tensor:
+    assert width <= 100, "a matrix of all pairs was asked for"
+    return _adjacency(graphs, count, width)
+
+
+def test_candidates_are_for_models_that_have_them() -> None:
+    points = np.random.default_rng(0).random((9, 2))
+    with pytest.raises(GLNError, match="Tiny scores all pairs"):
+        predict(MODEL, points, candidates=3)
+    with pytest.raises(GLNError, match="Baseline takes neither"):
+        predict(Baseline(), points, candidates=3)
+
+
 @pytest.mark.parametrize("count", [1, 2, 5])
 def test_the_strongest_edges_of_every_node_stay(count: int) -> None:
     for number, graph in enumerate(GRAPHS):
@@ -260,7 +303,12 @@ def test_the_strongest_edges_of_every_node_stay(count: int) -> None:
 
 @pytest.mark.parametrize(
     ("options", "words"),
-    [({"threshold": 1.5}, "threshold=1.5"), ({"top_k": 0}, "top_k=0"), ({"batch_size": 0}, "batch_size=0")],
+    [
+        ({"threshold": 1.5}, "threshold=1.5"),
+        ({"top_k": 0}, "top_k=0"),
+        ({"batch_size": 0}, "batch_size=0"),
+        ({"candidates": 0}, "candidates=0"),
+    ],
 )
 def test_a_choice_that_makes_no_sense_is_refused(options: dict[str, Any], words: str) -> None:
     with pytest.raises(GLNError, match=words):

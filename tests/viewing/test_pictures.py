@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import networkx as nx
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from matplotlib.figure import Figure
 from torch_geometric.data import Data
 
+import gln
 from gln.errors import GLNError
 from gln.families import parse_family
 from gln.graphs import make_graph
-from gln.viewing import draw_graph, save_gallery
-from gln.viewing.pictures import draw_errors
+from gln.viewing import draw_curves, draw_errors, draw_graph, save_curves, save_gallery, save_steps
+from gln.viewing.colours import EDGE, EXTRA, MISSING
+from gln.viewing.sheets import Sheet
 from tests.conftest import graphs
 
 
@@ -97,3 +101,105 @@ def test_far_whole_positions_are_no_image() -> None:
     ax = Figure().add_subplot()
     draw_graph(graph, ax)
     assert not ax.images
+
+
+def sizes_in(svg: Path) -> list[float]:
+    """The sizes of all letters in points; matplotlib writes 72 of them for an inch."""
+    return [float(size) for size in re.findall(r"font(?:-size)?:[^;\"]*?([\d.]+)px", svg.read_text())]
+
+
+def width_of(svg: Path) -> float:
+    """In inches."""
+    (width,) = re.findall(r'<svg[^>]* width="([\d.]+)pt"', svg.read_text())
+    return float(width) / 72
+
+
+@pytest.fixture(scope="module")
+def model() -> gln.GLN:
+    return gln.load("delaunay")
+
+
+@pytest.mark.parametrize("width", [2.2, 3.3, 6.9])
+def test_letters_are_legible_at_the_width_of_a_column(tmp_path: Path, model: gln.GLN, width: float) -> None:
+    truths = gln.family("delaunay", points=9).sample(5)
+    guesses = gln.predict(model, truths)
+    curves = {"one": {"GLN": {1: [0.1, 0.2], 2: [0.3]}, "other": {1: [0.2], 2: [0.1]}}}
+    pictures = [
+        save_gallery(guesses, tmp_path / "a.svg", "title", truths=truths, width=width),
+        save_steps(model, truths[0], tmp_path / "b.svg", width=width),
+        save_curves(curves, tmp_path / "c.svg", over="epoch", value="IoU", width=width),
+    ]
+    for picture in pictures:
+        assert width_of(picture) == pytest.approx(width)
+        assert min(sizes_in(picture)) >= 7
+        assert max(sizes_in(picture)) <= 13
+        assert "<text" in picture.read_text()  # letters are letters, not outlines
+
+
+def test_text_in_pdf_is_truetype(tmp_path: Path) -> None:
+    picture = save_gallery([ONE], tmp_path / "a.pdf", "some words", width=3.3).read_bytes()
+    assert b"/FontFile2" in picture
+    assert b"/Type3" not in picture
+    assert b"CreationDate" not in picture
+
+
+@pytest.mark.parametrize("kind", ["png", "pdf", "svg"])
+def test_a_picture_is_the_same_each_time(tmp_path: Path, kind: str) -> None:
+    graphs = gln.family("surfaces", points=16).sample(2)
+    first, second = (save_gallery(graphs, tmp_path / f"{n}.{kind}", width=3.3) for n in "ab")
+    assert first.read_bytes() == second.read_bytes()
+
+
+def test_steps_are_those_of_predict(tmp_path: Path, model: gln.GLN) -> None:
+    (truth,) = gln.family("delaunay", points=9).sample(1, seed=4)
+    words = save_steps(model, truth, tmp_path / "a.svg").read_text()
+    assert "A⁰, no edges" in words
+    for step, sign in enumerate("¹²³⁴⁵", 1):
+        guess = gln.predict(model, truth, steps=step)
+        ax = Figure().add_subplot()
+        missing, extra = draw_errors(guess, truth, ax)
+        assert f"A{sign}, {missing} missing, {extra} extra" in words
+    bare = make_graph(pos=truth.pos)
+    words = save_steps(model, bare, tmp_path / "b.svg").read_text()
+    assert f"A⁵, {gln.predict(model, truth).num_edges // 2} edges" in words
+    assert "missing" not in words
+
+
+def test_right_and_wrong_edges_have_the_colours_of_every_picture(tmp_path: Path) -> None:
+    pos = [[0, 0], [1, 0], [0, 1]]
+    guess, truth = (make_graph(pos=pos, edges=edges) for edges in ([[0, 1], [1, 2]], [[0, 1], [0, 2]]))
+    text = save_gallery([guess], tmp_path / "a.svg", truths=[truth]).read_text().lower()
+    for colour in (EDGE, MISSING, EXTRA):
+        assert colour.lower() in text
+
+
+def test_nodes_without_places_are_where_the_truth_pulls_them() -> None:
+    truth, guess = nx.path_graph(6), nx.cycle_graph(6)
+    sheet = Sheet(1, "", None, None)
+    sheet.draw(gln.as_graph(guess), gln.as_graph(truth), "")
+    (ax,) = sheet.figure.axes
+    right, dots, missing, extra = ax.collections
+    assert (len(missing.get_segments()), len(extra.get_segments())) == (0, 1)
+    assert extra.get_segments()[0] == pytest.approx(np.asarray(dots.get_offsets())[[0, 5]])
+    assert len(right.get_segments()) == 5
+
+
+def test_curves_are_means_and_bands() -> None:
+    ax = Figure().add_subplot()
+    draw_curves({"a": {2.0: [0.4, 0.2], 1.0: [0.0, 0.1, 0.2]}}, ax)
+    (line,) = ax.lines
+    assert np.asarray(line.get_xydata()) == pytest.approx(np.array([[1, 0.1], [2, 0.3]]))
+    (band,) = ax.collections
+    assert band.get_paths()[0].get_extents().extents == pytest.approx([1, 0, 2, 0.4])
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [({"width": 0.5}, "width=0.5"), ({"width": float("nan")}, "width=nan"), ({"columns": 0}, "columns=0")],
+)
+def test_a_size_that_cannot_be_is_refused(tmp_path: Path, settings: dict, message: str) -> None:
+    with pytest.raises(GLNError, match=message):
+        save_gallery([ONE], tmp_path / "a.svg", **settings)
+    with pytest.raises(GLNError, match="no curves"):
+        save_curves({}, tmp_path / "a.svg")
+    assert not list(tmp_path.iterdir())

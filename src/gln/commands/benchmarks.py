@@ -14,6 +14,8 @@ BENCHMARKS = {
     "orbits": "orbits",
     "paper-step": "paper_step",
     "predict-files": "predict_files",
+    "scale": "scale",
+    "time-to-accuracy": "time_to_accuracy",
 }  # and the module in gln.bench
 
 
@@ -31,12 +33,16 @@ def bench(
 
     if name not in BENCHMARKS:
         raise GLNError(f"There is no benchmark {name!r}; choose from {', '.join(sorted(BENCHMARKS))}.")
-    row = import_module(f"gln.bench.{BENCHMARKS[name]}").run()
+    module = import_module(f"gln.bench.{BENCHMARKS[name]}")
+    row = module.run()
     for key, value in row["settings"].items():
         print(f"{key:<24}{value}")
-    print(f"{'ours':<24}{row['ours_seconds']:.4f} s")
-    print(f"{'peer':<24}{row['peer_seconds']:.4f} s")
-    print(f"{'peer / ours':<24}{row['ratio']:.1f}×")
+    if hasattr(module, "table"):  # it has no peer but itself, at another size
+        print(module.table(row))
+    else:
+        print(f"{'ours':<24}{row['ours_seconds']:.4f} s")
+        print(f"{'peer':<24}{row['peer_seconds']:.4f} s")
+        print(f"{'peer / ours':<24}{row['ratio']:.1f}×")
     if output is not None:
         from gln.training.facts import write_result
 

@@ -6,10 +6,11 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from tyro.conf import Positional, arg
 
+from gln.errors import GLNError
 from gln.training.config import FitConfig
 
 if TYPE_CHECKING:
@@ -36,6 +37,38 @@ class FitFlags(FitConfig):
     def config(self) -> FitConfig:
         """The same, checked."""
         return FitConfig(**vars(self))
+
+
+@dataclass(frozen=True)
+class ShareFlags:
+    """Share the graphs among processes; see docs/several-machines.md.
+
+    Args:
+        devices: processes per machine, each with a GPU of its own if there are any; auto: one per GPU.
+        num_nodes: how many machines; they share OUT's folder.
+        strategy: auto or ddp: each process holds the whole model.
+        resume: go on where a prediction that was cut short stands.
+    """
+
+    devices: Annotated[int | Literal["auto"], arg(metavar="INT|auto")] = 1
+    num_nodes: int = 1
+    strategy: str = "auto"
+    resume: bool = False
+
+    def per_machine(self) -> int:
+        """Processes on each machine."""
+        if self.devices == "auto":
+            import torch
+
+            return max(1, torch.cuda.device_count())
+        if self.devices < 1:
+            raise GLNError(f"Got devices={self.devices}; expected a whole number of at least 1, or auto.")
+        return self.devices
+
+    def given(self) -> bool:
+        """Whether there are several processes, or parts that several have left."""
+        FitConfig(num_nodes=self.num_nodes, strategy=self.strategy)  # the same rules as for training
+        return self.resume or self.per_machine() * self.num_nodes > 1
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 from tyro.conf import OmitArgPrefixes, arg
 
 from gln.commands.flags import ModelPath, ReadFlags, Seed, Steps, end_skipped, is_family, remark, skipper
+from gln.commands.view import PagePath, write_shown
 from gln.errors import GLNError
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ def evaluate(
     largest_component: Annotated[
         bool, arg(help="MMD over largest components only, as the paper did.")
     ] = False,
+    view: PagePath = None,
     read: OmitArgPrefixes[ReadFlags] = ReadFlags(),  # noqa: B008 - frozen
 ) -> None:
     """Score a model on graphs it has not seen: edge scores, and MMD, for a family with its floor.
@@ -39,7 +41,10 @@ def evaluate(
     from gln.pipeline.methods import load_for
     from gln.pipeline.training import find_data, read_labelled
     from gln.training import evaluate as score
+    from gln.viewing.pages import check_page
 
+    if view is not None:
+        check_page(view)
     skipped: list[Skipped] = []
     judged = load_for("predict", model)
     if is_family((on,)):
@@ -51,6 +56,8 @@ def evaluate(
         if wrong is not None:
             raise GLNError(f"{on}: {wrong}")
     print(score(judged, true, steps=steps, floor=floor, largest_component=largest_component))
+    if view is not None:
+        write_shown(view, judged, true, f"{model} on {on}", steps)
     end_skipped(skipped)
 
 

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from tyro.conf import OmitArgPrefixes, Positional, arg
 
-from gln.commands.flags import ModelPath, ReadFlags, Steps, count_of, remark
+from gln.commands.flags import ModelPath, ReadFlags, ShareFlags, Steps, count_of, remark
+from gln.commands.view import PagePath
 from gln.errors import GLNError
+
+if TYPE_CHECKING:
+    from gln.pipeline.outcome import Outcome
+    from gln.pipeline.predicting import Job
+    from gln.training.processes import Place
 
 
 def predict(
@@ -43,38 +49,87 @@ def predict(
         ),
     ] = None,
     steps: Steps = None,
+    candidates: Annotated[
+        int | None,
+        arg(
+            metavar="INT",
+            help="Nearest nodes that each node of a large set is paired with; fewer are faster and find fewer edges.",
+        ),
+    ] = None,
     batch_size: Annotated[int, arg(help="Graphs at a time.")] = 32,
     device: Annotated[str, arg(help="Where to compute: auto, cpu, cuda, cuda:1, ….")] = "auto",
     force: Annotated[bool, arg(help="Replace OUT if it exists.")] = False,
+    view: PagePath = None,
     read: OmitArgPrefixes[ReadFlags] = ReadFlags(),  # noqa: B008 - frozen
+    share: OmitArgPrefixes[ShareFlags] = ShareFlags(),  # noqa: B008 - frozen
 ) -> None:
     """Predict the edges over your own points, meshes, molecules, images or tables.
 
     What cannot be read is named and skipped; then the exit code is 1. Files that say what their edges are also get
-    scores. OUT may lie in a folder of the input; it is not read.
+    scores. OUT may lie in a folder of the input; it is not read. Several processes share the graphs with --devices;
+    what they have done is kept in OUT.parts until all of it is there, and --resume goes on with it.
 
     Example: gln predict delaunay points.csv -o edges.csv
     """
     from gln.io import find_files
+    from gln.pipeline.answering import Choice
     from gln.pipeline.device import put_on
     from gln.pipeline.methods import load_for
-    from gln.pipeline.predicting import Choice, predict_files
+    from gln.pipeline.predicting import Job, predict_files
+    from gln.training.processes import check_alone, find_place
 
-    options, choice = read.options(), Choice(threshold, top_k, steps, batch_size)
+    if view is not None:
+        from gln.viewing.pages import check_page
+
+        check_page(view)
+    options, choice = read.options(), Choice(threshold, top_k, steps, candidates, batch_size)
     if any(Path(word).is_file() and Path(word).resolve() == output.resolve() for word in files):
         raise GLNError(f"{output} is both input and output; choose another name for what is written.")
+    place = find_place(share.per_machine(), share.num_nodes) if share.given() else None
     paths = find_files(files)
-    outcome = predict_files(
-        put_on(load_for("predict", model), device),
-        paths,
-        output,
-        options,
-        choice,
-        known=known,
-        force=force,
-        say=remark,
-        complain=lambda text: remark(f"skipped {text}"),
+    network = put_on(
+        load_for("predict", model), device, place.local if place is not None and place.world > 1 else None
     )
+    job = Job(network, paths, output, options, choice, known, force)
+    outcome: Outcome | None
+    if place is None:
+        check_alone()
+        outcome = predict_files(job, say=remark, complain=_complain)
+    else:
+        outcome = _share(job, place, share)
+    if outcome is None:
+        return
+    if view is not None:
+        from gln.viewing.sources import page_of_files
+
+        page = page_of_files(
+            network, paths, view, options, title=f"{model} on {' '.join(files)}", threshold=threshold, top_k=top_k,
+            steps=steps, candidates=candidates, known=known, leave_out=[output], say=remark,
+        )  # fmt: skip
+        if page is not None:
+            print(f"Wrote {page}.")
+    _report(outcome, output)
+
+
+def _complain(text: str) -> None:
+    remark(f"skipped {text}")
+
+
+def _share(job: Job, place: Place, share: ShareFlags) -> Outcome | None:
+    """The outcome in the first process; the others leave it to say what became of the files."""
+    from gln.pipeline.sharing import Shared, Unfinished
+
+    try:
+        if place.rank:
+            Shared(job, place, share.per_machine()).follow()
+            return None
+        return Shared(job, place, share.per_machine(), remark).lead(share.resume, _complain)
+    except Unfinished as lost:
+        remark(str(lost))
+        sys.exit(1)
+
+
+def _report(outcome: Outcome, output: Path) -> None:
     print(f"Wrote {output}: {count_of(outcome.edges, 'edge')} in {count_of(outcome.graphs, 'graph')}.")
     if outcome.labelled:
         from gln.evaluation.metrics import Scores

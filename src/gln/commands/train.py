@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, nullcontext, redirect_stdout
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from tyro.conf import OmitArgPrefixes, Positional, arg
 
-from gln.commands.flags import FitFlags, ReadFlags, count_of, end_skipped, is_family, remark, skipper
+from gln.commands.flags import FitFlags, ReadFlags, end_skipped, is_family
+from gln.commands.train_data import from_family, from_files
+from gln.commands.view import PagePath, write_shown
 from gln.errors import GLNError
 from gln.training.config import FitConfig
 
@@ -17,8 +22,6 @@ if TYPE_CHECKING:
 
     from gln.baselines import Baseline
     from gln.io import Skipped
-    from gln.losses import Loss
-    from gln.pipeline.recipe import Recipe
     from gln.pipeline.training import Parts
 
 ANY_METHOD = ("seed", "progress")  # what of FitConfig a baseline knows too
@@ -65,6 +68,7 @@ def train(
         arg(metavar="BOOL", help="Loss on every step instead of the last; GLN does, PaperGLN does not."),
     ] = None,
     resume: Annotated[bool, arg(help="Go on where the run in RUN stands, exactly.")] = False,
+    view: PagePath = None,
     read: OmitArgPrefixes[ReadFlags] = ReadFlags(),  # noqa: B008 - frozen
     settings: OmitArgPrefixes[FitFlags] = FitFlags(),  # noqa: B008 - frozen
 ) -> None:
@@ -72,19 +76,22 @@ def train(
 
     The seed decides graphs, split, first weights and order alike. Ctrl-C keeps what was learned; --resume goes on.
     A single large graph, a mesh say, is trained on in --patches. A baseline that samples graphs is compared with the
-    test graphs as a whole.
+    test graphs as a whole. RUN/report.html shows what it came to.
 
     Examples: gln train community -o runs/community --epochs 20; gln train meshes/ -o runs/meshes --patches 100
     """
     import torch
 
     from gln.baselines import baseline
-    from gln.losses import Loss
     from gln.models import build_model
     from gln.pipeline.methods import find_method, scale_features
     from gln.pipeline.recipe import Recipe
+    from gln.viewing.pages import check_page
+    from gln.viewing.sources import noting_data
 
     fit = settings.config()
+    if view is not None:
+        check_page(view)
     if is_family(data):
         _refuse({"patches": patches, "recipe": recipe, "from_recipe": from_recipe, **vars(read)}, "files")
     else:
@@ -100,57 +107,86 @@ def train(
         _refuse_for_baseline(fit, losses | {"every_step": (every_step, None)})
 
     skipped: list[Skipped] = []
-    if is_family(data):
-        title, parts = _from_family(data[0], count, fit.seed)
-    else:
-        title, parts, ready = _from_files(data, spec, patches, ready, read, fit, skipped)
-        spec, fit = ready.model, replace(fit, batch_size=ready.batch_size)
-    if not is_baseline:
-        torch.manual_seed(fit.seed)
-        method = build_model(spec, [graph for part in parts for graph in part])
-        if ready is not None and (words := scale_features(method, parts[0])):
-            print(f"{'features':<12}{words}")
-    if recipe is not None and ready is not None:
-        ready.save(recipe)
-    if is_baseline:
-        _fit_baseline(method, title, parts, output, resume, fit)
-    else:
-        everywhere = getattr(method, "every_step", False) if every_step is None else every_step
-        loss = Loss(edge=edge_loss, structure=structure_loss, every_step=everywhere)
-        _fit_network(method, title, parts, output, resume, loss, fit)
-    end_skipped(skipped)
+    with _speaking(fit.num_nodes) as first:
+        if is_family(data):
+            title, parts = from_family(data[0], count, fit.seed)
+        else:
+            title, parts, ready = from_files(data, spec, patches, ready, read, fit, skipped, first)
+            spec, fit = ready.model, replace(fit, batch_size=ready.batch_size)
+        if not is_baseline:
+            torch.manual_seed(fit.seed)
+            method = build_model(spec, [graph for part in parts for graph in part])
+            if ready is not None and (words := scale_features(method, parts[0])):
+                print(f"{'features':<12}{words}")
+        if recipe is not None and ready is not None and first:
+            ready.save(recipe)
+        with noting_data(output, data, count, fit.seed, ready) if first else nullcontext():
+            if is_baseline:
+                _fit_baseline(method, title, parts, output, resume, fit)
+            else:
+                everywhere = getattr(method, "every_step", False) if every_step is None else every_step
+                _fit_network(
+                    method, title, parts, output, resume, (edge_loss, structure_loss, everywhere), fit
+                )
+        if first:  # the others have done their part, and end in peace
+            _finish(method, parts, output, fit.seed, view)
+            end_skipped(skipped)
+
+
+@contextmanager
+def _speaking(machines: int) -> Iterator[bool]:
+    """Whether this process is the first of those that train together; the others print nothing."""
+    from pytorch_lightning.utilities import rank_zero_only
+
+    machine = os.environ.get("NODE_RANK", os.environ.get("GROUP_RANK", "0"))
+    first = getattr(rank_zero_only, "rank", 0) == 0 and (machines == 1 or machine == "0")
+    with ExitStack() as stack:
+        if not first:
+            stack.enter_context(redirect_stdout(stack.enter_context(open(os.devnull, "w"))))
+        yield first
 
 
 def _fit_network(
-    network: nn.Module, title: str, parts: Parts, run: Path, resume: bool, loss: Loss, config: FitConfig
+    network: nn.Module,
+    title: str,
+    parts: Parts,
+    run: Path,
+    resume: bool,
+    losses: tuple[Any, Any, bool],
+    config: FitConfig,
 ) -> None:
-    from gln.training import evaluate, fit
+    from gln.losses import Loss
+    from gln.training import fit
 
     weights = sum(weight.numel() for weight in network.parameters())
     print(f"{title}; {type(network).__name__}, {weights:,} weights")
+    loss = Loss(edge=losses[0], structure=losses[1], every_step=losses[2])
     print(f"{fit(network, parts[0], parts[1], run=run, resume=resume, loss=loss, config=config)}\n")
-    print(evaluate(network, parts[2], floor=parts[0]))
 
 
 def _fit_baseline(
     method: Baseline, title: str, parts: Parts, run: Path, resume: bool, config: FitConfig
 ) -> None:
-    """Fit, and score a predictor by its edges and a sampler by as many samples as there are test graphs."""
-    from gln.baselines import Predictor, Sampler
-    from gln.evaluation import mmd, novelty
     from gln.pipeline.methods import fit_baseline
-    from gln.training import evaluate, generate
 
-    train, val, test = parts
     print(f"{title}; {method}, {method.fitted}")
-    fit_baseline(method, train, val, run, seed=config.seed, resume=resume, progress=config.progress)
+    fit_baseline(method, parts[0], parts[1], run, seed=config.seed, resume=resume, progress=config.progress)
     print(f"{run}\n")
-    if isinstance(method, Predictor):
-        print(evaluate(method, test, floor=train))
-    elif isinstance(method, Sampler):
-        drawn = generate(method, len(test), config.seed)
-        print(mmd(test, drawn, floor=train))
-        print(novelty(train, drawn))
+
+
+def _finish(method: Any, parts: Parts, run: Path, seed: int, view: Path | None) -> None:
+    """Score a model by the edges it predicts and a sampler by as many samples as there are test graphs; write pages."""
+    from gln.viewing.judging import judge
+    from gln.viewing.reports import write_report
+    from gln.viewing.runs import read_run
+
+    judged = judge(method, parts, seed)
+    print(judged.printed)
+    print(f"Wrote {write_report(run / 'report.html', read_run(run), judged, method)}.")
+    if view is not None and judged.paired:
+        write_shown(view, method, judged.true, f"{run}, test graphs")
+    elif view is not None:
+        write_shown(view, None, judged.made, f"{run}, sampled graphs")
 
 
 def _refuse(flags: dict[str, Any], purpose: str) -> None:
@@ -169,40 +205,3 @@ def _refuse_for_baseline(config: FitConfig, losses: dict[str, tuple[Any, Any]]) 
     }
     changed = {name: value for name, (value, usual) in (losses | settings).items() if value != usual}
     _refuse(changed, "networks, while settings of a baseline follow its name, as in graphrnn:epochs=9")
-
-
-def _from_family(spec: str, count: int | None, seed: int) -> tuple[str, Parts]:
-    from gln.families import parse_family
-    from gln.graphs import split
-
-    family = parse_family(spec)
-    total = (family.paper_count or 1200) if count is None else count
-    parts = split(family.sample(total, seed=seed), seed=seed)
-    sizes = " / ".join(str(len(part)) for part in parts)
-    return f"{family}: {sizes} graphs to train / validate / test", parts
-
-
-def _from_files(
-    words: tuple[str, ...],
-    model: str,
-    patches: int | None,
-    ready: Recipe | None,
-    read: ReadFlags,
-    fit: FitConfig,
-    skipped: list[Skipped],
-) -> tuple[str, Parts, Recipe]:
-    """A title, the graphs of the three parts and the recipe for them; each choice is printed."""
-    from gln.pipeline.recipe import choose_recipe
-    from gln.pipeline.training import divide, find_data, has_gpu, read_labelled
-
-    options = read.options() if ready is None else ready.read
-    patches, seed = (patches, fit.seed) if ready is None else (ready.patches, ready.seed)
-    graphs = read_labelled(find_data(words), options, skipper(skipped), remark)
-    parts, how = divide(graphs, patches, seed)
-    gpu = has_gpu(fit.accelerator)
-    whole = graphs if patches else None
-    chosen = ready or choose_recipe(parts[0], options, patches, seed, model, fit.batch_size, gpu, whole)
-    print(f"{'split':<12}{how}")
-    for line in chosen.lines():
-        print(line)
-    return f"{count_of(len(graphs), 'graph')} from files", parts, chosen

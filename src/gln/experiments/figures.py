@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-import io
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
-from matplotlib.patheffects import Normal, Stroke
 from torch import nn
 from torch_geometric.data import Data
 
-from gln.files import write_atomically
-from gln.training.prediction import joined, outputs
-from gln.viewing import draw_graph
-from gln.viewing.pictures import EDGE, EXTRA, GROUPS, INK, MISSING, draw_errors, is_image
+from gln.training.prediction import outputs
+from gln.viewing.colours import GROUPS, INK
+from gln.viewing.pictures import is_image
+from gln.viewing.sheets import Sheet, draw_curves, write_figure
 
-METRIC_COLOURS = dict(zip(("mmd_degree", "mmd_clustering", "mmd_orbit"), GROUPS, strict=False))
+METRIC_NAMES = {f"mmd_{name}": name for name in ("degree", "clustering", "orbit")}
 SMALLEST = 1e-5  # below this the curves' scale is linear, so that 0 can be drawn
+DPI = 130
 
 
 def save_errors(
@@ -36,43 +31,20 @@ def save_errors(
 
     With ``model``, its node states are drawn below each graph, by their three principal components.
     """
-    columns = len(graphs) if model is not None else min(len(graphs), 4)
-    lines = -(-len(graphs) // columns)
-    below = 0 if model is None else 1
-    figure = Figure(figsize=(2.9 * columns, 3.2 * lines * (1 + below) + 0.6), layout="constrained")
-    figure.suptitle(title, color=INK, fontsize=13, parse_math=False)
+    below = model is not None
+    shown = len(graphs) * (1 + below)
+    sheet = Sheet(shown, title, None, len(graphs) if below else min(len(graphs), 4))
     counts = []
-    for index, (graph, truth) in enumerate(zip(graphs, truths, strict=True)):
-        ax = figure.add_subplot(lines * (1 + below), columns, index + 1)
-        counts.append(_draw_prediction(graph, truth, ax))
-        wrong = f"{counts[-1]['missing']} missing, {counts[-1]['extra']} extra"
-        ax.set_title(f"{captions[index]}, {wrong}", fontsize=8, color=INK, y=-0.1, parse_math=False)
+    for graph, truth, caption in zip(graphs, truths, captions, strict=True):
+        missing, extra = sheet.draw(graph, truth, caption)
+        right = truth.num_edges // 2 - missing
+        counts.append({"right": right, "missing": missing, "extra": extra})
     for index, state in enumerate([] if model is None else node_states(model, graphs)):
-        place: Any = figure.add_subplot(2, columns, columns + index + 1, projection="3d")
+        place: Any = sheet.figure.add_subplot(2, sheet.columns, sheet.columns + index + 1, projection="3d")
         _draw_states(state, truths[index], place)
-    right = Line2D([], [], color=EDGE, linewidth=2)
-    if is_image(graphs[0]):
-        rim = [Stroke(linewidth=4, foreground=INK), Normal()]
-        right = Line2D([], [], color="white", linewidth=2, path_effects=rim)
-    wrong_lines = [Line2D([], [], color=colour, linewidth=2) for colour in (MISSING, EXTRA)]
-    names = ["predicted and true", "missing", "extra"]
-    figure.legend([right, *wrong_lines], names, loc="outside lower center", ncols=3, frameon=False)
-    _write(figure, path)
+    sheet.add_legend(is_image(graphs[0]))
+    write_figure(sheet.figure, path, DPI)
     return counts
-
-
-def _draw_prediction(graph: Data, truth: Data, ax: Axes) -> dict[str, int]:
-    """The right edges as the graph, the wrong ones over it; how many there are of each."""
-    key = [edges.edge_index[0] * graph.num_nodes + edges.edge_index[1] for edges in (graph, truth)]
-    found = graph.edge_index[:, torch.isin(*key)]
-    right = joined(truth, found, torch.ones(found.shape[1]))
-    right.community = truth.get("community")
-    draw_graph(right, ax)
-    missing, extra = draw_errors(graph, truth, ax)
-    if is_image(graph):
-        for wrong in ax.collections[-2:]:  # with a rim, to be seen on any colour
-            wrong.set(linewidth=2.5, zorder=3, path_effects=[Stroke(linewidth=4.5, foreground=INK), Normal()])
-    return {"right": right.num_edges // 2, "missing": missing, "extra": extra}
 
 
 def _draw_states(state: np.ndarray, truth: Data, ax: Any) -> None:
@@ -102,44 +74,15 @@ def principal_components(rows: np.ndarray, count: int = 3) -> np.ndarray:
 
 
 def save_curves(panels: dict[str, dict[str, dict[float, list[float]]]], over: str, path: Path) -> None:
-    """One panel for each title: by metric, the values of all runs at each place along the axis.
-
-    The line is the mean, the band reaches from the least to the greatest run.
-    """
-    columns = min(len(panels), 3)
-    rows = -(-len(panels) // columns)
-    figure = Figure(figsize=(3.6 * columns, 3.0 * rows + 0.4), layout="constrained")
-    for index, (title, curves) in enumerate(panels.items()):
-        ax = figure.add_subplot(rows, columns, index + 1)
-        _draw_curves(ax, curves)
-        ax.set_title(title, fontsize=9, color=INK)
-        ax.set_xlabel(over, fontsize=8)
-        ax.set_ylabel("MMD²", fontsize=8)
-    lines = [Line2D([], [], color=colour, linewidth=2, marker="o") for colour in METRIC_COLOURS.values()]
-    figure.legend(
-        lines, ["degree", "clustering", "orbit"], loc="outside lower center", ncols=3, frameon=False
-    )
-    _write(figure, path)
-
-
-def _draw_curves(ax: Axes, curves: dict[str, dict[float, list[float]]]) -> None:
-    for metric, points in curves.items():
-        places = sorted(points)
-        values = [points[place] for place in places]
-        colour = METRIC_COLOURS[metric]
-        ax.plot(places, [float(np.mean(runs)) for runs in values], color=colour, marker="o", markersize=3)
-        ax.fill_between(
-            places, [min(runs) for runs in values], [max(runs) for runs in values], color=colour, alpha=0.2
-        )
-        ax.set_xticks(places)
-    ax.set_yscale("symlog", linthresh=SMALLEST)
-    ax.set_ylim(0, 3)
-    ax.tick_params(labelsize=7)
-    ax.grid(alpha=0.3)
-
-
-def _write(figure: Figure, path: Path) -> None:
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=130, facecolor="white")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(path, buffer.getvalue())
+    """One panel for each title: by metric, the values of all runs at each place along the axis."""
+    names = list(METRIC_NAMES.values())
+    sheet = Sheet(len(panels), "", 3.6 * min(len(panels), 3), min(len(panels), 3), height=0.83)
+    for title, curves in panels.items():
+        ax = sheet.next()
+        draw_curves({METRIC_NAMES[metric]: points for metric, points in curves.items()}, ax, names)
+        ax.set_xticks(sorted({place for points in curves.values() for place in points}))
+        ax.set_yscale("symlog", linthresh=SMALLEST)
+        ax.set_ylim(0, 3)
+        sheet.label(ax, title, over, "MMD²")
+    sheet.add_lines(names)
+    write_figure(sheet.figure, path, DPI)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 
 import numpy as np
@@ -28,7 +29,8 @@ def cut_patches(graph: Data, size: int, count: int, seed: int | Sequence[int] = 
     rounds = -(-count // len(where))
     centres = np.concatenate([rng.permutation(len(where)) for _ in range(rounds)])[:count]
     _, near = cKDTree(where).query(where[centres], k=min(size, len(where)))
-    return [_part(graph, nodes) for nodes in near.reshape(count, -1)]
+    cutter = _Cutter(graph)
+    return [cutter.part(nodes) for nodes in near.reshape(count, -1)]
 
 
 def cut_regions(graph: Data, shares: Sequence[float]) -> list[Data]:
@@ -46,7 +48,8 @@ def cut_regions(graph: Data, shares: Sequence[float]) -> list[Data]:
         raise GLNError(
             f"The graph has {len(order)} nodes; it is too small to be cut into {len(shares)} regions."
         )
-    return [_part(graph, nodes) for nodes in regions]
+    cutter = _Cutter(graph)
+    return [cutter.part(nodes) for nodes in regions]
 
 
 def _where(graph: Data) -> np.ndarray:
@@ -57,8 +60,32 @@ def _where(graph: Data) -> np.ndarray:
     return np.asarray(rows.double())
 
 
-def _part(graph: Data, nodes: np.ndarray) -> Data:
-    """The subgraph on ``nodes``, which keep their order in the graph."""
-    part = graph.subgraph(torch.from_numpy(np.sort(nodes)))
-    part.num_nodes = len(nodes)
-    return part
+class _Cutter:
+    """Cuts parts out of a checked graph, each in time that grows with the part: its edges are sorted by source."""
+
+    def __init__(self, graph: Data) -> None:
+        self.graph = graph
+        source, self.target = graph.edge_index.numpy(force=True)
+        self.start = np.searchsorted(source, np.arange(graph.num_nodes + 1))
+        names = [name for name in graph.keys() if name not in ("edge_index", "num_nodes")]  # noqa: SIM118
+        self.of_nodes = [name for name in names if graph.is_node_attr(name)]
+        self.of_edges = [name for name in names if graph.is_edge_attr(name)]
+
+    def part(self, nodes: np.ndarray) -> Data:
+        """The subgraph on ``nodes``, which keep their order in the graph."""
+        nodes = np.sort(nodes)
+        degree = self.start[nodes + 1] - self.start[nodes]
+        ends = np.cumsum(degree)
+        edges = np.arange(degree.sum()) + np.repeat(self.start[nodes] - (ends - degree), degree)
+        target = self.target[edges]
+        place = np.searchsorted(nodes, target).clip(max=len(nodes) - 1)
+        inside = nodes[place] == target
+        source = np.repeat(np.arange(len(nodes)), degree)[inside]
+        part = copy.copy(self.graph)
+        part.edge_index = torch.from_numpy(np.stack([source, place[inside]]))
+        chosen, kept = torch.from_numpy(nodes), torch.from_numpy(edges[inside])
+        for names, rows in ((self.of_nodes, chosen), (self.of_edges, kept)):
+            for name in names:
+                part[name] = self.graph[name][rows]
+        part.num_nodes = len(nodes)
+        return part

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from pathlib import Path
@@ -18,6 +18,8 @@ from gln.errors import GLNError
 from gln.files import Staged, naming
 from gln.io.formats import to_graphml, to_obj, to_ply
 from gln.io.items import Item
+
+ROWS = 2**16  # of a table, that are written at once
 
 
 class Writer(Protocol):
@@ -57,20 +59,24 @@ class TableWriter:
 
     def __init__(self, staged: Staged) -> None:
         self.staged = staged
-        self._write([("graph", "source", "target", "probability")])
+        staged.write(b"graph,source,target,probability\n")
 
     def add(self, item: Item, answer: Data) -> None:
         pairs, chances = edges_once(answer)
-        names = range(answer.num_nodes) if item.ids is None else item.ids
-        self._write(
-            (item.name, names[a], names[b], f"{chance:.6g}")
-            for (a, b), chance in zip(pairs.tolist(), chances.tolist(), strict=True)
-        )
+        graph = _cell(item.name)
+        names = None if item.ids is None else np.array([_cell(node) for node in item.ids], dtype=object)
+        ends = pairs.T if names is None else names[pairs.T]
+        for start in range(0, len(pairs), ROWS):
+            columns = (column[start : start + ROWS].tolist() for column in (*ends, chances))
+            rows = [f"{graph},{a},{b},{chance:.6g}\n" for a, b, chance in zip(*columns, strict=True)]
+            self.staged.write("".join(rows).encode())
 
-    def _write(self, rows: Iterable[tuple]) -> None:
-        text = io.StringIO(newline="")
-        csv.writer(text, lineterminator="\n").writerows(rows)
-        self.staged.write(text.getvalue().encode())
+
+def _cell(value: str) -> str:
+    """``value`` as a cell of a table, in quotes where it needs them."""
+    text = io.StringIO(newline="")
+    csv.writer(text, lineterminator="").writerow([value, ""])
+    return text.getvalue()[:-1]
 
 
 @contextmanager

@@ -20,6 +20,7 @@ from gln.models.pairs import DensePairs, SparsePairs
 
 DENSE_NODES = 128  # up to here the matrix products of the dense form beat the gathers of the sparse one
 TREE_NODES = 4000  # above, a k-d tree beats the matrix of all distances
+TREE_ROWS = 2**16  # nodes whose neighbours are looked up at once
 TIE = 1 + 1e-6  # distances within this factor are equal
 
 
@@ -98,16 +99,41 @@ def _near_by_tree(where: Tensor, mask: Tensor, nearest: Tensor) -> PairList:
     parts = []
     sizes, counts = mask.sum(1).tolist(), nearest.tolist()
     for number, (points, size, count) in enumerate(zip(where.numpy(force=True), sizes, counts, strict=True)):
-        take = min(2 * count + 1, size)
-        distance, target = cKDTree(points[:size]).query(points[:size], k=take, workers=-1)
-        distance, target = distance.reshape(size, take), target.reshape(size, take)
-        near = distance <= distance[:, [min(count, take - 1)]] * TIE
-        near &= target != np.arange(size)[:, None]
-        source, slot = near.nonzero()
-        parts.append((np.full(len(source), number), source, target[source, slot]))
+        source, target = nearest_nodes(cKDTree(points[:size]), count)
+        parts.append((np.full(len(source), number), source, target))
     return PairList(
         *(torch.from_numpy(np.concatenate(part)).to(where.device) for part in zip(*parts, strict=True))
     )
+
+
+def nearest_nodes(tree: cKDTree, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Every node of ``tree`` with its ``count`` nearest and those as near as the last of them: two lists.
+
+    Of many ties only as many again as ``count`` are seen.
+    """
+    parts = []
+    for start in range(0, tree.n, TREE_ROWS):
+        rows = np.arange(start, min(start + TREE_ROWS, tree.n))
+        source, target, crowded = _query(tree, rows, count, count + 2)
+        parts.append((source, target))
+        if len(crowded):
+            parts.append(_query(tree, crowded, count, 2 * count + 1)[:2])
+    source, target = (np.concatenate(part) for part in zip(*parts, strict=True))
+    return source, target
+
+
+def _query(
+    tree: cKDTree, rows: np.ndarray, count: int, take: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The pairs of those of ``rows`` for which ``take`` nodes show all ties, and the other rows: they need more."""
+    take, full = min(take, tree.n), 2 * count + 1
+    distance, target = tree.query(tree.data[rows], k=take, workers=torch.get_num_threads())
+    distance, target = distance.reshape(len(rows), take), target.reshape(len(rows), take)
+    reach = distance[:, [min(count, take - 1)]] * TIE
+    crowded = (distance[:, -1:] <= reach)[:, 0] & (take < min(full, tree.n))
+    near = (distance <= reach) & (target != rows[:, None]) & ~crowded[:, None]
+    row, slot = near.nonzero()
+    return rows[row], target[row, slot], rows[crowded]
 
 
 def _dense(near: Tensor, mask: Tensor, extra: PairList | None) -> DensePairs:

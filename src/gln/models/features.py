@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from gln.models.pairs import Pairs
+from gln.models.pairs import PairEnds
 
 LOCAL = 4  # the unit of length at a node is its mean distance to this many nearest nodes
 
@@ -15,12 +15,17 @@ def mlp(inputs: int, hidden: int, outputs: int) -> nn.Sequential:
     return nn.Sequential(nn.Linear(inputs, hidden), nn.GELU(), nn.Linear(hidden, outputs))
 
 
-def pair_features(pairs: Pairs, where: Tensor, pos: Tensor, x: Tensor) -> Tensor:
-    """What a pair knows before the first step, free of origin and unit of length: ``[B, N, S, 2p + 3 + 2f]``."""
+def pair_features(
+    pairs: PairEnds, where: Tensor, pos: Tensor, x: Tensor, unit: Tensor | None = None
+) -> Tensor:
+    """What a pair knows before the first step, free of origin and unit of length: ``[B, N, S, 2p + 3 + 2f]``.
+
+    ``unit`` ``[B, N, 1]`` is the length that counts as 1 at a node, where it is known already.
+    """
     offset = pairs.of_target(pos) - pairs.of_source(pos)
     change = (pairs.of_target(x) - pairs.of_source(x)).expand(*pairs.mask.shape, -1)
-    distance = _norm(pairs.of_target(where) - pairs.of_source(where)).expand(pairs.mask.shape)  # [B, N, S]
-    unit = _local_unit(distance, pairs.mask)[..., None]  # [B, N, 1]
+    distance = pair_length(pairs, where).expand(pairs.mask.shape)  # [B, N, S]
+    unit = local_unit(distance, pairs.mask)[..., None] if unit is None else unit
     ours, theirs = pairs.of_source(unit), pairs.of_target(unit)
     common = (ours * theirs).sqrt()
     distance = distance[..., None]
@@ -40,13 +45,13 @@ def index_features(mask: Tensor, channels: int) -> Tensor:
     return torch.cat([angle.sin(), angle.cos()], dim=-1) * mask[..., None]
 
 
-def _norm(offset: Tensor) -> Tensor:
-    """Euclidean length, with a zero gradient at zero length."""
-    square = offset.square().sum(-1)
+def pair_length(pairs: PairEnds, where: Tensor) -> Tensor:
+    """The distance between the ends of every pair, with a zero gradient at zero length."""
+    square = (pairs.of_target(where) - pairs.of_source(where)).square().sum(-1)
     return torch.where(square > 0, square.clamp(min=torch.finfo(square.dtype).tiny).sqrt(), 0)
 
 
-def _local_unit(distance: Tensor, mask: Tensor) -> Tensor:
+def local_unit(distance: Tensor, mask: Tensor) -> Tensor:
     """The mean distance of a node to the nearest few that do not coincide with it: ``[B, N]``; 1 without any."""
     near = (
         distance.masked_fill(~mask | (distance == 0), torch.inf)

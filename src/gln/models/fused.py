@@ -1,8 +1,8 @@
-"""The mixing over third nodes on a GPU, without ever writing its n³ (or n·K²) numbers to memory.
+"""The mixing over third nodes on a GPU, without ever writing its n·K² (or n³) numbers to memory.
 
-One pair of kernels serves the dense and the sparse form, and one of them both halves of the gradient: exchanging the
-ends of a pair exchanges (query, first) with (key, second), so what reaches the second end of a pair is what reaches
-the first with the roles exchanged.
+Here is the sparse form, and how both reach torch; :mod:`gln.models.fused_dense` has the dense form. One kernel serves
+both halves of the gradient: exchanging the ends of a pair exchanges (query, first) with (key, second), so what reaches
+the second end of a pair is what reaches the first with the roles exchanged.
 
 ``read`` ``[B, N, S, 4, h, d]`` holds query, key, first and second of every pair. A program takes one node ``i`` and
 one head, keeps the node's own slots in registers and walks over the other ends ``j`` of its pairs. Numbers are added
@@ -18,6 +18,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from gln.models import fused_dense
+
 MOST_SLOTS = 256  # more do not fit into the registers of a program
 
 
@@ -29,23 +31,17 @@ def _load(read, row, slot, present, part: tl.constexpr, head, S, H: tl.constexpr
 
 
 @triton.jit
-def _other_end(mask, index, place, pair, first_row, a, slot, ours, S, DENSE: tl.constexpr):  # type: ignore[no-untyped-def]
-    """The row of ``j`` of the pair ``ij`` in slot ``a``, in which slots it holds our third nodes, and whether."""
-    if DENSE:
-        other = first_row + a
-        theirs = slot
-        shared = ours & (tl.load(mask + other * S + slot, mask=ours, other=0) != 0)
-    else:
-        other = first_row + tl.load(index + pair)
-        theirs = tl.load(place + pair * S + slot, mask=ours, other=-1).to(tl.int64)
-        shared = theirs >= 0
-    return other, theirs, shared
+def _other_end(index, place, pair, first_row, slot, ours, S):  # type: ignore[no-untyped-def]
+    """The row of ``j`` of the pair ``ij``, in which slots it holds our third nodes, and whether."""
+    other = first_row + tl.load(index + pair)
+    theirs = tl.load(place + pair * S + slot, mask=ours, other=-1).to(tl.int64)
+    return other, theirs, theirs >= 0
 
 
 @triton.jit
 def _forward(  # type: ignore[no-untyped-def]
     read, mask, index, place, out, total, N, S,
-    H: tl.constexpr, D: tl.constexpr, SLOTS: tl.constexpr, DENSE: tl.constexpr,
+    H: tl.constexpr, D: tl.constexpr, SLOTS: tl.constexpr,
 ):  # fmt: skip
     head, first_row = tl.program_id(1) % H, (tl.program_id(1) // H).to(tl.int64) * N
     row = first_row + tl.program_id(0)
@@ -56,7 +52,7 @@ def _forward(  # type: ignore[no-untyped-def]
     for a in range(S):
         pair = row * S + a
         if tl.load(mask + pair) != 0:
-            other, theirs, shared = _other_end(mask, index, place, pair, first_row, a, slot, ours, S, DENSE)
+            other, theirs, shared = _other_end(index, place, pair, first_row, slot, ours, S)
             key = _load(read, other, theirs, shared, 1, head, S, H, D)
             second = _load(read, other, theirs, shared, 3, head, S, H, D)
             score = tl.where(shared, tl.sum(query * key, axis=1), -float("inf"))  # [SLOTS]
@@ -73,7 +69,7 @@ def _forward(  # type: ignore[no-untyped-def]
 def _backward(  # type: ignore[no-untyped-def]
     read, mask, index, place, back, total, delta, grad, result, N, S,
     MINE: tl.constexpr,  # 0: the gradients of query and first; 1: of key and second
-    H: tl.constexpr, D: tl.constexpr, SLOTS: tl.constexpr, DENSE: tl.constexpr,
+    H: tl.constexpr, D: tl.constexpr, SLOTS: tl.constexpr,
 ):  # fmt: skip
     head, first_row = tl.program_id(1) % H, (tl.program_id(1) // H).to(tl.int64) * N
     row = first_row + tl.program_id(0)
@@ -87,14 +83,11 @@ def _backward(  # type: ignore[no-untyped-def]
     for a in range(S):
         pair = row * S + a
         if tl.load(mask + pair) != 0:
-            other, theirs, shared = _other_end(mask, index, place, pair, first_row, a, slot, ours, S, DENSE)
+            other, theirs, shared = _other_end(index, place, pair, first_row, slot, ours, S)
             key = _load(read, other, theirs, shared, 1 - MINE, head, S, H, D)
             second = _load(read, other, theirs, shared, 3 - MINE, head, S, H, D)
             if MINE == 1:  # with the roles exchanged, the pair's answer stands at ji
-                if DENSE:  # noqa: SIM108 - known when compiling: only one of the two exists
-                    pair = other * S + tl.program_id(0)
-                else:
-                    pair = other * S + tl.load(back + pair)
+                pair = other * S + tl.load(back + pair)
             at = pair * H + head
             wanted = tl.load(grad + at * D + d).to(tl.float32)  # [D]
             score = tl.where(shared, tl.sum(query * key, axis=1), -float("inf"))
@@ -109,12 +102,12 @@ def _backward(  # type: ignore[no-untyped-def]
     tl.store(result + at + 2 * H * D, grad_first, mask=inside)
 
 
-def _launch(read: Tensor, dense: bool, numbers_per_warp: int) -> dict[str, Any]:
+def _launch(read: Tensor, numbers_per_warp: int) -> dict[str, Any]:
     """Sizes of a program. How many numbers a warp holds best was measured: few warps, so little to synchronise."""
     slots, heads, width = read.shape[2], *read.shape[4:]
     padded = max(triton.next_power_of_2(slots), 16)
     warps = max(1, min(8, padded * width // numbers_per_warp))
-    return {"H": heads, "D": width, "SLOTS": padded, "DENSE": dense, "num_warps": warps}
+    return {"H": heads, "D": width, "SLOTS": padded, "num_warps": warps}
 
 
 # Operators of their own: torch.compile then leaves them whole instead of looking inside.
@@ -124,11 +117,13 @@ def _launch(read: Tensor, dense: bool, numbers_per_warp: int) -> dict[str, Any]:
 def _mix(
     read: Tensor, mask: Tensor, index: Tensor, place: Tensor, back: Tensor, dense: bool
 ) -> tuple[Tensor, Tensor]:
+    if dense:
+        return fused_dense.mix(read.contiguous(), mask)
     count, nodes, slots, _, heads, width = read.shape
     out = torch.zeros(count, nodes, slots, heads, width, dtype=torch.float32, device=read.device)
     total = torch.zeros(count, nodes, slots, heads, dtype=torch.float32, device=read.device)
     _forward[(nodes, count * heads)](
-        read.contiguous(), mask, index, place, out, total, nodes, slots, **_launch(read, dense, 1024)
+        read.contiguous(), mask, index, place, out, total, nodes, slots, **_launch(read, 1024)
     )
     return out, total
 
@@ -148,11 +143,13 @@ def _mix_backward(
 ) -> Tensor:  # fmt: skip
     count, nodes, slots, _, heads, _ = read.shape
     read, grad, delta = read.contiguous(), grad.contiguous(), delta.contiguous()
+    if dense:
+        return fused_dense.mix_backward(read, mask, total, delta, grad)
     result = torch.empty_like(read)
     for mine in (0, 1):
         _backward[(nodes, count * heads)](
             read, mask, index, place, back, total, delta, grad, result, nodes, slots, MINE=mine,
-            **_launch(read, dense, 512),
+            **_launch(read, 512),
         )  # fmt: skip
     return result
 

@@ -14,7 +14,7 @@ has a shape that depends on n. Pairs are all pairs or K candidates per node (:mo
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -26,12 +26,14 @@ from gln.graphs import GraphBatch
 from gln.models.candidates import PairList, all_pairs, candidate_pairs, join_pairs
 from gln.models.features import index_features, mlp, pair_features
 from gln.models.gln_parts import Step
+from gln.models.mixing import can_compile
 from gln.models.output import StructureOutput
 from gln.models.pairs import DensePairs, SparsePairs
 from gln.models.proposal import Proposal
+from gln.models.streaming import stream_padded
 
 SMALL = 128  # sets of up to this many nodes are scored over all pairs
-FEWEST = 8  # the least K that training draws, unless the model has fewer candidates
+FEWEST = 8  # training draws K from this on, or from half the model's candidates if those are more
 
 
 class GLN(nn.Module):
@@ -101,7 +103,7 @@ class GLN(nn.Module):
         self.threshold = 0.5
         self.in_channels, self.pos_channels = in_channels, pos_channels
         self.steps, self.shared, self.candidates = steps, shared, candidates
-        self.index_channels = index_channels
+        self.pair_width, self.index_channels = pair_width, index_channels
         features = in_channels + index_channels
         self.propose = Proposal(features, pos_channels, width, proposals) if proposals else None
         self.embed_node = mlp(max(features, 1), width, width)
@@ -137,6 +139,7 @@ class GLN(nn.Module):
         initial: Tensor | None = None,
         steps: int | None = None,
         pairs: DensePairs | SparsePairs | None = None,
+        candidates: int | None = None,
     ) -> StructureOutput:
         """Every step's structure.
 
@@ -146,27 +149,25 @@ class GLN(nn.Module):
                 0.5 on are candidates, however far.
             steps: how many to run, if not as many as trained; more need ``shared=True``.
             pairs: the pairs to score, if not the model's own choice.
+            candidates: K for sets of more than ``SMALL`` nodes, if not the model's own.
         """
         batch = _padded(batch) if isinstance(batch, Batch) else batch
-        steps = self.steps if steps is None else steps
-        if steps < 1 or (steps > len(self.blocks) and not self.shared):
-            raise GLNError(
-                f"Got steps={steps}; expected 1 to {len(self.blocks)}, as many as there are weights, "
-                "or a model trained with shared=True."
-            )
-        x, pos = self._inputs(batch)
+        steps = self.checked_steps(steps)
+        x, pos = self.inputs(batch)
         initial = None if initial is None else _structure(initial, batch.mask, x)
         where = pos if self.pos_channels else x
         proposal = None if self.propose is None else self.propose(where, x, batch.mask)
         if pairs is None:
-            pairs = self._choose(where, batch.mask, initial, proposal)
+            pairs = self._choose(where, batch.mask, initial, proposal, candidates)
+        if isinstance(pairs, SparsePairs) and x.is_cpu and not torch.is_grad_enabled() and can_compile():
+            return self._stream(pairs, where, pos, x, initial, steps, proposal)
 
         e = self.embed_pair(pair_features(pairs, where, pos, x))  # [B, N, S, c]
         h = self.embed_node(x if x.shape[-1] else x.new_ones(*batch.mask.shape, 1))  # [B, N, d]
         a = _on_pairs(pairs, initial, e)  # [B, N, S]
         logits, states = [], []
         for number in range(steps):
-            h, e, score = self.blocks[0 if self.shared else number](pairs, h, e, a)
+            h, e, score = self.step(number)(pairs, h, e, a)
             a = score.sigmoid() * pairs.mask
             logits.append(score)
             states.append(h)
@@ -174,20 +175,42 @@ class GLN(nn.Module):
         return StructureOutput(tuple(logits), tuple(states), pairs.mask, index, proposal)
 
     @torch.compiler.disable
+    def _stream(
+        self,
+        pairs: SparsePairs,
+        where: Tensor,
+        pos: Tensor,
+        x: Tensor,
+        initial: Tensor | None,
+        steps: int,
+        proposal: Tensor | None,
+    ) -> StructureOutput:
+        """The same without empty slots and without gradients, which on a CPU is many times faster."""
+        a = _on_pairs(pairs, initial, x)
+        logits, states = zip(*stream_padded(self, pairs, where, pos, x, a, steps), strict=True)
+        return StructureOutput(logits, states, pairs.mask, pairs.target, proposal)
+
+    @torch.compiler.disable
     def _choose(
-        self, where: Tensor, mask: Tensor, initial: Tensor | None, proposal: Tensor | None
+        self,
+        where: Tensor,
+        mask: Tensor,
+        initial: Tensor | None,
+        proposal: Tensor | None,
+        candidates: int | None = None,
     ) -> DensePairs | SparsePairs:
         """All pairs of a small set, candidates of a large one; while training, candidates of any number.
 
         Each graph by its own size: what it is padded to must not matter.
         """
+        candidates = candidates or self.candidates
         sizes = mask.sum(1)  # [B]
         small = sizes <= SMALL
-        nearest = torch.where(small, sizes, self.candidates)
+        nearest = torch.where(small, sizes, candidates)
         if self.training:
             share, everything = torch.rand(2).tolist()
-            least = min(FEWEST, self.candidates)
-            most = torch.where(small, sizes, 2 * self.candidates).clamp(min=least)
+            least = min(max(FEWEST, candidates // 2), candidates)
+            most = torch.where(small, sizes, 2 * candidates).clamp(min=least)
             nearest = torch.where(
                 small & (everything < 0.5), sizes, (least * (most / least) ** share).round().long()
             )
@@ -198,7 +221,21 @@ class GLN(nn.Module):
             extra.append(self.propose.best(proposal, mask))
         return candidate_pairs(where, mask, nearest, join_pairs(extra))
 
-    def _inputs(self, batch: GraphBatch) -> tuple[Tensor, Tensor]:
+    def step(self, number: int) -> Step:
+        """The weights of a step."""
+        return cast(Step, self.blocks[0 if self.shared else number])
+
+    def checked_steps(self, steps: int | None) -> int:
+        """How many steps to run, if they can be run."""
+        steps = self.steps if steps is None else steps
+        if steps < 1 or (steps > len(self.blocks) and not self.shared):
+            raise GLNError(
+                f"Got steps={steps}; expected 1 to {len(self.blocks)}, as many as there are weights, "
+                "or a model trained with shared=True."
+            )
+        return steps
+
+    def inputs(self, batch: GraphBatch) -> tuple[Tensor, Tensor]:
         """Checked and scaled ``x``, and ``pos``; of width 0 where the model takes none."""
         weight = next(self.parameters())
         found = []

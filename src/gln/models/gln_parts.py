@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from gln.models.features import mlp
-from gln.models.pairs import Pairs
+from gln.models.pairs import PairEnds, Pairs
 
 
 class Step(nn.Module):
@@ -24,15 +24,27 @@ class Step(nn.Module):
 
     def forward(self, pairs: Pairs, h: Tensor, e: Tensor, a: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """States ``h`` ``[B, N, d]`` and ``e`` ``[B, N, S, c]``, structure ``a`` ``[B, N, S]``; scores as ``a``."""
-        a = a if self.feedback else pairs.mask.to(a.dtype)
-        h = h + self.listen(pairs, h, e, a)
-        h = h + self.think(h)
+        a = self.shown(pairs, a)
+        h = self.rethink(h, self.listen(pairs, h, e, a))
         e = e + self.ends(pairs, h, a)
-        if self.mix is not None:
-            e = e + self.mix(pairs, e)
-        e = e + self.weigh(e)
-        score = self.score(e).squeeze(-1)
+        e, score = self.reweigh(e, None if self.mix is None else self.mix(pairs, e))
         return h, e, (score + pairs.reverse(score)) / 2
+
+    # The parts of the above, for pairs that are worked on a block at a time (:mod:`gln.models.streaming`).
+
+    def shown(self, pairs: PairEnds, a: Tensor) -> Tensor:
+        """The structure that nodes and pairs see."""
+        return a if self.feedback else pairs.mask.to(a.dtype)
+
+    def rethink(self, h: Tensor, heard: Tensor) -> Tensor:
+        h = h + heard
+        return h + self.think(h)
+
+    def reweigh(self, e: Tensor, mixed: Tensor | None) -> tuple[Tensor, Tensor]:
+        """The new states of pairs ``[..., c]`` and their scores ``[...]``, not yet the mean of both directions."""
+        e = e if mixed is None else e + mixed
+        e = e + self.weigh(e)
+        return e, self.score(e).squeeze(-1)
 
 
 class Listen(nn.Module):
@@ -47,14 +59,26 @@ class Listen(nn.Module):
         self.U = nn.Linear(width, width)
 
     def forward(self, pairs: Pairs, h: Tensor, e: Tensor, a: Tensor) -> Tensor:
-        values = self.W(self.norm(h)).unflatten(-1, (self.kernels, -1))  # [B, N, k, d/k]
-        root = (1 + a.sum(-1)).rsqrt()  # D̂^(-1/2): [B, N]
+        return self.hear(pairs, self.speak(h), inverse_root(pairs.total(a)), e, a)
+
+    def speak(self, h: Tensor) -> Tensor:
+        """What every node says, ``[B, N, k, d/k]``."""
+        return self.W(self.norm(h)).unflatten(-1, (self.kernels, -1))
+
+    def hear(self, pairs: PairEnds, values: Tensor, root: Tensor, e: Tensor, a: Tensor) -> Tensor:
+        """What the nodes hear through their pairs, of what all nodes say; ``root`` ``[B, N]`` is ``D̂^(-1/2)``."""
         tau = (
             a * pairs.of_source(root[..., None])[..., 0] * pairs.of_target(root[..., None])[..., 0]
         )  # [B, N, S]
         weight = tau[..., None] * 2 * self.gate(self.pair_norm(e)).sigmoid()  # [B, N, S, k]
-        heard = pairs.aggregate(weight, values) + (root**2)[..., None, None] * values
+        own = pairs.of_rows(root**2)[..., None, None] * pairs.of_rows(values)
+        heard = pairs.aggregate(weight, values) + own
         return self.U(nn.functional.gelu(heard.flatten(-2)))
+
+
+def inverse_root(degree: Tensor) -> Tensor:
+    """``D̂^(-1/2)`` of nodes that also count themselves."""
+    return (1 + degree).rsqrt()
 
 
 class Ends(nn.Module):
@@ -68,9 +92,16 @@ class Ends(nn.Module):
         self.out = nn.Linear(pair_width, pair_width)
 
     def forward(self, pairs: Pairs, h: Tensor, a: Tensor) -> Tensor:
+        return self.join(pairs, *self.project(h), a)
+
+    def project(self, h: Tensor) -> tuple[Tensor, Tensor]:
+        """What every node shows as a source and as a target, both ``[B, N, 2c]``."""
         h = self.norm(h)
-        left, left_factor = pairs.of_source(self.source(h)).chunk(2, dim=-1)
-        right, right_factor = pairs.of_target(self.target(h)).chunk(2, dim=-1)
+        return self.source(h), self.target(h)
+
+    def join(self, pairs: PairEnds, sources: Tensor, targets: Tensor, a: Tensor) -> Tensor:
+        left, left_factor = pairs.of_source(sources).chunk(2, dim=-1)
+        right, right_factor = pairs.of_target(targets).chunk(2, dim=-1)
         both = left + right + left_factor * right_factor + self.structure(a[..., None])  # sum and product: α
         return self.out(nn.functional.gelu(both))
 
@@ -87,5 +118,13 @@ class Mix(nn.Module):
 
     def forward(self, pairs: Pairs, e: Tensor) -> Tensor:
         read = self.read(self.norm(e)).unflatten(-1, (4, self.heads, -1))  # [B, N, S, 4, h, c/h]
-        mixed, total = pairs.mix(read)
+        return self.answer(*pairs.mix(read))
+
+    def read_part(self, e: Tensor, part: slice) -> Tensor:
+        """Of query, key, first and second of normed pairs ``[m, c]`` only these: ``[m, ·, h, c/h]``."""
+        weight, bias = (values.unflatten(0, (4, -1))[part] for values in (self.read.weight, self.read.bias))
+        read = nn.functional.linear(e, weight.flatten(0, 1), bias.flatten(0, 1))
+        return read.unflatten(-1, (len(weight), self.heads, -1))
+
+    def answer(self, mixed: Tensor, total: Tensor) -> Tensor:
         return self.out(torch.cat([mixed.flatten(-2), total], dim=-1))

@@ -2,12 +2,15 @@
 
 A pair state is ``[B, N, S, c]``: row ``i`` holds the states of the directed pairs ``i → j``, one per slot. In the
 dense form slot ``j`` *is* node ``j`` (``S = N``); in the sparse form it is the node ``index[i, slot]`` (``S = K``).
-Both forms hold a symmetric set of pairs and compute the same function of it:
+Both forms hold a symmetric set of pairs and compute the same function of it. A third one, without empty slots and for
+inference alone, is in :mod:`gln.models.flat`.
 
 ===============  =================================================================================
+``of_rows``      node values of the rows at hand: all of them, unless the pairs are a block of a larger set
 ``of_source``    node values at the first end of every pair, ``v_i``
 ``of_target``    node values at the second end, ``v_j``
 ``reverse``      the state of ``j → i`` at the place of ``i → j``
+``total``        ``Σ_j w_ij``: the degree of every node
 ``aggregate``    ``Σ_j w_ij v_j``: pairs to nodes
 ``mix``          attention of the pair ``i → j`` over third nodes ``k`` that both ends are paired with
 ===============  =================================================================================
@@ -28,19 +31,27 @@ from torch.utils.checkpoint import checkpoint
 NEVER = -1e4  # a score whose softmax weight is exactly zero, finite so that gradients stay finite
 
 
-class Pairs(Protocol):
-    """What a model may ask of a set of pairs; ``mask`` ``[B, N, S]`` is True on pairs, False on empty slots."""
+class PairEnds(Protocol):
+    """What can be asked of some rows of pairs; ``mask`` ``[B, N, S]`` is True on pairs, False on empty slots."""
 
     @property
     def mask(self) -> Tensor: ...
+
+    def of_rows(self, values: Tensor) -> Tensor: ...
 
     def of_source(self, values: Tensor) -> Tensor: ...
 
     def of_target(self, values: Tensor) -> Tensor: ...
 
+    def aggregate(self, weight: Tensor, values: Tensor) -> Tensor: ...
+
+
+class Pairs(PairEnds, Protocol):
+    """What a model may ask of a whole set of pairs."""
+
     def reverse(self, state: Tensor) -> Tensor: ...
 
-    def aggregate(self, weight: Tensor, values: Tensor) -> Tensor: ...
+    def total(self, weight: Tensor) -> Tensor: ...
 
     def mix(self, read: Tensor) -> tuple[Tensor, Tensor]: ...
 
@@ -69,15 +80,27 @@ def _find_kernels() -> ModuleType | None:
 KERNELS = _find_kernels()
 
 
-@dataclass(frozen=True)
-class DensePairs:
-    """Every ordered pair has a place; ``mask`` ``[B, N, N]``, symmetric, says which of them are pairs."""
+class _AllRows:
+    """What the two forms that hold all rows have in common."""
 
-    mask: Tensor
+    def of_rows(self, values: Tensor) -> Tensor:
+        """``[B, N, ...]``, as they are: every node has its row."""
+        return values
 
     def of_source(self, values: Tensor) -> Tensor:
         """``[B, N, c] → [B, N, 1, c]``, to be broadcast."""
         return values[:, :, None]
+
+    def total(self, weight: Tensor) -> Tensor:
+        """``[B, N, S] → [B, N]``."""
+        return weight.sum(-1)
+
+
+@dataclass(frozen=True)
+class DensePairs(_AllRows):
+    """Every ordered pair has a place; ``mask`` ``[B, N, N]``, symmetric, says which of them are pairs."""
+
+    mask: Tensor
 
     def of_target(self, values: Tensor) -> Tensor:
         """``[B, N, c] → [B, 1, N, c]``, to be broadcast."""
@@ -115,7 +138,7 @@ class DensePairs:
 
 
 @dataclass(frozen=True)
-class SparsePairs:
+class SparsePairs(_AllRows):
     """K candidates per node: state O(N·K), workspace O(chunk·K²).
 
     ===========  =============  ==================================================================
@@ -133,25 +156,19 @@ class SparsePairs:
     @classmethod
     def from_index(cls, index: Tensor) -> SparsePairs:
         """From symmetric candidates ``[B, N, K]``: ascending node numbers, then ``N`` in empty slots."""
-        count, nodes, _ = index.shape
+        nodes = index.shape[1]
         mask = index < nodes
-        rows = _rows(index, index.where(mask, 0))  # [B, N, K, K]: the candidates of every candidate
-        own = (
-            torch.arange(nodes, device=index.device)
-            .view(1, nodes, 1, 1)
-            .expand(count, nodes, index.shape[2], 1)
-        )
-        back = torch.searchsorted(rows, own.contiguous()).squeeze(-1)
-        return cls(index, back.where(mask, 0), mask)
+        graph, source, slot = mask.nonzero(as_tuple=True)
+        target = index[mask]
+        key = (graph * nodes + source) * nodes + target  # ascending, as they stand
+        back = torch.zeros_like(index)
+        back[mask] = slot[torch.searchsorted(key, (graph * nodes + target) * nodes + source)]
+        return cls(index, back, mask)
 
     @property
     def target(self) -> Tensor:
         """The node in each slot, 0 where empty, so that it can always be gathered."""
         return self.index.where(self.mask, 0)
-
-    def of_source(self, values: Tensor) -> Tensor:
-        """``[B, N, c] → [B, N, 1, c]``, to be broadcast."""
-        return values[:, :, None]
 
     def of_target(self, values: Tensor) -> Tensor:
         """``[B, N, c] → [B, N, K, c]``."""

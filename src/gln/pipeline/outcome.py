@@ -39,16 +39,25 @@ class Outcome:
         rest = sum(count for _, count in counts[SHOWN:])
         return "\n".join([*shown, f"{rest:>6} × other reasons, as said above"] if rest else shown)
 
-    def add_scores(self, pairs: list[tuple[Item, Data]]) -> None:
-        """Count the labelled of ``pairs`` into the mean."""
+    def score(self, pairs: list[tuple[Item, Data]]) -> None:
+        """Compare the answers in ``pairs`` with the true edges, where an item has them."""
         true = [(item.graph, answer) for item, answer in pairs if item.labelled]
         if not true:
             return
         from gln.evaluation.edge_lists import edge_scores
 
-        new = edge_scores([graph for graph, _ in true], [answer for _, answer in true])
-        before, self.labelled = self.labelled, self.labelled + len(true)
-        self.scores = {
-            name: (before * self.scores.get(name, 0.0) + len(true) * new[name]) / self.labelled
-            for name in SCORES
-        }
+        found = edge_scores([graph for graph, _ in true], [answer for _, answer in true])
+        self.labelled, self.scores = len(true), {name: found[name] for name in SCORES}
+
+    def add(self, more: Outcome) -> None:
+        """Count in what became of further files."""
+        self.graphs += more.graphs
+        self.edges += more.edges
+        self.skipped += more.skipped
+        if more.labelled:
+            both = self.labelled + more.labelled
+            self.scores = {
+                name: (self.labelled * self.scores.get(name, 0.0) + more.labelled * more.scores[name]) / both
+                for name in SCORES
+            }
+            self.labelled = both

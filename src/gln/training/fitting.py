@@ -21,8 +21,9 @@ from gln.training.checkpoint import read_checkpoint
 from gln.training.config import FitConfig
 from gln.training.data import Augment, Source, describe
 from gln.training.feed import Feed
-from gln.training.guard import clear_errors, quiet
+from gln.training.guard import clear_errors, lost_process, quiet
 from gln.training.learner import Learner, Loss
+from gln.training.processes import company, place_of
 from gln.training.run import RunFolder, is_finished, resolve, training_facts
 from gln.training.saved import annotate, check_model, save
 from gln.training.tensors import load_weights
@@ -93,6 +94,7 @@ def fit(
     with TemporaryDirectory(prefix="gln-") if run is None else nullcontext(run) as place, quiet():
         folder = RunFolder(Path(place), kept=run is not None)
         trainer = _trainer(config, folder.path)
+        place_of(trainer)
         if run is None and trainer.world_size > 1:
             raise GLNError(f"{trainer.world_size} processes need a folder that they share; give run=.")
         if trainer.is_global_zero:
@@ -107,7 +109,11 @@ def fit(
             learner = Learner(model, loss, feed, config, folder, checkpoint)
             if config.compile:
                 model.compile()
-            with torch.random.fork_rng(devices=[]), clear_errors(folder):
+            with (
+                torch.random.fork_rng(devices=[]),
+                clear_errors(folder),
+                company(trainer, config.strategy, lost_process(folder)),
+            ):
                 try:
                     trainer.fit(learner)
                 finally:

@@ -13,11 +13,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from torch.multiprocessing.spawn import ProcessRaisedException
+from torch.distributed import DistError
+from torch.multiprocessing.spawn import ProcessExitedException, ProcessRaisedException
 
 from gln.errors import GLNError
 from gln.training.run import RunFolder
 from gln.training.tensors import clear_disk_errors
+
+# What gloo, and sockets below it, say when a process at the other end is gone.
+GONE = re.compile(
+    r"gloo.*(peer|timed out|timeout)|connection (closed|reset) by peer|broken pipe", re.IGNORECASE
+)
 
 
 class StopRun(Exception):
@@ -68,7 +74,27 @@ def clear_errors(folder: RunFolder) -> Iterator[None]:
             raise GLNError(ours[-1]) from None
         if f"OSError: [Errno {errno.ENOSPC}]" in text:
             raise GLNError(f"The disk of {folder.path} is full; free some space and resume.") from None
+        if _is_loss(text):
+            raise GLNError(lost_process(folder)) from None
         raise
+    except ProcessExitedException:  # killed
+        raise GLNError(lost_process(folder)) from None
+    except RuntimeError as error:
+        if not isinstance(error, DistError) and not _is_loss(str(error)):
+            raise
+        raise GLNError(lost_process(folder)) from error
+
+
+def _is_loss(text: str) -> bool:
+    return "torch.distributed.Dist" in text or GONE.search(text) is not None
+
+
+def lost_process(folder: RunFolder) -> str:
+    """What to say when a process of the run was killed or cannot be reached."""
+    return (
+        f"Another process of this run was lost; {folder.path} holds the last checkpoint: go on with --resume "
+        "(resume=True)."
+    )
 
 
 def _how_to_go_on(folder: RunFolder) -> str:

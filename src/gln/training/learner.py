@@ -34,6 +34,8 @@ from gln.training.run import RunFolder, is_finished, training_facts
 from gln.training.saved import annotate, write_model
 from gln.training.validation import Validation
 
+SHARED = 60.0  # seconds that a file may take to be seen on another machine
+
 Loss = Callable[[StructureOutput, GraphBatch, nn.Module], Tensor]
 
 
@@ -85,6 +87,22 @@ class Learner(LightningModule):
             self.recorder.open(self.progress.step)
             if self.progress.step == 0:
                 self._write()  # so that a run killed in its first minutes starts from the same weights again
+        if self.trainer.world_size > 1:
+            self._check_shared()
+
+    def _check_shared(self) -> None:
+        """Refuse processes, on several machines mostly, that do not see the same run folder."""
+        self.trainer.strategy.barrier()
+        end = time.monotonic() + SHARED
+        while not (seen := self.run.checkpoint.exists()) and time.monotonic() < end:
+            time.sleep(0.1)
+        step = self.progress.step
+        least = self._reduce(torch.tensor([seen, step, -step], device=self.device), "min").tolist()
+        if not least[0] or least[1] != -least[2]:
+            raise GLNError(
+                f"The processes do not see the same files in {self.run.path}; give a folder on a disk that all of "
+                "them share."
+            )
 
     def on_train_epoch_start(self) -> None:
         self.recorder.begin_epoch(self.progress.epoch, self.feed.batches, self.progress.batch)

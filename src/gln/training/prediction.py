@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Protocol, cast, runtime_checkable
 
@@ -10,11 +11,16 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 from torch_geometric.data import Batch, Data
+from tqdm.auto import tqdm  # type: ignore[import-untyped]
 
 from gln.errors import GLNError
 from gln.graphs import GraphBatch, check_graph, make_graph
+from gln.models.candidates import TREE_NODES
+from gln.models.gln import GLN
 from gln.models.output import StructureOutput
+from gln.models.streaming import score_set
 
+LARGE = TREE_NODES  # sets of more nodes are worked on one by one, a block of nodes at a time
 TRIPLES = 2**26  # the most triples of nodes in a batch: GLN looks at all of them in sets of up to 256 nodes
 
 
@@ -33,9 +39,13 @@ def predict(
     top_k: int | None = None,
     known: Any = None,
     steps: int | None = None,
+    candidates: int | None = None,
     batch_size: int = 32,
 ) -> Any:
     """The graph over ``points``, as the model sees it.
+
+    Sets of more than 4 000 nodes are worked on a block of nodes at a time, in memory that grows with the pairs that
+    are scored, while a bar shows the progress; the answer is the same.
 
     Args:
         model: a model, or anything with the baselines' ``predict(points)``.
@@ -49,13 +59,15 @@ def predict(
             or pairs ``[m, 2]`` (one table of pairs per graph where ``points`` is a list). The answer is the
             model's alone: it may leave a known edge out.
         steps: how many steps of the recurrence; default: as trained.
+        candidates: the nearest nodes that each node of a set of more than 128 is paired with; default: as many as the
+            model has. Fewer are faster, but an edge to a node that is no candidate is never found.
         batch_size: graphs at a time.
 
     Returns:
         A ``Data`` with ``pos``, ``x``, ``edge_index [2, 2m]`` (both directions, sorted) and
         ``edge_prob [2m]``, the probability of each of its columns, on the CPU; a list of them for a list.
     """
-    check_choice(threshold, top_k, batch_size)
+    check_choice(threshold, top_k, batch_size, candidates)
     points = points.to_data_list() if isinstance(points, Batch) else points
     many = isinstance(points, list | tuple)
     items = list(points) if many else [points]
@@ -70,11 +82,19 @@ def predict(
     cut = getattr(model, "threshold", 0.5) if threshold is None else threshold
     answers: list[Any] = [None] * len(graphs)
     if isinstance(model, nn.Module):
-        for numbers, _, output in outputs(model, graphs, steps, batch_size, start=known is not None):
+        start = known is not None
+        for number, graph in enumerate(graphs):
+            if isinstance(model, GLN) and graph.num_nodes > LARGE:
+                answers[number] = joined(graph, *_large_edges(model, graph, cut, steps, candidates, start))
+        rest = [number for number, answer in enumerate(answers) if answer is None]
+        some = [graphs[number] for number in rest]
+        for numbers, _, output in outputs(model, some, steps, batch_size, start, candidates):
             for number, (edges, prob) in zip(numbers, edges_above(output, cut), strict=True):
-                answers[number] = joined(graphs[number], edges, prob)
-    elif known is not None or steps is not None:
-        raise GLNError(f"{type(model).__name__} takes neither known nor steps; leave them out.")
+                answers[rest[number]] = joined(some[number], edges, prob)
+    elif known is not None or steps is not None or candidates is not None:
+        raise GLNError(
+            f"{type(model).__name__} takes neither known nor steps nor candidates; leave them out."
+        )
     else:
         answers = [_ask(model, graph, threshold) for graph in graphs]
     if top_k is not None:
@@ -82,11 +102,13 @@ def predict(
     return answers if many else answers[0]
 
 
-def check_choice(threshold: float | None, top_k: int | None, batch_size: int) -> None:
+def check_choice(
+    threshold: float | None, top_k: int | None, batch_size: int, candidates: int | None = None
+) -> None:
     """Refuse what :func:`predict` cannot choose edges by."""
     if threshold is not None and not 0 <= threshold <= 1:
         raise GLNError(f"Got threshold={threshold}; expected a probability between 0 and 1.")
-    for name, value in (("top_k", top_k), ("batch_size", batch_size)):
+    for name, value in (("top_k", top_k), ("batch_size", batch_size), ("candidates", candidates)):
         if value is not None and value < 1:
             raise GLNError(f"Got {name}={value}; expected a whole number of at least 1.")
 
@@ -109,17 +131,22 @@ def soft_batches(
 
 
 def outputs(
-    model: nn.Module, graphs: Sequence[Data], steps: int | None, batch_size: int, start: bool = False
+    model: nn.Module,
+    graphs: Sequence[Data],
+    steps: int | None,
+    batch_size: int,
+    start: bool = False,
+    candidates: int | None = None,
 ) -> Iterator[tuple[list[int], GraphBatch, StructureOutput]]:
     """The numbers of the graphs in a batch, the batch without its edges, and what the model makes of it.
 
     Large graphs come in smaller batches. With ``start`` the recurrence begins at the edges of the graphs.
     """
-    device = next((parameter.device for parameter in model.parameters()), torch.device("cpu"))
+    if candidates is not None and not isinstance(model, GLN):
+        raise GLNError(f"{type(model).__name__} scores all pairs; candidates are for GLN, leave them out.")
+    more = {} if candidates is None else {"candidates": candidates}
     order = sorted(range(len(graphs)), key=lambda number: graphs[number].num_nodes)  # less padding
-    was_training = model.training
-    model.eval()
-    try:
+    with _asking(model) as device:
         while order:
             nodes = graphs[order[min(batch_size, len(order)) - 1]].num_nodes
             numbers = order[: max(1, min(batch_size, TRIPLES // nodes**3))]
@@ -128,14 +155,45 @@ def outputs(
             initial = batch.adj.float() if start else None
             blind = batch.without_edges()  # what a model cannot see it cannot copy
             with torch.no_grad():
-                output = model(blind, initial=initial, steps=steps)
-            if output.logits[-1][output.mask].isnan().any():
-                raise GLNError(
-                    "The model's scores are NaN; its weights are spoilt, or its features far from those it knows."
-                )
+                output = model(blind, initial=initial, steps=steps, **more)
+            _check_scores(output.logits[-1][output.mask])
             yield numbers, blind, output
+
+
+@contextmanager
+def _asking(model: nn.Module) -> Iterator[torch.device]:
+    """Where the model is; while it is asked it does not train."""
+    was_training = model.training
+    model.eval()
+    try:
+        yield next((parameter.device for parameter in model.parameters()), torch.device("cpu"))
     finally:
         model.train(was_training)
+
+
+def _check_scores(scores: Tensor) -> None:
+    if scores.isnan().any():
+        raise GLNError(
+            "The model's scores are NaN; its weights are spoilt, or its features far from those it knows."
+        )
+
+
+def _large_edges(
+    model: GLN, graph: Data, threshold: float, steps: int | None, candidates: int | None, start: bool
+) -> tuple[Tensor, Tensor]:
+    """As :func:`edges_above` for one set, by blocks."""
+    with _asking(model) as device:
+        batch = GraphBatch.from_graphs([graph], edges=False).to(device)
+        total = graph.num_nodes * model.checked_steps(steps)
+        with tqdm(total=total, unit="node", unit_scale=True, disable=None, leave=False) as bar:
+            known = graph.edge_index if start else None
+            source, target, score = score_set(model, batch, known, steps, candidates, tick=bar.update)
+    _check_scores(score)
+    prob = score.to(torch.promote_types(score.dtype, torch.float32)).sigmoid()
+    chosen = prob >= threshold
+    source, target, prob = source[chosen], target[chosen], prob[chosen]
+    order = (source * graph.num_nodes + target).argsort()
+    return torch.stack([source[order], target[order]]).cpu(), prob[order].cpu()
 
 
 def edges_above(output: StructureOutput, threshold: float) -> list[tuple[Tensor, Tensor]]:

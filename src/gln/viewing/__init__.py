@@ -1,5 +1,21 @@
-"""Looking at graphs."""
+"""Looking at graphs: pictures, and pages to look around in."""
 
-from gln.viewing.pictures import FORMATS, draw_graph, save_gallery
+from gln.viewing.pages import write_page
+from gln.viewing.pictures import FORMATS, draw_errors, draw_graph
+from gln.viewing.sheets import draw_curves, save_curves, save_gallery, save_steps
+from gln.viewing.views import Seen, View, views_of, watch
 
-__all__ = ["FORMATS", "draw_graph", "save_gallery"]
+__all__ = [
+    "FORMATS",
+    "Seen",
+    "View",
+    "draw_curves",
+    "draw_errors",
+    "draw_graph",
+    "save_curves",
+    "save_gallery",
+    "save_steps",
+    "views_of",
+    "watch",
+    "write_page",
+]

@@ -1,0 +1,89 @@
+"""What mkdocs is told beside mkdocs.yml: equations become MathML, and files of the repository come with the site.
+
+The pages are written to be read in the repository, too. So their equations are TeX between dollar signs, and they link
+to files outside ``docs/``, ``../results/delaunay.json`` for instance. In the site the equations are MathML, which every
+browser draws without a script, and the linked files lie under ``repository/``.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from html import unescape
+from pathlib import Path
+from typing import Any
+
+from latex2mathml.converter import convert
+from mkdocs.structure.files import File, Files, InclusionLevel
+from mkdocs.utils import get_relative_url
+
+ROOT = Path(__file__).resolve().parents[1]
+DOCS = ROOT / "docs"
+SHELF = "repository"  # where files from outside docs/ lie in the site
+LINK = re.compile(r"(?<=\]\()([^)#\s:]+)")
+INLINE = re.compile(r'<span class="arithmatex">\\\((.*?)\\\)</span>', re.DOTALL)
+SHIM = re.compile(r'src="?https://unpkg\.com/iframe-worker/shim"?')
+NAME = re.compile(r"<mo>([A-Za-z]{2,})</mo>")
+BLOCK = re.compile(r'<div class="arithmatex">\s*\\\[(.*?)\\\]\s*</div>', re.DOTALL)
+
+
+def on_files(files: Files, config: Any) -> Files:
+    """Take every file of the repository that a page links to along, and what those link to."""
+    waiting = [Path(file.abs_src_path) for file in files.documentation_pages() if file.abs_src_path]
+    taken: set[Path] = set()
+    while waiting:
+        page = waiting.pop()
+        for target in LINK.findall(page.read_text(encoding="utf-8")):
+            path = _outside(page, target)
+            if path is None or path in taken:
+                continue
+            taken.add(path)
+            place = f"{SHELF}/{path.relative_to(ROOT).as_posix()}"
+            level = InclusionLevel.NOT_IN_NAV
+            files.append(File.generated(config, place, abs_src_path=str(path), inclusion=level))
+            if path.suffix == ".md":
+                waiting.append(path)
+    return files
+
+
+def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
+    """Point links that leave ``docs/`` to where the file lies in the site."""
+    source, here = Path(page.file.abs_src_path), Path(page.file.src_uri).parent
+
+    def moved(match: re.Match[str]) -> str:
+        path = (source.parent / match[1]).resolve()
+        outside = _outside(source, match[1])
+        if outside is not None:
+            return os.path.relpath(f"{SHELF}/{outside.relative_to(ROOT).as_posix()}", here)
+        # A page that itself lies outside docs/ may point into it.
+        return os.path.relpath(path.relative_to(DOCS), here) if path.is_relative_to(DOCS) else match[1]
+
+    return LINK.sub(moved, markdown)
+
+
+def on_page_content(html: str, **_: Any) -> str:
+    """TeX to MathML."""
+    html = BLOCK.sub(lambda match: _mathml(match[1], "block"), html)
+    return INLINE.sub(lambda match: _mathml(match[1], "inline"), html)
+
+
+def on_post_page(output: str, page: Any, **_: Any) -> str:
+    """The theme would fetch a stand-in for Worker from a server; ours lies in the site."""
+    return SHIM.sub(f'src="{get_relative_url("file-worker.js", page.url)}"', output)
+
+
+def on_post_template(output_content: str, template_name: str, **_: Any) -> str:
+    """The same for the page of links that lead nowhere."""
+    return SHIM.sub('src="file-worker.js"', output_content)
+
+
+def _mathml(tex: str, display: str) -> str:
+    """Names of functions become identifiers: an operator would stand apart from its bracket."""
+    return NAME.sub(r"<mi>\1</mi>", convert(unescape(tex).strip(), display=display))
+
+
+def _outside(page: Path, target: str) -> Path | None:
+    """The file of the repository, but not of ``docs/``, that ``target`` on ``page`` means; else ``None``."""
+    path = (page.parent / target).resolve()
+    inside = path.is_relative_to(ROOT) and not path.is_relative_to(DOCS)
+    return path if inside and path.is_file() else None

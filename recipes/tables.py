@@ -1,0 +1,194 @@
+"""Tables of the documentation, made from ``results/``: python recipes/tables.py
+
+A page holds a pair of marks, ``<!-- table: NAME -->`` and ``<!-- end -->``; what stands between them is made here and
+edits are overwritten. A table whose results do not exist is empty, and so is its heading.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from gln.experiments import Cell, Places, columns, experiment
+from gln.files import write_atomically
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = ("README.md", "docs/how-it-works.md", "docs/benchmarks.md")
+MARKS = re.compile(r"(<!-- table: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+MAIN = ("community-2", "community-4", "surfaces-400-all", "surfaces-100-all", "figures")
+MAIN_ROWS = {"ordered": ("constant", "stabilised", "gln"), "set": ("constant", "knn", "gln")}
+TITLES = {"allowed": "seconds allowed"}
+WORDS = ("peer", "ours", "seed", "difference")  # settings that have a column of their own, or need none
+
+
+def render(text: str, results: Path = ROOT / "results") -> str:
+    """A page with its tables made anew."""
+    return MARKS.sub(lambda match: f"{match[1]}{TABLES[match[2]](results)}{match[3]}", text)
+
+
+def steps(results: Path) -> str:
+    """F1 after every step of the shipped models."""
+    found = _read(results, "steps.json")
+    if not found:
+        return ""
+    rows = found[0][1]["rows"]
+    most = max(len(row["dice"]) for row in rows)
+    header = ["model", "on", "graphs", *(f"A{_raised(step)}" for step in range(1, most + 1))]
+    cells = []
+    for row in rows:
+        scores = [*map(_score, row["dice"]), *[""] * (most - len(row["dice"]))]
+        cells.append([_code(row["model"]), _code(row["family"]), row["graphs"], *scores])
+    return f"{_table(header, cells)}\n{_source(*found[0])}"
+
+
+def ablation(results: Path) -> str:
+    """One section for all of ``ablation-FAMILY-VARIANT.json``, with its heading."""
+    found = _read(results, "ablation-*.json")
+    if not found:
+        return ""
+    parts = [
+        "## What each part is worth\n\nThe same short training with one thing changed; IoU on test graphs, and the "
+        "difference to the usual model. Made by `python recipes/ablation.py FAMILY --runs runs/ablation`.\n"
+    ]
+    for family in dict.fromkeys(facts["family"] for _, facts in found):
+        runs = [(name, facts) for name, facts in found if facts["family"] == family]
+        usual = next((facts["iou"] for _, facts in runs if facts["variant"] == "usual"), None)
+        runs.sort(key=lambda run: (run[1]["variant"] != "usual", -run[1]["iou"]))
+        cells = [
+            [
+                f"[{facts['variant']}](../results/{name})",
+                f"{facts['weights']:,}".replace(",", " "),
+                _score(facts["iou"]),
+                "" if usual is None or facts["variant"] == "usual" else f"{facts['iou'] - usual:+.4f}",
+                f"{facts['training_seconds']:.0f} s",
+            ]
+            for name, facts in runs
+        ]
+        steps_, device = runs[0][1]["steps"], runs[0][1]["device"]
+        title = f"**`{family}`**, {steps_} steps of the optimiser, {device}:"
+        parts.append(f"{title}\n\n{_table(['', 'weights', 'IoU', 'difference', 'training'], cells)}")
+        for _, facts in runs:
+            parts += _by(facts, "by_candidates") + _by(facts, "by_steps")
+    return "\n".join(parts)
+
+
+def _by(facts: dict[str, Any], key: str) -> list[str]:
+    """The same weights with other numbers of candidates, or of steps."""
+    if key not in facts:
+        return []
+    if key == "by_steps":
+        header, rows = ["steps run", "IoU"], [[step, _score(iou)] for step, iou in facts[key].items()]
+    else:
+        header = ["candidates", "candidate recall", "IoU"]
+        rows = [
+            [row["candidates"], *map(_score, (row["candidate_recall"], row["iou"]))] for row in facts[key]
+        ]
+    return [f"The weights of *{facts['variant']}* on `{facts['family']}`:\n\n{_table(header, rows)}"]
+
+
+def benchmarks(results: Path) -> str:
+    """One section for each of ``bench-NAME.json``."""
+    parts = []
+    for name, facts in _read(results, "bench-*.json"):
+        rows = facts.get("rows") or facts.get("sizes") or [facts]
+        title = Path(name).stem.removeprefix("bench-")
+        if all("ratio" in row for row in rows):
+            others = dict.fromkeys(row["settings"]["peer"] for row in rows)
+            note, rows = f"The other way: {'; '.join(others)}.\n\n", [_beside(row) for row in rows]
+        elif "rows" in facts or "sizes" in facts:
+            note = ""
+        else:
+            continue
+        parts.append(f"## {title}\n\n{note}{_columns(rows)}\n{_source(name, facts)}")
+    return "\n".join(parts)
+
+
+def reproduction(results: Path) -> str:
+    """IoU in the five main columns of the paper's table of scores: published and measured."""
+    table = experiment("table-scores")
+    places = Places(results.parent)
+    published = [table.published["gln"][column][table.metrics.index("iou")] for column in MAIN]
+    rows = [["*GLN, published*", "ordered", *(f"{value:.3f}" for value in published)]]
+    for protocol, names in MAIN_ROWS.items():
+        for row in names:
+            cells = (Cell(table, "full", protocol, column, row).read(places) for column in MAIN)
+            scores = ["·" if not cell or "cannot" in cell else _score(cell["scores"]["iou"]) for cell in cells]
+            title = table.title_of(protocol, row)
+            rows.append([f"**{title}**" if row == "gln" else title, protocol, *scores])
+    return _table(["", "nodes", *(columns()[column].title for column in MAIN)], rows)
+
+
+def _beside(row: dict[str, Any]) -> dict[str, Any]:
+    """A row of a benchmark with a peer: its sizes, both times, the ratio."""
+    sizes = {key: value for key, value in row["settings"].items() if _plain(key, value)}
+    times = {"ours": _seconds(row["ours_seconds"]), "the other way": _seconds(row["peer_seconds"])}
+    return sizes | times | {"ratio": f"{row['ratio']:.1f}×"}
+
+
+def _columns(rows: list[dict[str, Any]]) -> str:
+    """Rows with the same keys or not, as a table; what is not one value is left out."""
+    nested = {key for row in rows for key, value in row.items() if isinstance(value, dict | list)}
+    header = [key for key in dict.fromkeys(key for row in rows for key in row) if key not in nested]
+    cells = [[_cell(row.get(key)) for key in header] for row in rows]
+    return _table([TITLES.get(key, key.replace("_", " ")) for key in header], cells)
+
+
+TABLES = {"reproduction": reproduction, "steps": steps, "ablation": ablation, "benchmarks": benchmarks}
+
+
+def _read(results: Path, pattern: str) -> list[tuple[str, dict[str, Any]]]:
+    return [
+        (path.name, json.loads(path.read_text(encoding="utf-8"))) for path in sorted(results.glob(pattern))
+    ]
+
+
+def _source(name: str, facts: dict[str, Any]) -> str:
+    return f"[{name}](../results/{name}), {facts['device']}: `{facts['command']}`\n"
+
+
+def _table(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+    lines = [header, ["---"] * len(header), *rows]
+    return "".join(f"| {' | '.join(map(str, line))} |\n" for line in lines)
+
+
+def _plain(key: str, value: Any) -> bool:
+    return key not in WORDS and isinstance(value, int | float | str)
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    if isinstance(value, int) and not isinstance(value, bool):
+        return f"{value:,}".replace(",", " ")
+    return "" if value is None else str(value)
+
+
+def _seconds(value: float) -> str:
+    return f"{value:.3g} s" if value < 1000 else f"{value:.0f} s"
+
+
+def _score(value: float) -> str:
+    return f"{value:.4f}"
+
+
+def _code(text: str) -> str:
+    return f"`{text}`"
+
+
+def _raised(number: int) -> str:
+    return str(number).translate(str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹"))
+
+
+def main() -> None:
+    for page in PAGES:
+        path = ROOT / page
+        text = path.read_text(encoding="utf-8")
+        write_atomically(path, render(text).encode())
+        print(f"{page}: {'as it was' if render(text) == text else 'made anew'}")
+
+
+if __name__ == "__main__":
+    main()

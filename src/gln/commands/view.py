@@ -1,0 +1,126 @@
+"""``gln view``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from tyro.conf import OmitArgPrefixes, Positional, arg
+
+from gln.commands.flags import ReadFlags, Steps, count_of, end_skipped, is_family, remark, skipper
+from gln.errors import GLNError
+
+if TYPE_CHECKING:
+    from torch_geometric.data import Data
+
+    from gln.io import Skipped
+
+SHOWN = 12  # graphs in the page of gln train and gln evaluate
+
+PagePath = Annotated[
+    Path | None,
+    arg(metavar="PAGE", help="Also write a page (.html) that shows the first graphs and their errors."),
+]
+
+
+def view(
+    source: Annotated[
+        Positional[tuple[str, ...]],
+        arg(
+            metavar="FAMILY|FILE|RUN",
+            help="A family, files of graphs or of predictions, or a run folder: its model on graphs it has not seen.",
+        ),
+    ],
+    output: Annotated[
+        Path,
+        arg(
+            aliases=["-o"], metavar="PAGE", help="The page to write: one .html file that needs nothing else."
+        ),
+    ] = Path("page.html"),
+    model: Annotated[
+        str | None,
+        arg(
+            metavar="RUN|MODEL",
+            help="Show what this model predicts, step by step, against the truth if there is one.",
+        ),
+    ] = None,
+    predicted: Annotated[
+        Path | None,
+        arg(metavar="PATH", help="Show these predictions over FILE: a .csv or .npz of gln predict."),
+    ] = None,
+    count: Annotated[int, arg(help="How many graphs.")] = 6,
+    seed: Annotated[
+        int, arg(help="Of graphs drawn from a family; use one that training has not seen.")
+    ] = 1_000_003,
+    threshold: Annotated[
+        float | None, arg(metavar="FLOAT", help="Where the slider begins; the model's own if left out.")
+    ] = None,
+    steps: Steps = None,
+    open: Annotated[bool, arg(help="Open the page in the browser.")] = False,
+    read: OmitArgPrefixes[ReadFlags] = ReadFlags(),  # noqa: B008 - frozen
+) -> None:
+    """Look at graphs in one offline page: truth against prediction, the steps of the recurrence, any threshold.
+
+    Files that cannot be read are named and skipped; then the exit code is 1.
+
+    Examples: gln view surfaces:points=400 --model surfaces -o page.html; gln view points.csv --predicted edges.csv
+    """
+    from gln.training.prediction import check_choice
+    from gln.viewing import sources
+    from gln.viewing.pages import check_page, write_page
+    from gln.viewing.predictions import add_predictions
+    from gln.viewing.views import within_reach
+
+    check_page(output)
+    check_choice(threshold, None, 1)
+    if not source:
+        raise GLNError("Got nothing to look at; name a family, files or a run.")
+    if count < 1:
+        raise GLNError(f"Got count={count}; a page shows at least one graph.")
+    if model is not None and predicted is not None:
+        raise GLNError("Got --model and --predicted; a page shows one of them, leave the other out.")
+    skipped: list[Skipped] = []
+    skip = skipper(skipped)
+    title = " ".join(source)
+    if len(source) == 1 and sources.is_run(source[0]):
+        views = sources.run_views(Path(source[0]), count, seed, skip, remark)
+        model = source[0] if model is None else model
+    elif is_family(source):
+        views = sources.family_views(source[0], count, seed)
+    else:
+        views = sources.file_views(source, read.options(), count, skip, remark)
+    if not views:
+        raise GLNError(f"There is no graph to look at in {title}; nothing is written.")
+    views = within_reach(views, remark)
+    if model is not None:
+        views = _watched(model, views, steps, threshold)
+        title = title if title == model else f"{model} on {title}"
+    elif predicted is not None:
+        views = add_predictions(views, predicted)
+    write_page(output, views, title)
+    print(f"Wrote {output}: {count_of(len(views), 'graph')}.")
+    if open:
+        import webbrowser
+
+        webbrowser.open(output.resolve().as_uri())
+    end_skipped(skipped)
+
+
+def _watched(name: str, views: list[Any], steps: int | None, threshold: float | None) -> list[Any]:
+    from gln.pipeline.methods import load_for
+    from gln.viewing.sources import check_fit
+    from gln.viewing.views import watch
+
+    model = load_for("predict", name)
+    check_fit(model, views)
+    return watch(model, views, steps=steps, threshold=threshold, progress=True)
+
+
+def write_shown(page: Path, model: Any, graphs: list[Data], title: str, steps: int | None = None) -> None:
+    """The page of a command that has a model and true graphs at hand, or graphs alone: the first of them."""
+    from gln.viewing import views_of, watch, write_page
+    from gln.viewing.views import within_reach
+
+    shown = within_reach(views_of(graphs[:SHOWN]), remark)
+    write_page(page, shown if model is None else watch(model, shown, steps=steps, progress=True), title)
+    print(f"Wrote {page}: {count_of(len(shown), 'graph')}.")

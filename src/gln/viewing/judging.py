@@ -1,0 +1,78 @@
+"""What a trained method makes of its test graphs: scores to print, and the graphs behind them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from torch import nn
+from torch_geometric.data import Data
+
+from gln.evaluation import METRICS, MMDResult, Scores, edge_scores, mmd, novelty
+from gln.evaluation.metrics import POOLED, number
+from gln.pipeline.training import Parts
+from gln.training import generate
+from gln.training.prediction import predict
+from gln.training.scoring import predict_and_score
+
+
+@dataclass(frozen=True)
+class Judged:
+    """The scores of a method, and what was scored.
+
+    Attributes:
+        true: the test graphs.
+        made: as many graphs of the method: on the same nodes if ``paired``, sampled otherwise.
+        paired: ``made[i]`` was predicted for the nodes of ``true[i]``.
+        scores: all scores by name, as :func:`gln.evaluate` gives them, or MMD², novelty and uniqueness.
+        distance: the MMD² among them, with its floor.
+        printed: the tables that a command prints.
+    """
+
+    true: list[Data]
+    made: list[Data]
+    paired: bool
+    scores: Scores
+    distance: MMDResult
+    printed: str
+
+    def rows(self) -> list[dict[str, Any]]:
+        """A line of a table for each score: title, direction, value, pooled value, floor."""
+        rows = []
+        for name, value in self.scores.items():
+            if name.startswith(POOLED):
+                continue
+            info = METRICS[name]
+            more = {
+                "pooled": self.scores.get(POOLED + name),
+                "floor": self.distance.floor.get(name.removeprefix("mmd_")),
+            }
+            rows.append({"name": name, "title": info.title, "arrow": info.arrow, "value": value, **more})
+        return rows
+
+
+def judge(method: Any, parts: Parts, seed: int = 0) -> Judged:
+    """Score a model or a predictor as :func:`gln.evaluate` does, and a sampler by as many samples as test graphs."""
+    train, _, test = parts
+    if isinstance(method, nn.Module):
+        cut = float(getattr(method, "threshold", 0.5))
+        made, edges, recall = predict_and_score(method, test, cut)
+        note = f"{len(test)} graphs, threshold {cut:.2f}"
+        if recall < 1:
+            note += f"; candidate recall {recall:.4f}: no more of the true edges were among the pairs scored"
+    elif hasattr(method, "predict"):
+        made = predict(method, test)
+        edges, note = edge_scores(test, made), f"{len(test)} graphs"
+    else:
+        made = generate(method, len(test), seed)
+        distance, new = mmd(test, made, floor=train), novelty(train, made)
+        scores = Scores(_named(distance) | new, [distance.summary, *new.notes])
+        return Judged(test, made, False, scores, distance, f"{distance}\n{new}")
+    distance = mmd(test, made, floor=train)
+    floors = ", ".join(f"{name} {number(value)}" for name, value in distance.floor.items())
+    scores = Scores(edges | _named(distance), [note, distance.summary, f"MMD² floor: {floors}"])
+    return Judged(test, made, True, scores, distance, str(scores))
+
+
+def _named(distance: MMDResult) -> dict[str, float]:
+    return {f"mmd_{name}": value for name, value in distance.items()}

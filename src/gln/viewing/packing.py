@@ -1,0 +1,151 @@
+"""The graphs of a page as compact JSON: numbers as base64 of little-endian arrays.
+
+Probabilities are whole numbers of levels, rounded so that *every* threshold the slider offers decides exactly as the
+model's own float32 numbers do: of a pair with probability ``p`` the page holds ``q``, and ``q ≥ cut(t)`` if and only if
+``p ≥ t``. There are 65,000 levels, or 200 where a graph has very many pairs.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from gln.graphs import make_graph
+from gln.viewing.colours import GROUPS
+from gln.viewing.pictures import is_image, main_axes, places
+from gln.viewing.views import Seen, View
+
+LEVELS, FEW_LEVELS = 65_000, 200
+BYTES = 700_000  # a graph that needs more has few levels, then fewer unlikely pairs
+PULLED = 1_000  # nodes up to which edges pull nodes without positions into place
+
+
+def offered(own: Iterable[float]) -> np.ndarray:
+    """The thresholds of the slider, rising: the hundredths and ``own``, in float32 as the model compares."""
+    wanted = {cut(value, FEW_LEVELS): np.float32(value) for value in np.arange(1, 101) / 100}
+    for value in own:  # takes the place of a hundredth that the levels cannot tell from it
+        wanted[cut(value, FEW_LEVELS)] = np.float32(value)
+    return np.array([wanted[level] for level in sorted(wanted) if level > 0], dtype=np.float32)
+
+
+def cut(threshold: float | np.ndarray, levels: int) -> Any:
+    """The level from which a pair is an edge; the page computes the same."""
+    return np.floor(np.asarray(threshold, dtype=np.float64) * levels + 0.5).astype(np.int64)[()]
+
+
+def to_levels(chances: np.ndarray, thresholds: np.ndarray, levels: int = LEVELS) -> np.ndarray:
+    """Probabilities of any shape as whole numbers up to ``levels`` that stay on their side of every threshold."""
+    chances = chances.astype(np.float32)
+    cuts = np.concatenate([[0], cut(thresholds, levels), [levels + 1]])
+    passed = np.searchsorted(thresholds, chances, side="right")
+    level = np.floor(chances.astype(np.float64) * levels).astype(np.int64)
+    return level.clip(cuts[passed], cuts[passed + 1] - 1).astype("<u2" if levels == LEVELS else "u1")
+
+
+def pack_view(view: View, thresholds: np.ndarray) -> dict[str, Any]:
+    """One view as plain data."""
+    graph, nodes = view.graph, view.graph.num_nodes
+    true = np.empty((0, 2), dtype=np.int64)
+    if view.labelled and graph.get("edge_index") is not None:
+        edges = graph.edge_index.numpy(force=True)
+        true = edges[:, edges[0] < edges[1]].T
+    seen = view.seen
+    packed: dict[str, Any] = {"name": view.name, "nodes": nodes, "truth": view.labelled}
+    if view.labels is not None:
+        packed["labels"] = [str(label) for label in view.labels]
+    keys = true[:, 0] * nodes + true[:, 1]
+    if seen is not None:
+        numbers = seen.pairs[:, 0] * nodes + seen.pairs[:, 1]
+        first = max(0, int(np.searchsorted(thresholds, np.float32(seen.floor))))
+        own = max(first, int(np.abs(thresholds - np.float32(seen.threshold)).argmin()))
+        first, levels = _spare(numbers, keys, seen, thresholds, first, own)
+        stays = (seen.chances.max(axis=0, initial=0) >= thresholds[first]) | np.isin(numbers, keys)
+        numbers, chances = numbers[stays], seen.chances[:, stays]
+        everything = np.union1d(numbers, keys)
+        full = np.zeros((len(chances), len(everything)), dtype=np.float32)
+        full[:, np.searchsorted(everything, numbers)] = chances
+        packed |= {"levels": levels, "steps": len(full), "first": first, "own": own}
+        packed["chances"] = encode(to_levels(full, thresholds, levels))
+        keys, true_keys = everything, keys
+        packed["true"] = encode(np.packbits(np.isin(keys, true_keys), bitorder="little"))
+    packed["source"], packed["target"] = (encode(part.astype("<u2")) for part in np.divmod(keys, nodes))
+    return packed | _drawing(view, true)
+
+
+def _spare(
+    numbers: np.ndarray, true: np.ndarray, seen: Seen, thresholds: np.ndarray, first: int, own: int
+) -> tuple[int, int]:
+    """Where the slider begins and how fine the levels are, so that a graph with very many pairs stays small.
+
+    Nothing that is an edge at the threshold ``own`` is ever left out.
+    """
+    steps = len(seen.chances)
+    best = seen.chances.max(axis=0, initial=0)
+    best = np.sort(best[~np.isin(numbers, true)])
+
+    def pairs(first: int) -> int:
+        return len(true) + len(best) - int(np.searchsorted(best, thresholds[first]))
+
+    if pairs(first) * (5 + 2 * steps) <= BYTES:
+        return first, LEVELS
+    while first < own and pairs(first) * (5 + steps) > BYTES:
+        first += 1
+    return first, FEW_LEVELS
+
+
+def _drawing(view: View, true: np.ndarray) -> dict[str, Any]:
+    """Where the nodes are drawn, in which colour, and over which image."""
+    graph = view.graph
+    if is_image(graph):
+        column_row = graph.pos.numpy(force=True)
+        colours = (graph.x.numpy(force=True).clip(0, 1) * 255).round().astype(np.uint8)
+        return {"dimensions": 2, "image": encode(colours), "pos": encode(column_row.astype("<f4"))}
+    where = _places(view, true)
+    packed = {"dimensions": where.shape[1], "pos": encode(where.astype("<f4"))}
+    groups = graph.get("community")
+    if groups is not None:
+        packed["groups"] = encode((groups.numpy(force=True) % len(GROUPS)).astype(np.uint8))
+    return packed
+
+
+def _places(view: View, true: np.ndarray) -> np.ndarray:
+    graph = view.graph
+    pos, x = graph.get("pos"), graph.get("x")
+    if pos is not None and pos.shape[1]:
+        return places(graph)
+    if graph.num_nodes <= PULLED:
+        edges = true
+        if not view.labelled and view.seen is not None:
+            edges = view.seen.pairs[view.seen.chances[-1] >= view.seen.threshold]
+        return places(make_graph(edges=edges, num_nodes=graph.num_nodes))
+    if x is not None and x.shape[1]:  # too many to be pulled: by what they are
+        flat = main_axes(x.numpy(force=True).astype(float))[:, :2]
+        return np.pad(flat, ((0, 0), (0, 2 - flat.shape[1])))
+    angle = np.linspace(0, 2 * np.pi, graph.num_nodes, endpoint=False)
+    return np.stack([np.cos(angle), np.sin(angle)], axis=1)
+
+
+def encode(values: np.ndarray) -> str:
+    """The bytes of an array, row by row, as base64."""
+    return base64.b64encode(np.ascontiguousarray(values).tobytes()).decode()
+
+
+def pack(views: Sequence[View], title: str) -> dict[str, Any]:
+    """All that a page shows, as plain data."""
+    thresholds = offered(view.seen.threshold for view in views if view.seen is not None)
+    return {
+        "title": title,
+        "thresholds": thresholds.astype(float).tolist(),
+        "groups": GROUPS,
+        "views": [pack_view(view, thresholds) for view in views],
+    }
+
+
+def embed(content: dict[str, Any]) -> str:
+    """JSON that may stand in an HTML page: whatever a label says, no tag can end or begin in it."""
+    text = json.dumps(content, separators=(",", ":"))  # ASCII: U+2028 and all others are escaped
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")

@@ -1,0 +1,381 @@
+/* A graph drawn on a canvas, in the plane or in space. */
+
+const EYE = 3.4; // distance of the eye from a solid's centre, in radii
+const TILT = 0.61, TURN = -0.35; // how a solid is first seen: from above, and a little from the side
+const SLICES = 6; // of depth: what is near is drawn last
+const SHADES = 4; // of strength
+const CHUNK = 100; // lines in one path: longer paths are slow to fill in
+const MANY = 3000; // mistakes from which on they are drawn without dashes and as thin as all else
+
+class Drawing {
+  /** @param canvas is filled, whatever its size */
+  constructor(canvas) {
+    this.canvas = canvas;
+    this.context = canvas.getContext("2d");
+    this.layers = { right: true, missing: true, extra: true, edges: true, nodes: true, image: true, labels: false };
+    this.graph = null;
+    this.hit = null; // what is pointed at: {node} or {pair}
+    this.frame = 0;
+    this.readColours();
+    new ResizeObserver(() => this.resize()).observe(canvas);
+    this.resize();
+  }
+
+  /** Take the colours from the style sheet, after a change of theme. */
+  readColours() {
+    const style = getComputedStyle(this.canvas);
+    const read = (name) => style.getPropertyValue(`--${name}`).trim();
+    this.colours = Object.fromEntries(
+      ["ink", "right", "missing", "extra", "unlikely", "likely", "ground"].map((name) => [name, read(name)]));
+    this.ramp = Array.from({ length: 8 }, (_, index) =>
+      blend(this.colours.unlikely, this.colours.likely, index / 7));
+    this.render();
+  }
+
+  show(graph, palette) {
+    this.graph = graph;
+    this.palette = palette;
+    this.kinds = new Uint8Array(graph.pairs);
+    this.strength = new Float32Array(graph.pairs);
+    this.seen = new Float32Array(graph.nodes * 2);
+    this.depth = new Float32Array(graph.nodes).fill(1);
+    this.picture = graph.image ? paint(graph) : null;
+    this.measure();
+    this.hit = null;
+    this.reset();
+  }
+
+  /** The middle of the points, and how far they reach. */
+  measure() {
+    const { pos, dimensions, nodes } = this.graph;
+    const low = new Array(dimensions).fill(Infinity), high = new Array(dimensions).fill(-Infinity);
+    for (let node = 0; node < nodes; node++) {
+      for (let axis = 0; axis < dimensions; axis++) {
+        low[axis] = Math.min(low[axis], pos[node * dimensions + axis]);
+        high[axis] = Math.max(high[axis], pos[node * dimensions + axis]);
+      }
+    }
+    if (this.picture) { // pixels reach half a pixel beyond their middles
+      for (let axis = 0; axis < 2; axis++) { low[axis] -= 0.5; high[axis] += 0.5; }
+    }
+    this.low = low;
+    this.centre = low.map((value, axis) => (value + high[axis]) / 2);
+    this.extent = low.map((value, axis) => high[axis] - value);
+    let radius = 0;
+    for (let node = 0; node < nodes; node++) {
+      let square = 0;
+      for (let axis = 0; axis < dimensions; axis++) square += (pos[node * dimensions + axis] - this.centre[axis]) ** 2;
+      radius = Math.max(radius, square);
+    }
+    this.radius = Math.sqrt(radius) || 1;
+    const { graph } = this; // how many edges to expect: many are drawn thinner, dense ones paler
+    this.edges = graph.truth ? graph.trueEdges : graph.count(graph.steps - 1, graph.own).chosen;
+    this.ease = Math.min(Math.max((5.5 * nodes) / Math.max(this.edges, 1), 0.5), 0.9);
+  }
+
+  reset() {
+    this.scale = 1;
+    this.shift = [0, 0];
+    const [s, c] = [Math.sin(TILT), Math.cos(TILT)], [t, d] = [Math.sin(TURN), Math.cos(TURN)];
+    this.turned = multiply([1, 0, 0, 0, s, c, 0, -c, s], [d, -t, 0, t, d, 0, 0, 0, 1]);
+    if (this.graph?.dimensions === 3) this.fill();
+    this.fitted = this.scale;
+    this.touched = false;
+    this.render();
+  }
+
+  resize() {
+    const ratio = window.devicePixelRatio || 1;
+    this.width = this.canvas.clientWidth;
+    this.height = this.canvas.clientHeight;
+    this.canvas.width = Math.round(this.width * ratio);
+    this.canvas.height = Math.round(this.height * ratio);
+    this.ratio = ratio;
+    if (!this.graph) return;
+    if (!this.touched) this.reset();
+    this.draw(); // at once: setting the size has wiped the canvas
+  }
+
+  /** Draw at the next frame; asking many times draws once. */
+  render() {
+    this.frame ||= requestAnimationFrame(() => {
+      this.frame = 0;
+      this.draw();
+    });
+  }
+
+  /** Let a solid, as it is turned now, fill the canvas; turned otherwise it may reach beyond it a little. */
+  fill() {
+    this.project();
+    const low = [Infinity, Infinity], high = [-Infinity, -Infinity];
+    this.seen.forEach((value, index) => {
+      low[index & 1] = Math.min(low[index & 1], value);
+      high[index & 1] = Math.max(high[index & 1], value);
+    });
+    const room = Math.min(48, this.width / 12), wide = (high[0] - low[0]) || 1, tall = (high[1] - low[1]) || 1;
+    this.scale = Math.max(Math.min((this.width - 2 * room) / wide, (this.height - 2 * room) / tall, 1.7), 1);
+    this.shift = [this.width / 2 - (low[0] + high[0]) / 2, this.height / 2 - (low[1] + high[1]) / 2]
+      .map((value) => value * this.scale);
+  }
+
+  /** Pixels per unit of length at scale 1. */
+  unit() {
+    const room = Math.min(40, this.width / 12);
+    const [width, height] = [Math.max(this.width - 2 * room, 20), Math.max(this.height - 2 * room, 20)];
+    if (this.graph.dimensions === 3) return (Math.min(width, height) / 2 / this.radius) * 0.96;
+    return Math.min(width / (this.extent[0] || 1e-9), height / (this.extent[1] || 1e-9), 1e9);
+  }
+
+  /** Where every node is seen, in pixels, and how near it is, from 0 to 1. */
+  project() {
+    const { pos, nodes, dimensions } = this.graph, { seen, depth, centre } = this;
+    const unit = this.unit() * this.scale;
+    const middle = [this.width / 2 + this.shift[0], this.height / 2 + this.shift[1]];
+    if (dimensions === 2) {
+      const down = this.picture ? unit : -unit; // the rows of an image are counted downwards
+      for (let node = 0; node < nodes; node++) {
+        seen[2 * node] = middle[0] + (pos[2 * node] - centre[0]) * unit;
+        seen[2 * node + 1] = middle[1] + (pos[2 * node + 1] - centre[1]) * down;
+      }
+      return;
+    }
+    const r = this.turned, eye = EYE * this.radius;
+    for (let node = 0; node < nodes; node++) {
+      const x = pos[3 * node] - centre[0], y = pos[3 * node + 1] - centre[1], z = pos[3 * node + 2] - centre[2];
+      const near = r[6] * x + r[7] * y + r[8] * z;
+      const size = (unit * eye) / (eye - near);
+      seen[2 * node] = middle[0] + (r[0] * x + r[1] * y + r[2] * z) * size;
+      seen[2 * node + 1] = middle[1] - (r[3] * x + r[4] * y + r[5] * z) * size;
+      depth[node] = (near / this.radius + 1) / 2;
+    }
+  }
+
+  draw() {
+    const { context, graph } = this;
+    if (!graph || !this.width) return;
+    this.project();
+    context.setTransform(this.ratio, 0, 0, this.ratio, 0, 0);
+    context.clearRect(0, 0, this.width, this.height);
+    context.lineCap = graph.pairs > MANY ? "butt" : "round";
+    this.onImage = Boolean(this.picture && this.layers.image);
+    if (this.onImage) this.drawImage();
+    this.drawEdges();
+    if (this.layers.nodes) this.drawNodes();
+    if (this.hit) this.drawHit();
+    if (this.layers.labels) this.drawLabels();
+  }
+
+  drawImage() {
+    const unit = this.unit() * this.scale, { context, picture } = this;
+    context.imageSmoothingEnabled = false;
+    context.drawImage(
+      picture,
+      this.width / 2 + this.shift[0] - (this.extent[0] / 2) * unit,
+      this.height / 2 + this.shift[1] - (this.extent[1] / 2) * unit,
+      this.extent[0] * unit,
+      this.extent[1] * unit);
+  }
+
+  shown(kind) {
+    const { layers } = this;
+    return kind === RIGHT ? layers.right : kind === MISSING ? layers.missing : kind === EXTRA ? layers.extra
+      : kind !== NOT_SHOWN && layers.edges;
+  }
+
+  lineWidth() {
+    if (this.picture) return Math.min(Math.max(this.unit() * this.scale * 0.09, 1), 4);
+    // Of 10,000 edges at most 1: a browser without a graphics card draws such lines four times as fast.
+    return Math.min(Math.max(2.3 - 0.49 * Math.log10(Math.max(this.edges, 20) / 20), 0.9), 2) * Math.min(Math.max(this.scale / this.fitted, 0.5) ** 0.35, 2.5);
+  }
+
+  /** Edges in buckets of one look each, so that a look is set once: by depth, kind and strength. */
+  drawEdges() {
+    const { graph, kinds, strength, depth } = this, solid = graph.dimensions === 3;
+    const ramped = this.ramp.length, looks = 6 * ramped, buckets = (solid ? SLICES : 1) * looks;
+    const starts = new Int32Array(buckets + 1), place = (this.place ??= new Uint16Array(0)).length === graph.pairs
+      ? this.place : (this.place = new Uint16Array(graph.pairs));
+    this.wrong = 0;
+    for (let pair = 0; pair < graph.pairs; pair++) {
+      const kind = kinds[pair];
+      if (!this.shown(kind)) { place[pair] = 65535; continue; }
+      if (kind === MISSING || kind === EXTRA) this.wrong++;
+      const shade = kind === LIKELY
+        ? Math.min(Math.floor(strength[pair] * ramped), ramped - 1)
+        : Math.min(Math.floor(strength[pair] * SHADES), SHADES - 1);
+      const slice = solid
+        ? Math.min(Math.floor(((depth[graph.source[pair]] + depth[graph.target[pair]]) / 2) * SLICES), SLICES - 1) : 0;
+      place[pair] = Math.max(slice, 0) * looks + kind * ramped + shade;
+      starts[place[pair] + 1]++;
+    }
+    for (let bucket = 0; bucket < buckets; bucket++) starts[bucket + 1] += starts[bucket];
+    const order = new Int32Array(starts[buckets]), next = starts.slice();
+    for (let pair = 0; pair < graph.pairs; pair++) if (place[pair] !== 65535) order[next[place[pair]]++] = pair;
+    this.order = order;
+    if (this.onImage) { // a dark rim below, so that every edge shows on any colour
+      this.context.strokeStyle = "#1f2933";
+      this.context.globalAlpha = 1;
+      this.context.lineWidth = this.lineWidth() * 2.1;
+      this.stroke(order, 0, order.length);
+    }
+    for (let bucket = 0; bucket < buckets; bucket++) {
+      if (starts[bucket] === starts[bucket + 1]) continue;
+      const look = bucket % looks, near = solid ? (Math.floor(bucket / looks) + 0.5) / SLICES : 1;
+      this.style(Math.floor(look / ramped), look % ramped, near);
+      this.stroke(order, starts[bucket], starts[bucket + 1]);
+    }
+    this.context.setLineDash([]);
+    this.context.globalAlpha = 1;
+  }
+
+  style(kind, shade, near) {
+    const { context, colours } = this, width = this.lineWidth();
+    const wrong = kind === MISSING || kind === EXTRA, few = this.wrong <= MANY;
+    const strong = kind === RIGHT ? 0.55 + (0.45 * shade) / (SHADES - 1) : 1;
+    const faded = wrong ? 0.55 + 0.45 * near : 0.3 + 0.7 * near; // a mistake is seen through a solid, too
+    context.globalAlpha = this.onImage ? 1 : strong * faded * (wrong ? 1 : this.ease);
+    context.lineWidth = width * (wrong && few ? 1.6 : 1) * (0.7 + 0.3 * near);
+    context.strokeStyle = kind === LIKELY ? this.ramp[shade]
+      : kind === MISSING ? colours.missing : kind === EXTRA ? colours.extra
+      : this.onImage ? "#ffffff" : colours.right;
+    context.setLineDash(kind === MISSING && !this.onImage && few ? [3.5 * width, 3 * width] : []);
+  }
+
+  stroke(order, start, end) {
+    const { context, seen } = this, { source, target } = this.graph;
+    for (let begin = start; begin < end; begin += CHUNK) {
+      context.beginPath();
+      for (let index = begin; index < Math.min(begin + CHUNK, end); index++) {
+        const a = 2 * source[order[index]], b = 2 * target[order[index]];
+        context.moveTo(seen[a], seen[a + 1]);
+        context.lineTo(seen[b], seen[b + 1]);
+      }
+      context.stroke();
+    }
+  }
+
+  nodeSize() {
+    const room = Math.sqrt((this.width * this.height) / this.graph.nodes);
+    return Math.min(Math.max(room * 0.075, 1.1), 5.5) * Math.min(Math.max(this.scale / this.fitted, 0.5) ** 0.45, 3);
+  }
+
+  drawNodes() {
+    const { context, graph, seen, depth, colours } = this, size = this.nodeSize(), solid = graph.dimensions === 3;
+    const groups = graph.groups ? this.palette.length : 1, rim = !solid && size > 2.2;
+    for (let group = 0; group < groups; group++) {
+      context.fillStyle = graph.groups ? this.palette[group] : colours.ink;
+      context.strokeStyle = colours.ground;
+      context.lineWidth = Math.min(size * 0.45, 1.6);
+      for (let slice = 0; slice < (solid ? SLICES : 1); slice++) {
+        const near = solid ? (slice + 0.5) / SLICES : 1, radius = size * (solid ? 0.45 + 0.4 * near : 1);
+        context.globalAlpha = solid ? 0.25 + 0.75 * near : 1;
+        context.beginPath();
+        for (let node = 0; node < graph.nodes; node++) {
+          if (graph.groups && graph.groups[node] !== group) continue;
+          if (solid && Math.min(Math.max(Math.floor(depth[node] * SLICES), 0), SLICES - 1) !== slice) continue;
+          const x = seen[2 * node], y = seen[2 * node + 1];
+          if (x < -9 || y < -9 || x > this.width + 9 || y > this.height + 9) continue;
+          if (radius < 1.5) {
+            context.rect(x - radius, y - radius, 2 * radius, 2 * radius);
+          } else {
+            context.moveTo(x + radius, y);
+            context.arc(x, y, radius, 0, 7);
+          }
+        }
+        if (rim) context.stroke();
+        context.fill();
+      }
+    }
+    context.globalAlpha = 1;
+  }
+
+  drawHit() {
+    const { context, graph, seen, hit, colours } = this;
+    context.strokeStyle = context.fillStyle = colours.ink;
+    const ring = (node, grow) => {
+      context.beginPath();
+      context.arc(seen[2 * node], seen[2 * node + 1], this.nodeSize() + grow, 0, 7);
+      context.lineWidth = 4;
+      context.strokeStyle = colours.ground;
+      context.stroke();
+      context.lineWidth = 2;
+      context.strokeStyle = colours.ink;
+      context.stroke();
+    };
+    if (hit.node !== undefined) { ring(hit.node, 4); return; }
+    const ends = [graph.source[hit.pair], graph.target[hit.pair]], kind = this.kinds[hit.pair];
+    const own = kind === MISSING ? colours.missing : kind === EXTRA ? colours.extra : colours.right;
+    for (const [width, colour] of [[this.lineWidth() + 8, colours.ground], [this.lineWidth() + 3, own]]) {
+      context.lineWidth = width;
+      context.strokeStyle = colour;
+      context.beginPath();
+      context.moveTo(seen[2 * ends[0]], seen[2 * ends[0] + 1]);
+      context.lineTo(seen[2 * ends[1]], seen[2 * ends[1] + 1]);
+      context.stroke();
+    }
+    ends.forEach((node) => ring(node, 2));
+  }
+
+  /** Labels where there is room for them: nearer nodes first. */
+  drawLabels() {
+    const { context, graph, seen, depth, colours } = this, size = this.nodeSize();
+    context.font = "500 11px system-ui, sans-serif";
+    context.textBaseline = "middle";
+    context.lineJoin = "round";
+    const order = Uint32Array.from({ length: graph.nodes }, (_, node) => node).sort((a, b) => depth[b] - depth[a]);
+    const taken = new Set();
+    for (const node of order) {
+      const x = seen[2 * node] + size + 4, y = seen[2 * node + 1];
+      if (x < 0 || y < 0 || x > this.width || y > this.height) continue;
+      const text = shorten(graph.label(node), 24), cells = [];
+      for (let left = Math.floor(x / 12); left <= (x + text.length * 6.3) / 12; left++) {
+        for (const up of [-6, 6]) cells.push(left * 100000 + Math.floor((y + up) / 12));
+      }
+      if (cells.some((cell) => taken.has(cell))) continue;
+      cells.forEach((cell) => taken.add(cell));
+      context.lineWidth = 3.5;
+      context.strokeStyle = colours.ground;
+      context.strokeText(text, x, y);
+      context.fillStyle = colours.ink;
+      context.fillText(text, x, y);
+    }
+  }
+}
+
+/** The product of two 3 × 3 matrices, row by row. */
+function multiply(a, b) {
+  return a.map((_, index) => {
+    const row = 3 * Math.floor(index / 3), column = index % 3;
+    return a[row] * b[column] + a[row + 1] * b[column + 3] + a[row + 2] * b[column + 6];
+  });
+}
+
+/** The image that the nodes are the pixels of. */
+function paint(graph) {
+  let [left, top, right, bottom] = [Infinity, Infinity, 0, 0];
+  for (let node = 0; node < graph.nodes; node++) {
+    [left, right] = [Math.min(left, graph.pos[2 * node]), Math.max(right, graph.pos[2 * node])];
+    [top, bottom] = [Math.min(top, graph.pos[2 * node + 1]), Math.max(bottom, graph.pos[2 * node + 1])];
+  }
+  const canvas = document.createElement("canvas");
+  canvas.width = right - left + 1;
+  canvas.height = bottom - top + 1;
+  const context = canvas.getContext("2d"), pixels = context.createImageData(canvas.width, canvas.height);
+  for (let node = 0; node < graph.nodes; node++) {
+    const at = 4 * ((graph.pos[2 * node + 1] - top) * canvas.width + graph.pos[2 * node] - left);
+    for (let channel = 0; channel < 3; channel++) pixels.data[at + channel] = graph.image[3 * node + channel];
+    pixels.data[at + 3] = 255;
+  }
+  context.putImageData(pixels, 0, 0);
+  return canvas;
+}
+
+/** A colour between two, both as #rrggbb. */
+function blend(from, to, part) {
+  const channel = (colour, index) => parseInt(colour.slice(1 + 2 * index, 3 + 2 * index), 16);
+  return `rgb(${[0, 1, 2].map((index) =>
+    Math.round(channel(from, index) * (1 - part) + channel(to, index) * part)).join(" ")})`;
+}
+
+function shorten(text, length) {
+  return text.length > length ? `${text.slice(0, length - 1)}…` : text;
+}

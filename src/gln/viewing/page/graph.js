@@ -1,0 +1,145 @@
+/* One graph of a page: its numbers decoded, and the arithmetic on them. Knows nothing of drawing. */
+
+const NOT_SHOWN = 0, RIGHT = 1, MISSING = 2, EXTRA = 3, LIKELY = 4, PLAIN = 5;
+
+/** The bytes behind base64 as an array of the given kind; every machine that runs this is little-endian. */
+function decode(text, Kind) {
+  const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+  return new Kind(bytes.buffer);
+}
+
+class Graph {
+  /**
+   * @param packed one of the views that Python packed
+   * @param thresholds all that the slider offers, rising
+   */
+  constructor(packed, thresholds) {
+    this.name = packed.name;
+    this.nodes = packed.nodes;
+    this.labels = packed.labels ?? null;
+    this.dimensions = packed.dimensions;
+    this.pos = decode(packed.pos, Float32Array);
+    this.source = decode(packed.source, Uint16Array);
+    this.target = decode(packed.target, Uint16Array);
+    this.pairs = this.source.length;
+    this.image = packed.image ? decode(packed.image, Uint8Array) : null;
+    this.groups = packed.groups ? decode(packed.groups, Uint8Array) : null;
+    this.truth = packed.truth;
+    this.predicted = packed.chances !== undefined;
+    this.thresholds = thresholds;
+    this.steps = this.predicted ? packed.steps : 1;
+    this.first = packed.first ?? 0; // the least threshold that the pairs in the page allow
+    this.own = packed.own ?? 0;
+    this.levels = packed.levels ?? 1;
+    this.cuts = thresholds.map((value) => Math.floor(value * this.levels + 0.5));
+    this.isTrue = new Uint8Array(this.pairs);
+    if (this.predicted) {
+      const bits = decode(packed.true, Uint8Array);
+      for (let pair = 0; pair < this.pairs; pair++) this.isTrue[pair] = (bits[pair >> 3] >> (pair & 7)) & 1;
+      const all = decode(packed.chances, this.levels > 255 ? Uint16Array : Uint8Array);
+      this.chances = Array.from({ length: this.steps }, (_, step) =>
+        all.subarray(step * this.pairs, (step + 1) * this.pairs));
+      // A method that only says yes or no has no threshold to move.
+      this.graded = all.some((level) => level > 0 && level < this.levels);
+    } else {
+      if (this.truth) this.isTrue.fill(1);
+      this.chances = [];
+      this.graded = false;
+    }
+    this.trueEdges = this.isTrue.reduce((sum, bit) => sum + bit, 0);
+  }
+
+  label(node) {
+    return this.labels ? this.labels[node] : String(node);
+  }
+
+  /** The probability of a pair after a step; certain where nothing was predicted. */
+  probability(step, pair) {
+    return this.predicted ? this.chances[step][pair] / this.levels : 1;
+  }
+
+  /**
+   * What every pair is at a threshold, into `kinds`; between two steps where `part` is above 0.
+   * `strength` receives how far beyond the threshold it is, from 0 to 1.
+   */
+  judge(step, threshold, kinds, strength, next = step, part = 0) {
+    if (!this.predicted) {
+      kinds.fill(PLAIN);
+      strength.fill(1);
+      return;
+    }
+    const cut = this.cuts[threshold], here = this.chances[step], there = this.chances[next];
+    const span = Math.max(this.levels - cut, 1);
+    for (let pair = 0; pair < this.pairs; pair++) {
+      const level = here[pair] + (there[pair] - here[pair]) * part;
+      const chosen = level >= cut;
+      kinds[pair] = !this.truth
+        ? (chosen ? LIKELY : NOT_SHOWN)
+        : chosen ? (this.isTrue[pair] ? RIGHT : EXTRA) : this.isTrue[pair] ? MISSING : NOT_SHOWN;
+      strength[pair] = chosen ? (level - cut) / span : 1;
+    }
+  }
+
+  /** How many pairs are edges, how many of them true, how many true ones there are. */
+  count(step, threshold) {
+    let chosen = 0, found = 0;
+    if (!this.predicted) {
+      chosen = found = this.pairs;
+    } else {
+      const cut = this.cuts[threshold], chances = this.chances[step];
+      for (let pair = 0; pair < this.pairs; pair++) {
+        if (chances[pair] >= cut) {
+          chosen++;
+          found += this.isTrue[pair];
+        }
+      }
+    }
+    return { chosen, found, true: this.trueEdges };
+  }
+
+  /** F1 at every threshold; without a truth the share of the pairs that are edges. */
+  curve(step) {
+    const steps = this.thresholds.length;
+    const chosen = new Float64Array(steps + 1), found = new Float64Array(steps + 1);
+    const chances = this.chances[step], passed = new Int32Array(this.levels + 1);
+    for (let level = 0, index = 0; level <= this.levels; level++) {
+      while (index < steps && this.cuts[index] <= level) index++;
+      passed[level] = index; // so many thresholds does a pair of this level reach
+    }
+    for (let pair = 0; pair < this.pairs; pair++) {
+      chosen[passed[chances[pair]]]++;
+      found[passed[chances[pair]]] += this.isTrue[pair];
+    }
+    for (let index = steps - 1; index >= 0; index--) {
+      chosen[index] += chosen[index + 1];
+      found[index] += found[index + 1];
+    }
+    return this.thresholds.map((_, index) => this.truth
+      ? scores({ chosen: chosen[index + 1], found: found[index + 1], true: this.trueEdges }).f1
+      : chosen[index + 1] / Math.max(chosen[this.first + 1], 1));
+  }
+}
+
+/** The ratios as Python makes them: all 1 where there was nothing to find and nothing was chosen. */
+function scores(count) {
+  const nothing = count.chosen + count.true === 0 ? 1 : 0;
+  const ratio = (part, whole) => (whole > 0 ? part / whole : nothing);
+  return {
+    f1: ratio(2 * count.found, count.chosen + count.true),
+    precision: ratio(count.found, count.chosen),
+    recall: ratio(count.found, count.true),
+    iou: ratio(count.found, count.chosen + count.true - count.found),
+  };
+}
+
+/** The edges at a threshold as a CSV table, as `gln predict` writes it. */
+function edgeTable(graph, step, threshold) {
+  const cell = (text) => (/[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
+  const rows = [["graph", "source", "target", "probability"]];
+  for (let pair = 0; pair < graph.pairs; pair++) {
+    if (graph.predicted && graph.chances[step][pair] < graph.cuts[threshold]) continue;
+    const chance = Number(graph.probability(step, pair).toPrecision(5));
+    rows.push([graph.name, graph.label(graph.source[pair]), graph.label(graph.target[pair]), String(chance)]);
+  }
+  return rows.map((row) => row.map(cell).join(",")).join("\n") + "\n";
+}

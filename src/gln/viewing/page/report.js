@@ -1,0 +1,153 @@
+/* The report of a run: every number and word on it comes from the data below the page, as text. */
+
+class Report {
+  constructor(data) {
+    this.data = data;
+    this.charts = [];
+    this.tiles = [];
+    document.title = data.title;
+    element("title").textContent = data.title;
+    element("method").textContent = data.method;
+    this.tell("state", data.state.words);
+    this.heads();
+    this.training();
+    this.scores();
+    this.gallery();
+    this.repeat();
+    this.facts();
+    dressing(() => this.tiles.forEach((tile) => tile.readColours()));
+  }
+
+  /** A sentence in its place, which is hidden without one. */
+  tell(id, words) {
+    element(id).textContent = words;
+    element(id).hidden = !words;
+  }
+
+  heads() {
+    const { history, best, scores, weights, threshold } = this.data, heads = [];
+    const score = (name) => scores?.rows.find((row) => row.name === name);
+    for (const name of ["dice", "iou", "mmd_degree", "novelty"]) {
+      const row = score(name);
+      if (row && heads.length < 2) heads.push([`${row.title} ${row.arrow}`, digits(row.value), "on the test graphs"]);
+    }
+    if (best !== null) heads.push(["validation IoU ↑", digits(history[best - 1].val_iou), `epoch ${best} of ${history.length}`]);
+    if (history.length) heads.push(["training", duration(history.at(-1).seconds), `${whole(history.at(-1).step)} steps`]);
+    if (weights) heads.push(["weights", whole(weights), this.data.method]);
+    if (threshold !== null && threshold !== undefined) heads.push(["threshold", threshold.toFixed(2), "a pair is an edge from here"]);
+    element("heads").hidden = !heads.length;
+    element("heads").append(...heads.map(([name, value, more]) =>
+      make("div", {}, make("dt", {}, name), make("dd", {}, value, make("small", {}, more)))));
+  }
+
+  training() {
+    const { history, rates, best } = this.data;
+    element("training").hidden = !history.length;
+    if (!history.length) return;
+    const column = (name) => history.map((row) => row[name]);
+    const at = { epoch: column("epoch"), step: column("step"), seconds: column("seconds") };
+    const point = (epoch, chart) => this.charts.forEach((one) => one.show(epoch, one === chart));
+    this.charts = [
+      new Chart("Loss ↓", [
+        { name: "validation", kind: "val", at, values: column("val_loss") },
+        { name: "training", kind: "train", at, values: column("train_loss") },
+      ], { best, point }),
+      new Chart("Validation IoU ↑", [{ name: "IoU", kind: "val", at, values: column("val_iou") }], { best, point }),
+    ];
+    if (rates.lr) {
+      const { lr: values, ...over } = rates;
+      this.charts.push(new Chart("Learning rate", [{ name: "rate", kind: "val", at: over, values }],
+        { low: 0, format: (value) => String(Number(value.toPrecision(3))), point }));
+    }
+    element("charts").append(...this.charts.map((chart) => chart.host));
+    const again = this.data.starts.length > 1 ? " If the run was resumed for more epochs, it was higher before." : "";
+    element("training-note").textContent =
+      `Validation scores are those of the epoch's end; the threshold is chosen anew in each. The learning rate is what the settings make it.${again}`;
+    element("axis").addEventListener("change", (event) => this.charts.forEach((chart) => chart.over(event.target.value)));
+    element("numbers").addEventListener("toggle", () => this.listNumbers(), { once: true });
+  }
+
+  listNumbers() {
+    const { history, best } = this.data, names = Object.keys(history[0]);
+    const table = make("table", {}, make("thead", {}, make("tr", {}, ...names.map((name) => make("th", { scope: "col" }, name.replace("_", " "))))));
+    const cell = (name, value) => (Number.isInteger(value) ? String(value) : name === "seconds" ? value.toFixed(1) : digits(value));
+    table.append(make("tbody", {}, ...history.map((row) => make("tr", row.epoch === best ? { class: "best" } : {},
+      ...names.map((name, index) => make(index ? "td" : "th", index ? {} : { scope: "row" }, cell(name, row[name])))))));
+    element("numbers").querySelector("div").replaceChildren(table);
+  }
+
+  scores() {
+    const { scores, why } = this.data;
+    this.tell("why", why);
+    element("scores").classList.toggle("scored", Boolean(scores));
+    if (!scores) return;
+    const more = ["pooled", "floor"].filter((name) => scores.rows.some((row) => row[name] !== null));
+    const head = make("tr", {}, ...["metric", "value", ...more].map((name) => make("th", { scope: "col" }, name)));
+    const rows = scores.rows.map((row) => make("tr", { "data-name": row.name },
+      make("th", { scope: "row" }, row.title, make("span", { class: "arrow", title: row.arrow === "↑" ? "higher is better" : "lower is better" }, row.arrow)),
+      ...["value", ...more].map((name) => make("td", {}, row[name] === null ? "" : digits(row[name])))));
+    element("scores").querySelector(".scroll").append(make("table", {}, make("thead", {}, head), make("tbody", {}, ...rows)));
+    const legend = ["↑ higher is better, ↓ lower."];
+    if (more.includes("pooled")) legend.push("Value is the mean over graphs, pooled counts all graphs as one.");
+    if (more.includes("floor")) legend.push("Floor is the MMD² between training and test graphs: what a perfect model can expect.");
+    element("scores-notes").append(...[legend.join(" "), ...scores.notes.filter((note) => !note.startsWith("MMD² floor"))].map((note) => make("p", {}, note)));
+  }
+
+  gallery() {
+    const { gallery } = this.data;
+    element("gallery").hidden = !gallery;
+    if (!gallery) return;
+    this.tell("gallery-note", gallery.note);
+    if (!gallery.words.length) return;
+    this.tiles = gallery.views.map((view, number) => new Tile(view, gallery.words[number], gallery));
+    element("tiles").append(...this.tiles.map((tile) => tile.host));
+    const judged = this.tiles.some((tile) => tile.graph.predicted);
+    document.body.classList.toggle("on-image", this.tiles.some((tile) => tile.graph.image));
+    const names = judged ? { right: "predicted and true", missing: "missing", extra: "extra" } : {};
+    element("legend").append(...Object.entries(names).map(([kind, name]) => make("li", {}, make("i", { class: `swatch ${kind}` }), name)));
+    element("gallery-title").textContent = judged ? "The best, the median and the worst test graphs, by F1" : "Test graphs and samples";
+    const last = Math.max(...this.tiles.map((tile) => tile.graph.steps)) - 1, input = element("step");
+    element("recurrence").hidden = last < 1;
+    const go = (step) => {
+      setRange(input, 0, last, step, `A${raise(step)}, step ${step} of ${last}`);
+      element("step-value").textContent = `A${raise(step)} of A${raise(last)}`;
+      this.tiles.forEach((tile) => tile.step(step));
+    };
+    go(last);
+    input.addEventListener("input", () => go(Number(input.value)));
+  }
+
+  repeat() {
+    const { command, resume, state } = this.data;
+    element("command").hidden = !command;
+    // A flag and its value stay on one line where there is room.
+    const words = (command ?? "").split(/ (?=-)/).flatMap((word, number) => [number ? " " : "", make("span", {}, word)]);
+    element("command").querySelector("code").append(...words);
+    const note = command
+      ? "With the versions below it gives the same weights, to the bit on a CPU."
+      : "This run was not begun by gln train, or its folder does not say by which data; the settings below are all that is known.";
+    element("repeat-note").textContent = `${note}${resume && !state.finished ? " To go on with this run, repeat the command that began it with --resume." : ""}`;
+    element("copy").addEventListener("click", async () => {
+      const code = element("command").querySelector("code");
+      getSelection().selectAllChildren(code); // to be copied by hand where the browser does not let us
+      await navigator.clipboard?.writeText(code.textContent);
+      element("copy").textContent = "Copied";
+      setTimeout(() => { element("copy").textContent = "Copy"; }, 1500);
+    });
+  }
+
+  facts() {
+    const { data, settings, starts } = this.data, groups = [];
+    if (data.length) groups.push({ name: "trained on", rows: data });
+    groups.push(...settings);
+    starts.forEach((start, number) => {
+      const device = "threads" in start ? [["device", start.gpu ?? `CPU, ${start.threads} threads`]] : [];
+      const rows = [["time", start.time], ["commit", start.commit], ...device, ["platform", start.platform], ...Object.entries(start.versions ?? {})];
+      groups.push({ name: starts.length > 1 ? `environment of start ${number + 1}` : "environment", rows: rows.filter(([, value]) => value) });
+    });
+    element("facts").append(...groups.map(({ name, rows }) => make("section", rows.length > 14 ? { class: "long" } : {}, make("h3", {}, name),
+      make("dl", {}, ...rows.map(([key, value, changed]) => make("div", changed ? { class: "changed", title: "not the usual value" } : {}, make("dt", {}, key), make("dd", {}, value)))))));
+  }
+}
+
+window.report = new Report(JSON.parse(element("data").textContent));

@@ -1,0 +1,257 @@
+"""The report of a run: one page with its curves, scores, test graphs and settings, and the command that repeats it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from torch import nn
+
+from gln.errors import GLNError
+from gln.evaluation import edge_scores
+from gln.files import write_atomically
+from gln.training import load
+from gln.training.config import FitConfig
+from gln.training.data import describe
+from gln.viewing.judging import Judged, judge
+from gln.viewing.packing import embed, pack
+from gln.viewing.pages import assemble, check_page
+from gln.viewing.repeating import COMFORT, command_of
+from gln.viewing.runs import RunFacts, read_run
+from gln.viewing.sources import Say, Skip, run_parts
+from gln.viewing.views import View, watch
+
+EACH = 2  # test graphs that are shown of the best, of the median and of the worst
+LARGEST = 5_000  # nodes of a graph that is shown
+GALLERY = 1_200_000  # letters that the graphs may take
+NO_DATA = (
+    "This folder does not say what the run learned from, so its test graphs are not known and there are no scores. "
+    "gln train notes it when training ends or is interrupted; gln.fit and older versions do not."
+)
+CHANGED = (
+    "The graphs that the run names are no longer those it learned from: the files, or the family, have changed since. "
+    "Which graphs it has not seen is not known, so there are no scores."
+)
+
+
+def report_run(run: Path, path: Path, skip: Skip, say: Say) -> Path:
+    """Write the report of a run from what its folder says, and from its model's answers on the test graphs."""
+    check_page(path)
+    facts = read_run(run)
+    if not facts.model:
+        return write_report(path, facts, why="There is no model yet: the first epoch is not finished.")
+    method, judged = load(run), None
+    try:
+        parts = run_parts(run, skip, say) if facts.data else None
+    except GLNError as error:
+        parts, why = None, f"The graphs that the run names cannot be read, so there are no scores. {error}"
+    else:
+        why = NO_DATA if parts is None else CHANGED
+    known = facts.config.get("data", {})
+    if parts is not None and describe(parts[0]) == (known if facts.baseline else known.get("train")):
+        judged, why = judge(method, parts, int(facts.config.get("seed", 0))), ""
+    return write_report(path, facts, judged, method, why)
+
+
+def write_report(
+    path: Path, facts: RunFacts, judged: Judged | None = None, method: Any = None, why: str = ""
+) -> Path:
+    """Write the report of a run as one page that needs nothing else.
+
+    Args:
+        path: the page, ``.html``.
+        facts: the run, see :func:`gln.viewing.runs.read_run`.
+        judged: its scores on the test graphs; ``None``: there are none, and ``why`` says why.
+        method: the trained model or baseline, to show its steps on the graphs of the gallery.
+        why: a sentence.
+    """
+    check_page(path)
+    title = f"{facts.run}"
+    page = assemble(
+        "report.html",
+        ["common.css", "report.css"],
+        ["common.js", "graph.js", "drawing.js", "canvas.js", "chart.js", "tile.js", "report.js"],
+        embed(report_content(facts, judged, method, why)),
+        title,
+    )
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(path, page.encode())
+    return path
+
+
+def report_content(
+    facts: RunFacts, judged: Judged | None, method: Any = None, why: str = ""
+) -> dict[str, Any]:
+    """All that a report shows, as plain data."""
+    starts = facts.environment.get("starts") or []
+    made = {name: facts.model[name] for name in ("versions", "commit") if name in facts.model}
+    content = {
+        "title": str(facts.run),
+        "method": facts.method,
+        "state": _state(facts),
+        "history": facts.history,
+        "rates": facts.rates(),
+        "best": facts.best_epoch,
+        "threshold": facts.model.get("threshold"),
+        "weights": sum(weight.numel() for weight in method.parameters())
+        if isinstance(method, nn.Module)
+        else None,
+        "scores": None if judged is None else {"rows": judged.rows(), "notes": judged.scores.notes},
+        "why": why,
+        "gallery": None if judged is None else _gallery(judged, method),
+        "data": _learned_from(facts),
+        "settings": _settings(facts),
+        "starts": starts or ([made] if made else []),
+        "command": command_of(facts),
+        "resume": facts.data != {} and not facts.finished,
+    }
+    return content
+
+
+def _state(facts: RunFacts) -> dict[str, Any]:
+    """Whether the run is at its end, in words."""
+    if facts.fit is None:
+        return {"finished": facts.finished, "words": "" if facts.finished else "The fit is not finished."}
+    done, total = len(facts.history), facts.fit.epochs
+    if facts.finished:
+        stopped = (
+            f"It ended after {done} of {total} epochs: none of the last {facts.fit.patience} was better."
+        )
+        return {"finished": True, "words": stopped if done < total else ""}
+    words = f"{done} of {total} epochs are done: the run is still in training, or it was interrupted."
+    return {"finished": False, "words": words}
+
+
+def best_to_worst(scores: Sequence[float], each: int = EACH) -> list[tuple[str, int]]:
+    """Some of the best, of the median and of the worst places: what they are, and the place; equal ones in order."""
+    order = sorted(range(len(scores)), key=lambda place: (-scores[place], place))
+    if len(order) < 3:
+        return list(zip(("best", "worst"), order, strict=False))
+    each = min(each, len(order) // 3)
+    middle = (len(order) - each) // 2
+    groups = {"best": order[:each], "median": order[middle : middle + each], "worst": order[-each:]}
+    return [(word, place) for word, places in groups.items() for place in places]
+
+
+def _gallery(judged: Judged, method: Any) -> dict[str, Any]:
+    """The graphs to look at, packed, with what each of them is."""
+    small = [i for i, graph in enumerate(judged.true) if graph.num_nodes <= LARGEST]
+    if not small:
+        return {
+            "words": [],
+            "note": f"The test graphs have more than {LARGEST:,} nodes each, too many for this page.",
+        }
+    note = "" if len(small) == len(judged.true) else f"Among the test graphs of up to {LARGEST:,} nodes."
+    if judged.paired:
+        dice = [edge_scores([judged.true[i]], [judged.made[i]])["dice"] for i in small]
+        chosen = [(word, small[place]) for word, place in best_to_worst(dice)]
+        words = [word for word, _ in chosen]
+        views = [View(judged.true[i], f"test graph {i}") for _, i in chosen]
+        views = [_decided(view) for view in watch(method, views)]
+    else:
+        drawn = [i for i, graph in enumerate(judged.made) if graph.num_nodes <= LARGEST][:3]
+        views = [View(judged.true[i], f"test graph {i}") for i in small[:3]]
+        views += [View(judged.made[i], f"sample {i}") for i in drawn]
+        words = ["true"] * len(small[:3]) + ["sampled"] * len(drawn)
+    return _fitting(words, views, note)
+
+
+def _decided(view: View) -> View:
+    """Only the pairs that are an edge after some step: the threshold of a report does not move."""
+    seen = view.seen
+    assert seen is not None
+    stays = (seen.chances >= np.float32(seen.threshold)).any(axis=0)
+    pruned = replace(seen, pairs=seen.pairs[stays], chances=seen.chances[:, stays], floor=seen.threshold)
+    return replace(view, seen=pruned)
+
+
+def _last_step(view: View) -> View:
+    if view.seen is None:
+        return view
+    return _decided(replace(view, seen=replace(view.seen, chances=view.seen.chances[-1:])))
+
+
+def _fitting(words: list[str], views: list[View], note: str) -> dict[str, Any]:
+    """The gallery; if need be without the steps before the last, then without large graphs, one of each kind first."""
+    packed = pack(views, "")
+    if len(embed(packed)) > GALLERY:
+        packed = pack([_last_step(view) for view in views], "")
+        note = f"{note} The steps before the last have too many edges for this page.".strip()
+    sizes = [len(embed(view)) for view in packed["views"]]
+    kept: list[int] = []
+    turns = [words[:number].count(word) for number, word in enumerate(words)]
+    for number in sorted(range(len(views)), key=lambda number: (turns[number], sizes[number])):
+        if sum(sizes[i] for i in kept) + sizes[number] <= GALLERY:
+            kept.append(number)
+    if len(kept) < len(views):
+        note = f"{note} {len(views) - len(kept)} more graphs have too many edges for this page.".strip()
+    kept.sort()
+    packed["views"] = [packed["views"][i] for i in kept]
+    return packed | {"words": [words[i] for i in kept], "note": note}
+
+
+def _learned_from(facts: RunFacts) -> list[list[str]]:
+    """What it was trained on: rows of a name and a text."""
+    data, rows = facts.data, []
+    if isinstance(data.get("family"), str):
+        rows.append(["family", data["family"]])
+    elif isinstance(data.get("files"), list):
+        rows.append(["files", "\n".join(map(str, data["files"]))])
+    counted = facts.config.get("data")
+    if isinstance(counted, dict):
+        parts = {"train": counted} if facts.baseline else counted
+        for name, part in parts.items():
+            if isinstance(part, dict):
+                rows += [[_join(name, key), _text(value)] for key, value in _flat(part)]
+    recipe = facts.recipe
+    for name in ("patches", "seed"):
+        if recipe.get(name) is not None:
+            rows.append(
+                [{"patches": "nodes per patch", "seed": "seed of the split"}[name], _text(recipe[name])]
+            )
+    rows += [
+        [f"{name.replace('_', ' ')}, why", str(why)] for name, why in (recipe.get("reasons") or {}).items()
+    ]
+    return rows
+
+
+def _join(name: str, key: str) -> str:
+    title = {"train": "training", "val": "validation"}.get(name, name)
+    return f"{title} graphs" if key == "graphs" else f"{title} {key}".replace("sha256", "fingerprint")
+
+
+def _settings(facts: RunFacts) -> list[dict[str, Any]]:
+    """The configuration in groups of rows: name, value, and whether it differs from the usual."""
+    config = {name: value for name, value in facts.config.items() if name != "data"}
+    if facts.fit is None:
+        return [
+            {"name": facts.method, "rows": [[name, _text(value), False] for name, value in _flat(config)]}
+        ]
+    usual = vars(FitConfig())
+    titles = {"fit": "training", "model": str(config.get("model", {}).get("name", "model"))}
+    groups = []
+    for name, group in config.items():
+        values = group.get("config", group) if isinstance(group, dict) else {}
+        rows = [
+            [key, _text(value), name == "fit" and key not in COMFORT and usual.get(key, value) != value]
+            for key, value in _flat(values)
+        ]
+        if rows:
+            groups.append({"name": titles.get(name, name), "rows": rows})
+    return groups
+
+
+def _flat(values: dict[str, Any], before: str = "") -> list[tuple[str, Any]]:
+    """Dicts in dicts as one list of names with dots."""
+    rows: list[tuple[str, Any]] = []
+    for name, value in values.items():
+        rows += _flat(value, f"{before}{name}.") if isinstance(value, dict) else [(f"{before}{name}", value)]
+    return rows
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)

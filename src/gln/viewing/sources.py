@@ -1,0 +1,234 @@
+"""What there is to look at: families, files, runs, and what ``gln predict`` has just written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from gln.errors import GLNError
+from gln.families import FAMILIES, parse_family
+from gln.graphs import split
+from gln.graphs.pack import load_graphs
+from gln.io import Item, ReadOptions, Skipped, read_items
+from gln.pipeline.fitness import misfit
+from gln.pipeline.known import KnownEdges, completed
+from gln.pipeline.recipe import Recipe
+from gln.pipeline.training import Parts, divide, find_data, read_labelled
+from gln.training.prediction import predict
+from gln.training.tensors import read_json, write_json
+from gln.viewing.pages import check_page, write_page
+from gln.viewing.predictions import is_archive, is_table, read_predictions, seen_in
+from gln.viewing.views import View, of_answer, views_of, watch
+
+FRESH = 1_000_003  # a seed that training does not use
+PREDICTED = 20  # graphs of a prediction that are shown,
+PREDICTED_NODES = 10_000  # with so many nodes together
+DATA, RECIPE = "data.json", "recipe.json"  # in a run folder: what it learned from
+
+Say = Callable[[str], None]
+Skip = Callable[[Skipped], None]
+
+
+def family_views(spec: str, count: int, seed: int = FRESH) -> list[View]:
+    """Graphs of a family, each called by its caption."""
+    family = parse_family(spec)
+    graphs = family.sample(count, seed=seed)
+    return views_of(graphs, [family.caption(graph) for graph in graphs])
+
+
+def file_views(words: Sequence[str], options: ReadOptions, count: int, skip: Skip, say: Say) -> list[View]:
+    """The first ``count`` graphs in files: with their edges where the files say them, or as they were predicted."""
+    return list(islice(_read(words, options, skip, say), count))
+
+
+def _read(words: Sequence[str], options: ReadOptions, skip: Skip, say: Say) -> Iterator[View]:
+    if all(word.endswith(".safetensors") for word in words):
+        for word in words:
+            yield from _stored(Path(word))
+        return
+    paths = find_data(words)
+    if len(paths) == 1 and is_table(paths[0]):
+        raise GLNError(
+            f"{paths[0]} says which nodes are joined, but not where they are; name the file of the nodes, "
+            f"and this one with --predicted."
+        )
+    archives = [path for path in paths if is_archive(path)]
+    others = [path for path in paths if path not in archives]
+    if others:
+        yield from map(_view, read_items(others, options, on_bad=skip, say=say))
+    for path in archives:
+        yield from _predicted(path, options, skip, say)
+
+
+def _view(item: Item) -> View:
+    return View(item.graph, item.name, item.labelled, item.ids)
+
+
+def _stored(path: Path) -> Iterator[View]:
+    """Graphs that ``gln generate`` kept, with the probabilities of their edges if they have them."""
+    for number, graph in enumerate(load_graphs(path)):
+        name = f"{path.name}#{number}"
+        if graph.get("edge_prob") is None:
+            yield View(graph, name)
+        else:
+            yield View(graph, name, False, seen=of_answer(graph, 0.01))
+
+
+def _predicted(path: Path, options: ReadOptions, skip: Skip, say: Say) -> Iterator[View]:
+    """The graphs of an archive that ``gln predict`` wrote: read as any archive's, but their edges are predictions."""
+    found = read_predictions(path)
+    items = list(read_items([path], options, on_bad=skip, say=say))
+    if len(items) != len(found):
+        raise GLNError(f"{path} holds {len(items)} graphs and {len(found)} names; write it again.")
+    for item, (name, edges) in zip(items, found.items(), strict=True):
+        view = View(item.graph, name, False)
+        yield replace(view, seen=seen_in(view, edges, path))
+
+
+@contextmanager
+def noting_data(
+    run: Path, words: Sequence[str], count: int | None, seed: int, recipe: Recipe | None
+) -> Iterator[None]:
+    """Training goes on within; then, or if it is interrupted, the run folder says what the run learned from."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        if run.is_dir():
+            _note_data(run, words, count, seed, recipe)
+        raise
+    _note_data(run, words, count, seed, recipe)
+
+
+def _note_data(run: Path, words: Sequence[str], count: int | None, seed: int, recipe: Recipe | None) -> None:
+    if recipe is None:
+        write_json(run / DATA, {"family": words[0], "count": count, "seed": seed})
+    else:
+        write_json(run / DATA, {"files": [str(Path(word).absolute()) for word in words]})
+        recipe.save(run / RECIPE)
+
+
+def run_views(run: Path, count: int, seed: int, skip: Skip, say: Say) -> list[View]:
+    """Graphs that a run has not learned from: new ones of its family, or the test graphs among its files."""
+    facts = _read_data(run)
+    if facts is None:
+        raise GLNError(
+            f"{run} does not say what it learned from; name graphs to look at: gln view FAMILY|FILE --model {run}."
+        )
+    if "family" in facts:
+        return family_views(facts["family"], count, seed)
+    test = run_parts(run, skip, say)[2][:count]
+    return views_of(test, [f"test graph {number}" for number in range(len(test))])
+
+
+def run_parts(run: Path, skip: Skip, say: Say) -> Parts:
+    """The graphs that ``gln train`` trained, validated and tested this run on, drawn or read once more."""
+    facts = _read_data(run)
+    if facts is None:
+        raise GLNError(f"{run} does not say what it learned from.")
+    if "family" in facts:
+        return family_parts(facts["family"], facts.get("count"), facts.get("seed", 0))
+    recipe = Recipe.load(run / RECIPE)
+    graphs = read_labelled(find_data([str(file) for file in facts["files"]]), recipe.read, skip, say)
+    return divide(graphs, recipe.patches, recipe.seed)[0]
+
+
+def _read_data(run: Path) -> dict[str, Any] | None:
+    """What :func:`noting_data` wrote; ``None`` if there is nothing of that kind."""
+    facts = read_json(run / DATA) if (run / DATA).exists() else {}
+    known = isinstance(facts.get("family"), str) or isinstance(facts.get("files"), list)
+    return facts if known else None
+
+
+def family_parts(spec: str, count: int | None, seed: int) -> Parts:
+    """Graphs of a family to train, validate and test on; without ``count`` the paper's number of them, or 1200."""
+    family = parse_family(spec)
+    total = (family.paper_count or 1200) if count is None else count
+    return split(family.sample(total, seed=seed), seed=seed)
+
+
+def is_run(word: str) -> bool:
+    """Whether this is the folder of a run, or of a saved model."""
+    return word not in FAMILIES and any(
+        (Path(word) / name).is_file() for name in ("config.json", "model.json")
+    )
+
+
+def check_fit(model: Any, views: Iterable[View]) -> None:
+    """Refuse nodes that the model was not made for."""
+    for view in views:
+        wrong = misfit(model, view.graph)
+        if wrong is not None:
+            raise GLNError(f"{view.name}: {wrong}")
+
+
+def page_of_files(
+    model: Any,
+    paths: Sequence[Path],
+    page: Path,
+    options: ReadOptions = ReadOptions(),  # noqa: B008 - frozen
+    *,
+    title: str = "gln predict",
+    threshold: float | None = None,
+    top_k: int | None = None,
+    steps: int | None = None,
+    candidates: int | None = None,
+    known: Path | None = None,
+    leave_out: Sequence[Path] = (),
+    say: Say = print,
+) -> Path | None:
+    """The page of a prediction: the first graphs of the files as the model sees them; ``None`` if none can be shown.
+
+    With ``top_k`` or ``known``, which decide after the last step, the steps before are not shown. Files that cannot be
+    read are passed over; the prediction itself has named them.
+
+    Args:
+        leave_out: files among ``paths`` that are no input: what was written, what is known.
+        say: receives what the page leaves out, in words.
+    """
+    check_page(page)
+    aside = {path.resolve() for path in (*leave_out, *([] if known is None else [known]))}
+    paths = [path for path in paths if path.resolve() not in aside]
+    items = (
+        item for item in read_items(paths, options, on_bad=lambda _: None) if not misfit(model, item.graph)
+    )
+    found = list(islice(items, PREDICTED + 1))
+    shown = _first(found)
+    if not shown:
+        say(
+            f"{page} is not written: the page of a prediction shows graphs of up to {PREDICTED_NODES:,} nodes."
+        )
+        return None
+    if len(shown) < len(found):
+        say(
+            f"{page} shows {len(shown)} of the graphs: the first {PREDICTED} at most, "
+            f"with up to {PREDICTED_NODES:,} nodes together."
+        )
+    views = [_view(item) for item in shown]
+    if top_k is None and known is None:
+        views = watch(model, views, steps=steps, threshold=threshold, candidates=candidates)
+    else:
+        more = {} if candidates is None else {"candidates": candidates}
+        graphs = [item.graph for item in shown]
+        answers = predict(model, graphs, threshold=threshold, top_k=top_k, steps=steps, **more)
+        if known is not None:
+            table = KnownEdges(known, options.graph, len(paths))
+            answers = [completed(answer, table.of(item)) for answer, item in zip(answers, shown, strict=True)]
+        cut = float(getattr(model, "threshold", 0.5) if threshold is None else threshold)
+        seen = [of_answer(answer, cut, floor=cut) for answer in answers]
+        views = [replace(view, seen=what) for view, what in zip(views, seen, strict=True)]
+    return write_page(page, views, title)
+
+
+def _first(items: Sequence[Item]) -> list[Item]:
+    """The first items that fit into one page."""
+    shown: list[Item] = []
+    nodes = 0
+    for item in items[:PREDICTED]:
+        if nodes + item.graph.num_nodes <= PREDICTED_NODES:
+            shown.append(item)
+            nodes += item.graph.num_nodes
+    return shown

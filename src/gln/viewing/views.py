@@ -1,0 +1,140 @@
+"""What a page shows: a graph, and what a model or a file says of its pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+from torch_geometric.data import Data
+from tqdm.auto import tqdm  # type: ignore[import-untyped]
+
+from gln.errors import GLNError
+from gln.graphs import as_graphs
+from gln.models.output import StructureOutput
+from gln.training.prediction import Predictor, as_points, edges_above, outputs, predict
+
+LARGEST = 20_000  # nodes of a graph that a page shows
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What was predicted: pairs ``[m, 2]``, smaller number first, and their probabilities ``[steps, m]``.
+
+    Several steps are those of a recurrence, ``A⁰`` first. Pairs that are not listed have probability 0, or one below
+    ``floor``. ``threshold`` decides which of the pairs are edges, until somebody moves the slider.
+    """
+
+    pairs: np.ndarray
+    chances: np.ndarray
+    threshold: float = 0.5
+    floor: float = 0.0
+
+
+@dataclass(frozen=True)
+class View:
+    """One graph of a page.
+
+    Attributes:
+        graph: the nodes; its edges count only if ``labelled``.
+        name: what the page calls it.
+        labelled: the edges of ``graph`` are the truth.
+        labels: names of the nodes; ``None``: their numbers.
+        seen: what was predicted; ``None``: the graph is shown as it is.
+    """
+
+    graph: Data
+    name: str = ""
+    labelled: bool = True
+    labels: Sequence[str] | None = None
+    seen: Seen | None = None
+
+
+def views_of(graphs: Iterable[Any], names: Sequence[str] | None = None) -> list[View]:
+    """Graphs of any kind as they are, their edges for the truth."""
+    graphs = as_graphs(graphs)
+    if names is not None and len(names) != len(graphs):
+        raise GLNError(f"Got {len(graphs)} graphs and {len(names)} names; give one for each graph.")
+    names = [f"graph {number}" for number in range(len(graphs))] if names is None else names
+    return [View(graph, name) for graph, name in zip(graphs, names, strict=True)]
+
+
+def within_reach(views: Sequence[View], say: Callable[[str], None], largest: int = LARGEST) -> list[View]:
+    """Those views that are not too large to be looked at; ``say`` is told of the others."""
+    kept = [view for view in views if view.graph.num_nodes <= largest]
+    if views and not kept:
+        least = min(view.graph.num_nodes for view in views)
+        raise GLNError(
+            f"A page shows graphs of up to {largest:,} nodes, and here the smallest has {least:,}; cut out a part."
+        )
+    if len(kept) < len(views):
+        what = "1 graph is" if len(views) - len(kept) == 1 else f"{len(views) - len(kept)} graphs are"
+        say(f"{what} not in the page: more than {largest:,} nodes.")
+    return kept
+
+
+def watch(
+    model: nn.Module | Predictor,
+    views: Sequence[View],
+    *,
+    steps: int | None = None,
+    threshold: float | None = None,
+    candidates: int | None = None,
+    progress: bool = False,
+) -> list[View]:
+    """The views with what ``model`` predicts for their nodes, after every step of its recurrence.
+
+    Args:
+        model: a model, or anything with the baselines' ``predict(points)``; it is not shown the edges.
+        steps: how many steps of the recurrence; default: as trained.
+        threshold: where the page begins; default: the one stored with the model.
+        candidates: as in :func:`gln.predict`.
+        progress: show a progress bar on a terminal.
+    """
+    cut = float(getattr(model, "threshold", 0.5) if threshold is None else threshold)
+    points = [as_points(view.graph) for view in views]
+    if not isinstance(model, nn.Module):
+        answers = predict(model, points, steps=steps, candidates=candidates)
+        return [
+            replace(view, seen=of_answer(answer, cut)) for view, answer in zip(views, answers, strict=True)
+        ]
+    watched: list[Any] = [None] * len(views)
+    with tqdm(total=len(views), unit="graph", disable=None if progress else True, leave=False) as bar:
+        for numbers, _, output in outputs(model, points, steps, 32, candidates=candidates):
+            for number, seen in zip(numbers, _every_step(model, output, cut), strict=True):
+                watched[number] = replace(views[number], seen=seen)
+            bar.update(len(numbers))
+    return watched
+
+
+def of_answer(answer: Data, threshold: float, floor: float = 0.0) -> Seen:
+    """A predicted graph with ``edge_prob [2m]`` as one step."""
+    once = answer.edge_index[0] < answer.edge_index[1]
+    chances = answer.edge_prob[None, once].numpy(force=True).astype(np.float32)
+    return Seen(answer.edge_index[:, once].T.numpy(force=True), chances, threshold, floor)
+
+
+def _every_step(model: nn.Module, output: StructureOutput, threshold: float) -> list[Seen]:
+    """Per graph all scored pairs with their probability after every step; of a recurrence ``A⁰`` comes first."""
+    after = [edges_above(replace(output, logits=(logits,)), 0.0) for logits in output.logits]
+    seen = []
+    for graph in zip(*after, strict=True):
+        edges, _ = graph[0]
+        once = edges[0] < edges[1]
+        chances = torch.stack([prob[once] for _, prob in graph])  # [steps, m]
+        if len(graph) > 1:
+            chances = torch.cat([_start(model, edges[:, once]), chances])
+        seen.append(Seen(edges[:, once].T.numpy(), chances.float().numpy(), threshold))
+    return seen
+
+
+def _start(model: nn.Module, pairs: torch.Tensor) -> torch.Tensor:
+    """``A⁰`` at ``pairs [2, m]``: nothing, unless the model was made to begin elsewhere."""
+    initial = getattr(model, "A0", None)
+    if initial is None:
+        return torch.zeros(1, pairs.shape[1])
+    initial = initial.float().cpu()
+    return ((initial + initial.T) / 2)[pairs[0], pairs[1]][None]

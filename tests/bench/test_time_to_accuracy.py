@@ -1,0 +1,26 @@
+"""The benchmark of time to accuracy: both are trained and tested, and what was reached is said."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from gln.bench import time_to_accuracy as bench
+from gln.errors import GLNError
+
+TINY = replace(bench.CPU, points=6, sets=64, epochs=1, model={"width": 8, "pair_width": 8, "steps": 1})
+
+
+def test_both_are_trained_and_tested() -> None:
+    row = bench.run(TINY, tests=8)
+    assert row["ours_seconds"] > 0 < row["peer_seconds"]
+    assert 0 < row["ours_f1"] <= 1
+    assert 0 < row["peer_f1"] <= 1
+    assert "0.95 not reached" in bench.table(row | {"ours_f1": 0.9499})
+    assert "0.95 reached" in bench.table(row | {"ours_f1": 0.95})
+
+
+def test_no_test_sets_are_refused() -> None:
+    with pytest.raises(GLNError, match="tests=0"):
+        bench.run(TINY, tests=0)

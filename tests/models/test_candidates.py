@@ -1,0 +1,44 @@
+"""Candidates by a k-d tree are those of the matrix of all distances."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from gln.models.candidates import candidate_pairs
+from gln.models.pairs import SparsePairs
+
+GRID = torch.cartesian_prod(torch.arange(5.0), torch.arange(4.0))  # most distances are equal to others
+POINTS = {
+    "grid": GRID[None],
+    "random": torch.rand(1, 33, 3, generator=torch.Generator().manual_seed(0)),
+    "few coincide": torch.cat([GRID, GRID[:2]])[None],
+    "two": GRID[None, :2],
+}
+
+
+@pytest.mark.parametrize("points", POINTS.values(), ids=POINTS)
+@pytest.mark.parametrize("nearest", [2, 3, 5, 40])
+@pytest.mark.parametrize("rows", [1, 6, 1000])
+def test_the_tree_sees_every_tie(
+    points: torch.Tensor, nearest: int, rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mask = torch.ones(points.shape[:2], dtype=torch.bool)
+    expected = candidate_pairs(points, mask, nearest, sparse=True)
+    monkeypatch.setattr("gln.models.candidates.TREE_NODES", 0)
+    monkeypatch.setattr("gln.models.candidates.TREE_ROWS", rows)
+    got = candidate_pairs(points, mask, nearest, sparse=True)
+    assert isinstance(got, SparsePairs)
+    assert isinstance(expected, SparsePairs)
+    for name in ("index", "back", "mask"):
+        assert getattr(got, name).equal(getattr(expected, name))
+
+
+def test_every_slot_knows_the_way_back() -> None:
+    points = torch.rand(3, 20, 2, generator=torch.Generator().manual_seed(1))
+    mask = torch.arange(20) < torch.tensor([[20], [1], [7]])
+    pairs = candidate_pairs(points, mask, 4, sparse=True)
+    assert isinstance(pairs, SparsePairs)
+    for graph, node, slot in pairs.mask.nonzero().tolist():
+        other = pairs.index[graph, node, slot]
+        assert pairs.index[graph, other, pairs.back[graph, node, slot]] == node

@@ -1,0 +1,282 @@
+"""However a prediction is shared, killed and resumed, the output has the bytes that one process writes."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from gln.errors import GLNError
+from gln.files import Staged
+from gln.io import ReadOptions
+from gln.models import GLN
+from gln.pipeline import predicting, sharing, windows
+from gln.pipeline.answering import Choice
+from gln.pipeline.parts import Parts
+from gln.pipeline.predicting import Job, predict_files
+from gln.pipeline.sharing import Shared, Unfinished
+from gln.training.processes import Place
+
+torch.manual_seed(0)
+MODEL = GLN(0, 2, width=8, pair_width=8, steps=2).eval()
+CHOICE = Choice(threshold=0.4)
+
+
+@pytest.fixture(autouse=True)
+def _small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(windows, "BLOCK", 3)
+    monkeypatch.setattr(windows, "WINDOW", 2)
+
+
+@pytest.fixture
+def paths(tmp_path: Path) -> list[Path]:
+    """25 files in two folders: one is empty, one of another width, one holds three graphs with ids."""
+    rng, made = np.random.default_rng(0), []
+    for number in range(25):
+        path = tmp_path / "in" / f"{number % 2}" / f"{number:02d}.csv"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        columns = "x,y,z" if number == 4 else "x,y"
+        rows = rng.random((int(rng.integers(3, 9)), len(columns.split(","))))
+        lines = [columns, *(",".join(f"{value:.4f}" for value in row) for row in rows)]
+        if number == 7:
+            ids = [f"g{row % 3},n{row}" for row in sorted(range(len(rows)), key=lambda row: row % 3)]
+            lines = ["graph,id,x,y", *(f"{a},{b}" for a, b in zip(ids, lines[1:], strict=True))]
+        path.write_text("\n".join(lines) + "\n" if number != 9 else "")
+        made.append(path)
+    return sorted(made)
+
+
+def rank(number: int, world: int) -> Place:
+    return Place(number, world, number, started=True)
+
+
+def whole(paths: list[Path], output: Path, **more: Any) -> tuple[dict[str, bytes], Any]:
+    """What one process writes, and its outcome."""
+    outcome = predict_files(Job(MODEL, paths, output, choice=CHOICE, **more))
+    return take(output), outcome
+
+
+def take(output: Path) -> dict[str, bytes]:
+    found = sorted(output.parent.glob(f"{output.stem}*{output.suffix}"))
+    content = {path.name: path.read_bytes() for path in found}
+    for path in found:
+        path.unlink()
+    return content
+
+
+@pytest.mark.parametrize("name", ["out.csv", "out.npz", "out.graphml"])
+@pytest.mark.parametrize(
+    "world", [1, 2, 4]
+)  # of 2 each reads its own blocks; of 4 each reads all, to be busy
+def test_shared_is_byte_for_byte_unshared(tmp_path: Path, paths: list[Path], name: str, world: int) -> None:
+    output = tmp_path / name
+    expected, alone = whole(paths, output)
+    job = Job(MODEL, paths, output, choice=CHOICE)
+    first = Shared(job, rank(0, world))
+    assert first.by_block == (world < 4)
+    first.begin(resume=False)
+    shares = []
+    for number in range(1, world):
+        before = first.parts.names()
+        Shared(job, rank(number, world)).follow()
+        shares.append(first.parts.names() - before)
+    assert all(shares)
+    outcome = first.lead(resume=True)
+    assert outcome == alone
+    assert (outcome.graphs, len(outcome.skipped)) == (25, 2)
+    assert take(output) == expected
+    assert not first.parts.folder.exists()
+
+
+def test_scores_known_edges_and_remarks_are_merged(tmp_path: Path, paths: list[Path]) -> None:
+    table, known = tmp_path / "edges.txt.csv", tmp_path / "known.csv"
+    names = [f"{path.parent.name}/{path.name}" for path in paths]
+    table.write_text("graph,source,target\n" + "".join(f"{name},0,{1 + len(name) % 2}\n" for name in names))
+    known.write_text(f"graph,source,target\n{names[-1]},0,2\n")
+    more: dict[str, Any] = {"options": ReadOptions(edges=table), "known": known}
+    said: list[list[str]] = [[], []]
+    job = Job(MODEL, paths, tmp_path / "out.csv", choice=CHOICE, **more)
+    alone = predict_files(job, say=said[0].append)
+    expected = take(job.output)
+    first = Shared(job, rank(0, 2), say=said[1].append)
+    assert not first.by_block  # the table is read in the light of all files
+    first.begin(resume=False)
+    Shared(job, rank(1, 2)).follow()
+    assert first.lead(resume=True) == alone
+    assert alone.labelled > 10
+    assert said[0] == said[1]
+    assert take(job.output) == expected
+
+
+def test_killed_at_any_moment_and_resumed_every_window_is_answered_once(
+    tmp_path: Path, paths: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    output = tmp_path / "out.csv"
+    expected, alone = whole(paths, output)
+    job = Job(MODEL, paths, output, choice=CHOICE)
+    answer, write = predicting.answer_window, Parts.write
+    done: Counter[tuple[int, int]] = Counter()
+
+    def count(model: Any, window: Any, *rest: Any) -> Any:
+        done[window.block, window.number] += 1
+        return answer(model, window, *rest)
+
+    def die(self: Parts, *args: Any) -> None:
+        write(self, *args)
+        if sum(done.values()) % 5 == 0:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(predicting, "answer_window", count)
+    monkeypatch.setattr(Parts, "write", die)
+    kills, said = 0, []
+    for world in (2, 1, 4, 3, 1, 1, 1, 1, 1):  # the number of processes may change
+        try:
+            outcome = Shared(job, rank(0, world)).lead(resume=kills > 0) if world == 1 else None
+            if world > 1:
+                first = Shared(job, rank(0, world))
+                first.begin(kills > 0)
+                for number in range(world):
+                    Shared(job, rank(number, world)).work()
+            if outcome is not None:
+                break
+        except KeyboardInterrupt as stop:
+            said.append((world, str(stop)))
+            kills += 1
+            assert not output.exists()
+    assert kills > 2
+    assert all("with --resume" in text for world, text in said if world == 1)
+    assert set(done.values()) == {1}
+    assert outcome == alone
+    assert take(output) == expected
+
+
+@pytest.fixture
+def begun(tmp_path: Path, paths: list[Path]) -> tuple[Job, dict[str, bytes], list[Path]]:
+    """A prediction with all parts there but no output, what that should be, and the parts."""
+    job = Job(MODEL, paths, tmp_path / "out.csv", choice=CHOICE)
+    expected, _ = whole(paths, job.output)
+    first = Shared(job, rank(0, 1))
+    first.begin(resume=False)
+    first.work()
+    return job, expected, sorted(first.parts.folder.glob("*.part"))
+
+
+def test_parts_that_are_gone_or_damaged_are_named_and_answered_again(begun: Any) -> None:
+    job, expected, parts = begun
+    parts[0].unlink()
+    for part, spoil in ((parts[3], slice(0, -1)), (parts[-1], slice(0, 0)), (parts[4], slice(3, None))):
+        part.write_bytes(part.read_bytes()[spoil])
+    content = bytearray(parts[6].read_bytes())
+    content[len(content) // 2] ^= 1  # a single bit
+    parts[6].write_bytes(content)
+    said: list[str] = []
+    Shared(job, rank(0, 1), say=said.append).lead(resume=True)
+    for part in (parts[3], parts[4], parts[6], parts[-1]):
+        assert f"{part} is damaged or gone. It is computed again." in said
+    assert take(job.output) == expected
+    assert not parts[0].parent.exists()
+
+
+@pytest.mark.parametrize("when", ["part", "header", "rows"])
+def test_a_full_disk_is_one_sentence_and_loses_nothing(
+    begun: Any, monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
+    job, expected, parts = begun
+    if when == "part":
+        parts[5].unlink()
+    write = Staged.write
+
+    def full(self: Staged, data: bytes) -> None:
+        kind = {".part": "part", ".csv": "rows"}.get(self.path.suffix)
+        if when == ("header" if data.startswith(b"graph,source") else kind):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self.path))
+        write(self, data)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Staged, "write", full)
+        with pytest.raises(GLNError, match=r"^The disk is full: .* free some space and resume\.$"):
+            Shared(job, rank(0, 1)).lead(resume=True)
+    assert not job.output.exists()
+    assert not list(job.output.parent.glob(".out*"))
+    Shared(job, rank(0, 1)).lead(resume=True)
+    assert take(job.output) == expected
+
+
+def test_two_predictions_are_not_mixed(begun: Any, tmp_path: Path) -> None:
+    job, _, parts = begun
+    with pytest.raises(
+        GLNError, match=r"out\.csv\.parts holds an unfinished prediction; go on with --resume"
+    ):
+        Shared(job, rank(0, 1)).lead(resume=False)
+    other = GLN(0, 2, width=8, pair_width=8, steps=2).eval()
+    more: dict[str, Any] = {"options": ReadOptions(pos=("y", "x"))}
+    for changed, what in (
+        (Job(other, job.paths, job.output, choice=CHOICE), "model"),
+        (Job(MODEL, job.paths, job.output, choice=Choice(threshold=0.3)), "options"),
+        (Job(MODEL, job.paths, job.output, choice=CHOICE, **more), "options"),
+        (Job(MODEL, job.paths[1:], job.output, choice=CHOICE), "files"),
+    ):
+        with pytest.raises(GLNError, match=f"begun with other {what}"):
+            Shared(changed, rank(0, 1)).lead(resume=True)
+    os.utime(job.paths[3], ns=(1, 1))
+    with pytest.raises(GLNError, match="sizes, times or names of files"):
+        Shared(job, rank(0, 1)).lead(resume=True)
+    assert all(part.exists() for part in parts)
+
+
+def test_killed_while_merging_it_is_merged_again_but_a_file_of_others_stays(begun: Any) -> None:
+    job, expected, _ = begun
+    job.output.write_text("someone else's")
+    with pytest.raises(GLNError, match="exists"):
+        Shared(job, rank(0, 1)).lead(resume=True)
+    job.output.write_text("ours, from a merge after which the parts were not yet removed")
+    Parts(job.output).merging.touch()
+    Shared(job, rank(0, 1)).lead(resume=True)
+    assert take(job.output) == expected
+    # A removal that was cut short leaves no manifest: then the parts are nothing to go on with.
+    folder = Parts(job.output).folder
+    folder.mkdir()
+    (folder / "000000-000000-last.part").write_text("old")
+    Shared(job, rank(0, 1)).lead(resume=True)
+    assert take(job.output) == expected
+
+
+def test_a_process_that_never_delivers_is_given_up_in_words(
+    begun: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job, _, parts = begun
+    monkeypatch.setattr(sharing, "PATIENCE", 0.2)
+    theirs = next(part for part in parts if part.name.startswith("000001"))
+    theirs.unlink()
+    first = Shared(job, rank(0, 2))
+    first.slowest = 0.0
+    with pytest.raises(Unfinished, match=f"{theirs.name[:13]}.* is missing after .*--resume"):
+        first.lead(resume=True)
+    assert not job.output.exists()
+
+
+def test_an_input_that_fits_nowhere_leaves_nothing(tmp_path: Path) -> None:
+    wide = tmp_path / "wide.csv"
+    wide.write_text("x,y,z\n1,2,3\n")
+    job = Job(MODEL, [wide], tmp_path / "out.csv")
+    with pytest.raises(GLNError, match="3 positions"):
+        Shared(job, rank(0, 1)).lead(resume=False)
+    assert list(tmp_path.iterdir()) == [wide]
+
+
+def test_another_process_waits_for_the_first_and_not_for_ever(
+    tmp_path: Path, paths: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sharing, "PATIENCE", 0.3)
+    job = Job(MODEL, paths, tmp_path / "out.csv")
+    with pytest.raises(GLNError, match="start all processes with one command"):
+        Shared(job, rank(1, 2)).follow()
+    job.output.write_text("done before this process came")
+    Shared(job, rank(1, 2)).follow()
+    assert [path.name for path in tmp_path.iterdir() if path.is_file()] == ["out.csv"]
