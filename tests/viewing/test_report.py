@@ -24,7 +24,8 @@ from gln.evaluation import mmd
 from gln.graphs import make_graph
 from gln.training.config import FitConfig
 from gln.viewing.judging import Judged, judge
-from gln.viewing.reports import GALLERY, _fitting, best_to_worst, report_run, write_report
+from gln.viewing.report_gallery import GALLERY, best_to_worst, pack_fitting
+from gln.viewing.reports import report_run, write_report
 from gln.viewing.runs import read_run
 from gln.viewing.sources import family_parts
 from gln.viewing.views import Seen, View
@@ -74,6 +75,12 @@ def test_curves_are_those_of_metrics_csv(made: Path) -> None:
     assert data["best"] == int(best["epoch"]) == gln.load(made).training_facts["epoch"]
     assert data["threshold"] == gln.load(made).threshold
     assert data["state"] == {"finished": True, "words": ""}
+
+
+def test_of_equally_good_epochs_the_best_has_the_lowest_loss_and_is_the_first(made: Path) -> None:
+    rows = [(0.4, 0.1), (0.5, 0.3), (0.5, 0.2), (0.5, 0.2)]
+    history = [{"epoch": i, "val_iou": iou, "val_loss": loss} for i, (iou, loss) in enumerate(rows, 1)]
+    assert replace(read_run(made), history=history).best_epoch == 3
 
 
 def test_the_learning_rate_is_the_one_that_was_used(made: Path) -> None:
@@ -291,7 +298,7 @@ def worst(nodes: int, steps: int, share: float, seed: int = 0) -> View:
 def test_a_gallery_fits_its_page_even_if_every_pair_is_predicted(
     share: float, shown: int, steps: int
 ) -> None:
-    gallery = _fitting(["best"] * 6, [worst(400, 6, share, seed) for seed in range(6)], "")
+    gallery = pack_fitting(["best"] * 6, [worst(400, 6, share, seed) for seed in range(6)], "")
     assert len(gallery["views"]) == len(gallery["words"]) == shown
     assert {view["steps"] for view in gallery["views"]} == {steps}
     assert len(json.dumps(gallery)) <= GALLERY + 10_000
@@ -318,6 +325,31 @@ def test_a_sampler_without_places_and_huge_graphs(made: Path, tmp_path: Path) ->
     shown = decoding.data_of(write_report(tmp_path / "b.html", facts, mixed, gln.load(made)))["gallery"]
     assert shown["note"] == "Among the test graphs of up to 5,000 nodes."
     assert all(view["nodes"] == 5 for view in shown["views"])
+
+
+def test_large_graphs_are_shown_as_they_were_predicted_and_not_predicted_again(
+    made: Path, tmp_path: Path
+) -> None:
+    model, three = gln.load(made), family_parts("delaunay:points=340", 15, 0)
+    judged = judge(model, three)
+    method = replace_forward(model)
+    shown = decoding.data_of(write_report(tmp_path / "a.html", read_run(made), judged, method))["gallery"]
+    assert shown["note"] == "After the last step; gln view shows the others."
+    for view in shown["views"]:
+        answer = judged.made[int(view["name"].split()[-1])].edge_index
+        chosen = decoding.levels(view)[-1] >= decoding.cut(shown, view, view["own"])
+        assert view["steps"] == 1
+        assert decoding.pairs(view)[chosen].tolist() == answer[:, answer[0] < answer[1]].T.tolist()
+
+
+def replace_forward(model: Any) -> Any:
+    """A model that must not be asked."""
+
+    def forward(*args: Any, **settings: Any) -> None:
+        raise AssertionError("asked again")
+
+    model.forward = forward
+    return model
 
 
 def test_the_page_is_whole_and_reaches_nowhere(made: Path) -> None:

@@ -117,16 +117,15 @@ def _complain(text: str) -> None:
 
 def _share(job: Job, place: Place, share: ShareFlags) -> Outcome | None:
     """The outcome in the first process; the others leave it to say what became of the files."""
-    from gln.pipeline.sharing import Shared, Unfinished
+    from gln.pipeline.sharing import Explained, Shared
 
     try:
         if place.rank:
             Shared(job, place, share.per_machine()).follow()
             return None
-        return Shared(job, place, share.per_machine(), remark).lead(share.resume, _complain)
-    except Unfinished as lost:
-        remark(str(lost))
-        sys.exit(1)
+        return Shared(job, place, share.per_machine(), remark, _complain).lead(share.resume)
+    except Explained:
+        sys.exit(2)
 
 
 def _report(outcome: Outcome, output: Path) -> None:

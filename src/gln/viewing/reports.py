@@ -3,31 +3,24 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from torch import nn
 
 from gln.errors import GLNError
-from gln.evaluation import edge_scores
 from gln.files import write_atomically
 from gln.training import load
 from gln.training.config import FitConfig
 from gln.training.data import describe
 from gln.viewing.judging import Judged, judge
-from gln.viewing.packing import embed, pack
+from gln.viewing.packing import embed
 from gln.viewing.pages import assemble, check_page
 from gln.viewing.repeating import COMFORT, command_of
+from gln.viewing.report_gallery import pack_gallery
 from gln.viewing.runs import RunFacts, read_run
 from gln.viewing.sources import Say, Skip, run_parts
-from gln.viewing.views import View, watch
 
-EACH = 2  # test graphs that are shown of the best, of the median and of the worst
-LARGEST = 5_000  # nodes of a graph that is shown
-GALLERY = 1_200_000  # letters that the graphs may take
 NO_DATA = (
     "This folder does not say what the run learned from, so its test graphs are not known and there are no scores. "
     "gln train notes it when training ends or is interrupted; gln.fit and older versions do not."
@@ -102,7 +95,7 @@ def report_content(
         else None,
         "scores": None if judged is None else {"rows": judged.rows(), "notes": judged.scores.notes},
         "why": why,
-        "gallery": None if judged is None else _gallery(judged, method),
+        "gallery": None if judged is None else pack_gallery(judged, method),
         "data": _learned_from(facts),
         "settings": _settings(facts),
         "starts": starts or ([made] if made else []),
@@ -124,74 +117,6 @@ def _state(facts: RunFacts) -> dict[str, Any]:
         return {"finished": True, "words": stopped if done < total else ""}
     words = f"{done} of {total} epochs are done: the run is still in training, or it was interrupted."
     return {"finished": False, "words": words}
-
-
-def best_to_worst(scores: Sequence[float], each: int = EACH) -> list[tuple[str, int]]:
-    """Some of the best, of the median and of the worst places: what they are, and the place; equal ones in order."""
-    order = sorted(range(len(scores)), key=lambda place: (-scores[place], place))
-    if len(order) < 3:
-        return list(zip(("best", "worst"), order, strict=False))
-    each = min(each, len(order) // 3)
-    middle = (len(order) - each) // 2
-    groups = {"best": order[:each], "median": order[middle : middle + each], "worst": order[-each:]}
-    return [(word, place) for word, places in groups.items() for place in places]
-
-
-def _gallery(judged: Judged, method: Any) -> dict[str, Any]:
-    """The graphs to look at, packed, with what each of them is."""
-    small = [i for i, graph in enumerate(judged.true) if graph.num_nodes <= LARGEST]
-    if not small:
-        return {
-            "words": [],
-            "note": f"The test graphs have more than {LARGEST:,} nodes each, too many for this page.",
-        }
-    note = "" if len(small) == len(judged.true) else f"Among the test graphs of up to {LARGEST:,} nodes."
-    if judged.paired:
-        dice = [edge_scores([judged.true[i]], [judged.made[i]])["dice"] for i in small]
-        chosen = [(word, small[place]) for word, place in best_to_worst(dice)]
-        words = [word for word, _ in chosen]
-        views = [View(judged.true[i], f"test graph {i}") for _, i in chosen]
-        views = [_decided(view) for view in watch(method, views)]
-    else:
-        drawn = [i for i, graph in enumerate(judged.made) if graph.num_nodes <= LARGEST][:3]
-        views = [View(judged.true[i], f"test graph {i}") for i in small[:3]]
-        views += [View(judged.made[i], f"sample {i}") for i in drawn]
-        words = ["true"] * len(small[:3]) + ["sampled"] * len(drawn)
-    return _fitting(words, views, note)
-
-
-def _decided(view: View) -> View:
-    """Only the pairs that are an edge after some step: the threshold of a report does not move."""
-    seen = view.seen
-    assert seen is not None
-    stays = (seen.chances >= np.float32(seen.threshold)).any(axis=0)
-    pruned = replace(seen, pairs=seen.pairs[stays], chances=seen.chances[:, stays], floor=seen.threshold)
-    return replace(view, seen=pruned)
-
-
-def _last_step(view: View) -> View:
-    if view.seen is None:
-        return view
-    return _decided(replace(view, seen=replace(view.seen, chances=view.seen.chances[-1:])))
-
-
-def _fitting(words: list[str], views: list[View], note: str) -> dict[str, Any]:
-    """The gallery; if need be without the steps before the last, then without large graphs, one of each kind first."""
-    packed = pack(views, "")
-    if len(embed(packed)) > GALLERY:
-        packed = pack([_last_step(view) for view in views], "")
-        note = f"{note} The steps before the last have too many edges for this page.".strip()
-    sizes = [len(embed(view)) for view in packed["views"]]
-    kept: list[int] = []
-    turns = [words[:number].count(word) for number, word in enumerate(words)]
-    for number in sorted(range(len(views)), key=lambda number: (turns[number], sizes[number])):
-        if sum(sizes[i] for i in kept) + sizes[number] <= GALLERY:
-            kept.append(number)
-    if len(kept) < len(views):
-        note = f"{note} {len(views) - len(kept)} more graphs have too many edges for this page.".strip()
-    kept.sort()
-    packed["views"] = [packed["views"][i] for i in kept]
-    return packed | {"words": [words[i] for i in kept], "note": note}
 
 
 def _learned_from(facts: RunFacts) -> list[list[str]]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from textwrap import fill
 from typing import Any
@@ -20,152 +20,34 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
 from matplotlib.patheffects import Normal, Stroke
-from torch import nn
 from torch_geometric.data import Data
 
 from gln.errors import GLNError
 from gln.files import write_atomically
-from gln.graphs import as_graph, as_graphs, make_graph
-from gln.training.prediction import Predictor
 from gln.viewing.colours import EDGE, EXTRA, GROUPS, INK, MISSING
-from gln.viewing.pictures import FORMATS, check_nodes, draw_errors, draw_graph, is_image, places
-from gln.viewing.views import View, watch
+from gln.viewing.pictures import FORMATS, check_nodes, draw_errors, draw_graph, places
 
 PANEL = 3.2  # inches that a drawing has, unless the whole picture is to be narrower
 NARROWEST = 1.05  # inches; below, a picture has fewer columns
 SMALLEST = 7  # points of the smallest letters, however narrow the picture is
 MARKERS = "os^Dvp"
-SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 TEXT: Any = {"svg.fonttype": "none", "pdf.fonttype": 42, "svg.hashsalt": "gln"}
 
 Curves = Mapping[str, Mapping[float, Sequence[float]]]
-
-
-def save_gallery(
-    graphs: Iterable[Any],
-    path: Path | str,
-    title: str = "",
-    captions: Sequence[str] | None = None,
-    truths: Iterable[Any] | None = None,
-    *,
-    width: float | None = None,
-    columns: int | None = None,
-) -> Path:
-    """Draw graphs side by side into one picture; the suffix (png, pdf, svg) says the format.
-
-    With ``truths``, the graphs are predictions: edges that are missing or too many stand out. Graphs come in any
-    form that :func:`gln.graphs.as_graph` takes.
-
-    Args:
-        graphs: what to draw.
-        path: the picture.
-        title: above it.
-        captions: below each graph; default: how many nodes and edges it has.
-        truths: the true graphs, one for each.
-        width: of the whole picture in inches, as it will be printed: 3.3 for one of two columns. Letters have 7
-            points or more at that size. Default: 3.2 for every graph in a row.
-        columns: graphs in a row; default: as many as fit.
-    """
-    path, graphs = _check(path), as_graphs(graphs)
-    truths = None if truths is None else as_graphs(truths, "truths")
-    for name, others in (("captions", captions), ("truths", truths)):
-        if others is not None and len(others) != len(graphs):
-            raise GLNError(f"Got {len(graphs)} graphs and {len(others)} {name}; give one for each graph.")
-    sheet = Sheet(len(graphs), title, width, columns)
-    for index, graph in enumerate(graphs):
-        caption = f"{graph.num_nodes} nodes, {graph.num_edges // 2} edges"
-        caption = caption if captions is None else captions[index]
-        sheet.draw(graph, None if truths is None else truths[index], caption)
-    if truths is not None:
-        sheet.add_legend(all(map(is_image, graphs)))
-    return write_figure(sheet.figure, path)
-
-
-def save_steps(
-    model: nn.Module | Predictor,
-    graph: Any,
-    path: Path | str,
-    title: str = "",
-    *,
-    steps: int | None = None,
-    width: float | None = None,
-    columns: int | None = None,
-) -> Path:
-    """Draw what a model sees in the nodes of a graph after every step: ``A⁰`` … ``A^L``.
-
-    The edges of ``graph``, if it has any, are the truth to compare with. ``width`` and ``columns`` as in
-    :func:`save_gallery`.
-    """
-    path, graph = _check(path), as_graph(graph)
-    seen = watch(model, [View(graph)], steps=steps)[0].seen
-    assert seen is not None
-    count = len(seen.chances)
-    sheet = Sheet(count, title, width, columns)
-    for number, chances in enumerate(seen.chances, 0 if count > 1 else 1):
-        found = _with_edges(graph, seen.pairs[chances >= np.float32(seen.threshold)])
-        caption = f"A{number}".translate(SUPERSCRIPTS)
-        compared = graph.num_edges > 0 and (
-            number > 0 or found.num_edges > 0
-        )  # an empty start is not wrong yet
-        if not compared:
-            caption = f"{caption}, {found.num_edges // 2 or 'no'} edges"
-        sheet.draw(found, graph if compared else None, caption)
-    if graph.num_edges:
-        sheet.add_legend(is_image(graph))
-    return write_figure(sheet.figure, path)
-
-
-def save_curves(
-    panels: Mapping[str, Curves],
-    path: Path | str,
-    *,
-    over: str = "",
-    value: str = "",
-    log: bool = False,
-    width: float | None = None,
-    columns: int | None = None,
-) -> Path:
-    """Draw curves, one panel for each title: by name, the values of all runs at each place along the axis.
-
-    The line is the mean over runs, the band reaches from the least to the greatest. For instance
-    ``{"IoU": {"GLN": {1: [0.61, 0.64], 2: [0.70, 0.73]}}}``, two runs after one and two epochs.
-
-    Args:
-        panels: what to draw; a name has the same colour in every panel.
-        path: the picture.
-        over: what the axis is.
-        value: what the values are.
-        log: a logarithmic scale.
-        width: as in :func:`save_gallery`.
-        columns: panels in a row.
-    """
-    path = _check(path)
-    names = list(dict.fromkeys(name for curves in panels.values() for name in curves))
-    if not names:
-        raise GLNError("Got no curves; give at least one panel with one.")
-    sheet = Sheet(len(panels), "", width, columns, height=0.82)
-    for title, curves in panels.items():
-        ax = sheet.next()
-        draw_curves(curves, ax, names)
-        ax.set_yscale("log" if log else "linear")
-        sheet.label(ax, title, over, value)
-    if len(names) > 1:
-        sheet.add_lines(names)
-    return write_figure(sheet.figure, path)
 
 
 def draw_curves(curves: Curves, ax: Axes, names: Sequence[str] | None = None) -> None:
     """Curves into ``ax``, as :func:`save_curves` draws a panel; the place of a name in ``names`` says its colour."""
     names = list(curves) if names is None else list(names)
     for name, points in curves.items():
-        places = sorted(points)
-        values = [points[place] for place in places]
+        along = sorted(points)
+        values = [points[place] for place in along]
         look = names.index(name)
         colour = GROUPS[look % len(GROUPS)]
-        marker = MARKERS[look % len(MARKERS)] if len(places) <= 20 else None
+        marker = MARKERS[look % len(MARKERS)] if len(along) <= 20 else None
         means = [float(np.mean(runs)) for runs in values]
-        ax.plot(places, means, color=colour, marker=marker, markersize=3, linewidth=1.2, label=name)
-        ax.fill_between(places, list(map(min, values)), list(map(max, values)), color=colour, alpha=0.2, lw=0)
+        ax.plot(along, means, color=colour, marker=marker, markersize=3, linewidth=1.2, label=name)
+        ax.fill_between(along, list(map(min, values)), list(map(max, values)), color=colour, alpha=0.2, lw=0)
     ax.grid(alpha=0.3, linewidth=0.5)
     ax.tick_params(labelsize=SMALLEST, colors=INK)
 
@@ -251,7 +133,7 @@ class Sheet:
 
 def write_figure(figure: Figure, path: Path, dpi: int = 150) -> Path:
     """Write a matplotlib figure in one step, the same to the byte each time it is drawn."""
-    path = _check(path)
+    path = check_picture(path)
     kind = path.suffix.lstrip(".").lower()
     buffer = io.BytesIO()
     dates = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(kind)
@@ -263,7 +145,8 @@ def write_figure(figure: Figure, path: Path, dpi: int = 150) -> Path:
     return path
 
 
-def _check(path: Path | str) -> Path:
+def check_picture(path: Path | str) -> Path:
+    """Refuse what is no name of a picture."""
     path = Path(path)
     if path.suffix.lstrip(".").lower() not in FORMATS:
         raise GLNError(f"Got {path.name!r}; pictures are written as .png, .pdf or .svg.")
@@ -291,12 +174,3 @@ def _wrapped(caption: str, letters: int) -> str:
         else:
             lines.append(fill(part, letters))
     return "\n".join(lines)
-
-
-def _with_edges(graph: Data, pairs: np.ndarray) -> Data:
-    """The nodes of ``graph`` with these edges ``[m, 2]``."""
-    rows = {name: graph[name] for name in ("pos", "x") if graph.get(name) is not None}
-    found = make_graph(**rows, edges=pairs, num_nodes=graph.num_nodes)
-    if graph.get("community") is not None:
-        found.community = graph.community
-    return found

@@ -1,0 +1,142 @@
+"""Pictures for papers and pages, each in one call; the suffix of the path says the format."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from torch import nn
+from torch_geometric.data import Data
+
+from gln.errors import GLNError
+from gln.graphs import as_graph, as_graphs, make_graph
+from gln.training.prediction import Predictor
+from gln.viewing.pictures import is_image
+from gln.viewing.sheets import Curves, Sheet, check_picture, draw_curves, write_figure
+from gln.viewing.views import View, watch
+
+SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+def save_gallery(
+    graphs: Iterable[Any],
+    path: Path | str,
+    title: str = "",
+    captions: Sequence[str] | None = None,
+    truths: Iterable[Any] | None = None,
+    *,
+    width: float | None = None,
+    columns: int | None = None,
+) -> Path:
+    """Draw graphs side by side into one picture; the suffix (png, pdf, svg) says the format.
+
+    With ``truths``, the graphs are predictions: edges that are missing or too many stand out. Graphs come in any
+    form that :func:`gln.graphs.as_graph` takes.
+
+    Args:
+        graphs: what to draw.
+        path: the picture.
+        title: above it.
+        captions: below each graph; default: how many nodes and edges it has.
+        truths: the true graphs, one for each.
+        width: of the whole picture in inches, as it will be printed: 3.3 for one of two columns. Letters have 7
+            points or more at that size. Default: 3.2 for every graph in a row.
+        columns: graphs in a row; default: as many as fit.
+    """
+    path, graphs = check_picture(path), as_graphs(graphs)
+    truths = None if truths is None else as_graphs(truths, "truths")
+    for name, others in (("captions", captions), ("truths", truths)):
+        if others is not None and len(others) != len(graphs):
+            raise GLNError(f"Got {len(graphs)} graphs and {len(others)} {name}; give one for each graph.")
+    sheet = Sheet(len(graphs), title, width, columns)
+    for index, graph in enumerate(graphs):
+        caption = f"{graph.num_nodes} nodes, {graph.num_edges // 2} edges"
+        caption = caption if captions is None else captions[index]
+        sheet.draw(graph, None if truths is None else truths[index], caption)
+    if truths is not None:
+        sheet.add_legend(all(map(is_image, graphs)))
+    return write_figure(sheet.figure, path)
+
+
+def save_steps(
+    model: nn.Module | Predictor,
+    graph: Any,
+    path: Path | str,
+    title: str = "",
+    *,
+    steps: int | None = None,
+    width: float | None = None,
+    columns: int | None = None,
+) -> Path:
+    """Draw what a model sees in the nodes of a graph after every step: ``A⁰`` … ``A^L``.
+
+    The edges of ``graph``, if it has any, are the truth to compare with. ``width`` and ``columns`` as in
+    :func:`save_gallery`.
+    """
+    path, graph = check_picture(path), as_graph(graph)
+    seen = watch(model, [View(graph)], steps=steps)[0].seen
+    assert seen is not None
+    count = len(seen.chances)
+    sheet = Sheet(count, title, width, columns)
+    for number, chances in enumerate(seen.chances, 0 if count > 1 else 1):
+        found = _with_edges(graph, seen.pairs[chances >= np.float32(seen.threshold)])
+        caption = f"A{number}".translate(SUPERSCRIPTS)
+        compared = graph.num_edges > 0 and (
+            number > 0 or found.num_edges > 0
+        )  # an empty start is not wrong yet
+        if not compared:
+            caption = f"{caption}, {found.num_edges // 2 or 'no'} edges"
+        sheet.draw(found, graph if compared else None, caption)
+    if graph.num_edges:
+        sheet.add_legend(is_image(graph))
+    return write_figure(sheet.figure, path)
+
+
+def save_curves(
+    panels: Mapping[str, Curves],
+    path: Path | str,
+    *,
+    over: str = "",
+    value: str = "",
+    log: bool = False,
+    width: float | None = None,
+    columns: int | None = None,
+) -> Path:
+    """Draw curves, one panel for each title: by name, the values of all runs at each place along the axis.
+
+    The line is the mean over runs, the band reaches from the least to the greatest. For instance
+    ``{"IoU": {"GLN": {1: [0.61, 0.64], 2: [0.70, 0.73]}}}``, two runs after one and two epochs.
+
+    Args:
+        panels: what to draw; a name has the same colour in every panel.
+        path: the picture.
+        over: what the axis is.
+        value: what the values are.
+        log: a logarithmic scale.
+        width: as in :func:`save_gallery`.
+        columns: panels in a row.
+    """
+    path = check_picture(path)
+    names = list(dict.fromkeys(name for curves in panels.values() for name in curves))
+    if not names:
+        raise GLNError("Got no curves; give at least one panel with one.")
+    sheet = Sheet(len(panels), "", width, columns, height=0.82)
+    for title, curves in panels.items():
+        ax = sheet.next()
+        draw_curves(curves, ax, names)
+        ax.set_yscale("log" if log else "linear")
+        sheet.label(ax, title, over, value)
+    if len(names) > 1:
+        sheet.add_lines(names)
+    return write_figure(sheet.figure, path)
+
+
+def _with_edges(graph: Data, pairs: np.ndarray) -> Data:
+    """The nodes of ``graph`` with these edges ``[m, 2]``."""
+    rows = {name: graph[name] for name in ("pos", "x") if graph.get(name) is not None}
+    found = make_graph(**rows, edges=pairs, num_nodes=graph.num_nodes)
+    if graph.get("community") is not None:
+        found.community = graph.community
+    return found
