@@ -177,7 +177,7 @@ def score(model: torch.nn.Module, graphs: list[Data]) -> dict[str, float]:
     """Edge scores, MMD and candidate recall; of surfaces the IoU of every kind, of images the segmentation."""
     predicted, scores, recall = predict_and_score(model, graphs, model.threshold)
     scores |= {"candidate_recall": recall}
-    scores |= {f"mmd_{name}": value for name, value in gln.mmd(graphs, predicted).items()}
+    scores |= gln.mmd(graphs, predicted).named()
     for number, kind in enumerate(KINDS):
         of = [i for i, graph in enumerate(graphs) if graph.get("kind") == number]
         if of:

@@ -49,6 +49,10 @@ class MMDResult(dict[str, float]):
         super().__init__(values)
         self.settings, self.floor, self.intervals = settings, dict(floor), dict(intervals)
 
+    def named(self) -> dict[str, float]:
+        """The values under the names they have among other scores: ``mmd_degree`` and so on."""
+        return {f"mmd_{name}": value for name, value in self.items()}
+
     @property
     def summary(self) -> str:
         """In one line, how the values were made; for tables that show them beside other scores."""

@@ -108,7 +108,7 @@ MEASURES: dict[str, Callable[[Task], dict[str, Any]]] = {
 
 
 def _mmd(test: list[Data], made: list[Data]) -> dict[str, float]:
-    return {f"mmd_{name}": value for name, value in mmd(test, made, largest_component=True).items()}
+    return mmd(test, made, largest_component=True).named()
 
 
 def _plain(scores: Any) -> dict[str, float]:

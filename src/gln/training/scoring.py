@@ -10,6 +10,7 @@ from torch_geometric.data import Data
 from gln.evaluation.edge_lists import edge_scores
 from gln.evaluation.metrics import Scores, number
 from gln.evaluation.mmd import mmd
+from gln.evaluation.mmd_result import MMDResult
 from gln.graphs import as_graphs
 from gln.training.prediction import Predictor, check_choice, edges_above, joined, outputs, predict
 
@@ -39,7 +40,20 @@ def evaluate(
         largest_component: take the MMD² over the largest component of every graph, as the paper did.
     """
     check_choice(threshold, None, batch_size)
-    true = as_graphs(graphs)
+    settings = {"threshold": threshold, "steps": steps, "batch_size": batch_size}
+    return evaluated(model, as_graphs(graphs), floor, largest_component, **settings)[0]
+
+
+def evaluated(
+    model: nn.Module | Predictor,
+    true: list[Data],
+    floor: Any = None,
+    largest_component: bool = False,
+    threshold: float | None = None,
+    steps: int | None = None,
+    batch_size: int = 32,
+) -> tuple[Scores, list[Data], MMDResult]:
+    """What :func:`evaluate` gives for checked graphs, with what it comes from: the predicted graphs and their MMD²."""
     if not isinstance(model, nn.Module):
         predicted = predict(model, true, threshold=threshold, steps=steps)
         scores: dict[str, float] = edge_scores(true, predicted)
@@ -55,7 +69,7 @@ def evaluate(
     if distance.floor:
         floors = ", ".join(f"{name} {number(value)}" for name, value in distance.floor.items())
         notes.append(f"MMD² floor: {floors}")
-    return Scores(scores | {f"mmd_{name}": value for name, value in distance.items()}, notes)
+    return Scores(scores | distance.named(), notes), predicted, distance
 
 
 def predict_and_score(

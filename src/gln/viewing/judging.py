@@ -8,12 +8,11 @@ from typing import Any
 from torch import nn
 from torch_geometric.data import Data
 
-from gln.evaluation import METRICS, MMDResult, Scores, edge_scores, mmd, novelty
-from gln.evaluation.metrics import POOLED, number
+from gln.evaluation import METRICS, MMDResult, Scores, mmd, novelty
+from gln.evaluation.metrics import POOLED
 from gln.pipeline.training import Parts
 from gln.training import generate
-from gln.training.prediction import predict
-from gln.training.scoring import predict_and_score
+from gln.training.scoring import evaluated
 
 
 @dataclass(frozen=True)
@@ -54,25 +53,10 @@ class Judged:
 def judge(method: Any, parts: Parts, seed: int = 0) -> Judged:
     """Score a model or a predictor as :func:`gln.evaluate` does, and a sampler by as many samples as test graphs."""
     train, _, test = parts
-    if isinstance(method, nn.Module):
-        cut = float(getattr(method, "threshold", 0.5))
-        made, edges, recall = predict_and_score(method, test, cut)
-        note = f"{len(test)} graphs, threshold {cut:.2f}"
-        if recall < 1:
-            note += f"; candidate recall {recall:.4f}: no more of the true edges were among the pairs scored"
-    elif hasattr(method, "predict"):
-        made = predict(method, test)
-        edges, note = edge_scores(test, made), f"{len(test)} graphs"
-    else:
-        made = generate(method, len(test), seed)
-        distance, new = mmd(test, made, floor=train), novelty(train, made)
-        scores = Scores(_named(distance) | new, [distance.summary, *new.notes])
-        return Judged(test, made, False, scores, distance, f"{distance}\n{new}")
-    distance = mmd(test, made, floor=train)
-    floors = ", ".join(f"{name} {number(value)}" for name, value in distance.floor.items())
-    scores = Scores(edges | _named(distance), [note, distance.summary, f"MMD² floor: {floors}"])
-    return Judged(test, made, True, scores, distance, str(scores))
-
-
-def _named(distance: MMDResult) -> dict[str, float]:
-    return {f"mmd_{name}": value for name, value in distance.items()}
+    if isinstance(method, nn.Module) or hasattr(method, "predict"):
+        scores, made, distance = evaluated(method, test, floor=train)
+        return Judged(test, made, True, scores, distance, str(scores))
+    made = generate(method, len(test), seed)
+    distance, new = mmd(test, made, floor=train), novelty(train, made)
+    scores = Scores(distance.named() | new, [distance.summary, *new.notes])
+    return Judged(test, made, False, scores, distance, f"{distance}\n{new}")
