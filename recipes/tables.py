@@ -115,7 +115,9 @@ def reproduction(results: Path) -> str:
     for protocol, names in MAIN_ROWS.items():
         for row in names:
             cells = (Cell(table, "full", protocol, column, row).read(places) for column in MAIN)
-            scores = ["·" if not cell or "cannot" in cell else _score(cell["scores"]["iou"]) for cell in cells]
+            scores = [
+                "·" if not cell or "cannot" in cell else _score(cell["scores"]["iou"]) for cell in cells
+            ]
             title = table.title_of(protocol, row)
             rows.append([f"**{title}**" if row == "gln" else title, protocol, *scores])
     return _table(["", "nodes", *(columns()[column].title for column in MAIN)], rows)

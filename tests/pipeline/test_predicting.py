@@ -145,6 +145,25 @@ def test_nothing_is_written_when_nothing_could_be_read_or_on_ctrl_c(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.csv", "b.csv", "bad.csv"]
 
 
+@pytest.mark.parametrize("name", ["out.csv", "out.npz"])
+def test_what_another_run_wrote_meanwhile_is_not_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    output, add = tmp_path / name, Outcome.add
+
+    def written_meanwhile(self: Outcome, more: Outcome) -> None:
+        output.write_text("another run's")
+        add(self, more)
+
+    monkeypatch.setattr(Outcome, "add", written_meanwhile)
+    paths = [write_points(tmp_path / "a.csv", 4)]
+    with pytest.raises(GLNError, match="exists"):
+        predict_files(Job(MODEL, paths, output))
+    assert output.read_text() == "another run's"
+    predict_files(Job(MODEL, paths, output, force=True))
+    assert output.read_bytes() != b"another run's"
+
+
 def test_known_edges_stay_and_the_rest_is_the_models(tmp_path: Path) -> None:
     table = tmp_path / "known.csv"
     table.write_text("source,target\nb,a\na,b\n")

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
+import threading
 from collections import Counter
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +16,10 @@ import pytest
 import torch
 
 from gln.errors import GLNError
-from gln.files import Staged
+from gln.files import Staged, write_atomically
 from gln.io import ReadOptions
 from gln.models import GLN
+from gln.pipeline import parts as parts_module
 from gln.pipeline import predicting, sharing, windows
 from gln.pipeline.answering import Choice
 from gln.pipeline.parts import Parts
@@ -89,9 +93,9 @@ def test_shared_is_byte_for_byte_unshared(tmp_path: Path, paths: list[Path], nam
     assert all(shares)
     outcome = first.lead(resume=True)
     assert outcome == alone
+    assert not first.parts.folder.exists()
     assert (outcome.graphs, len(outcome.skipped)) == (25, 2)
     assert take(output) == expected
-    assert not first.parts.folder.exists()
 
 
 def test_scores_known_edges_and_remarks_are_merged(tmp_path: Path, paths: list[Path]) -> None:
@@ -164,7 +168,7 @@ def begun(tmp_path: Path, paths: list[Path]) -> tuple[Job, dict[str, bytes], lis
     first = Shared(job, rank(0, 1))
     first.begin(resume=False)
     first.work()
-    return job, expected, sorted(first.parts.folder.glob("*.part"))
+    return job, expected, sorted(first.parts.ours.glob("*.part"))
 
 
 def test_parts_that_are_gone_or_damaged_are_named_and_answered_again(begun: Any) -> None:
@@ -180,7 +184,7 @@ def test_parts_that_are_gone_or_damaged_are_named_and_answered_again(begun: Any)
     for part in (parts[3], parts[4], parts[6], parts[-1]):
         assert f"{part} is damaged or gone. It is computed again." in said
     assert take(job.output) == expected
-    assert not parts[0].parent.exists()
+    assert not parts[0].parent.parent.exists()
 
 
 @pytest.mark.parametrize("when", ["part", "header", "rows"])
@@ -210,9 +214,7 @@ def test_a_full_disk_is_one_sentence_and_loses_nothing(
 
 def test_two_predictions_are_not_mixed(begun: Any, tmp_path: Path) -> None:
     job, _, parts = begun
-    with pytest.raises(
-        GLNError, match=r"out\.csv\.parts holds an unfinished prediction; go on with --resume"
-    ):
+    with pytest.raises(GLNError, match=r"out\.csv\.parts holds a prediction that runs or was cut short"):
         Shared(job, rank(0, 1)).lead(resume=False)
     other = GLN(0, 2, width=8, pair_width=8, steps=2).eval()
     more: dict[str, Any] = {"options": ReadOptions(pos=("y", "x"))}
@@ -236,14 +238,121 @@ def test_killed_while_merging_it_is_merged_again_but_a_file_of_others_stays(begu
     with pytest.raises(GLNError, match="exists"):
         Shared(job, rank(0, 1)).lead(resume=True)
     job.output.write_text("ours, from a merge after which the parts were not yet removed")
-    Parts(job.output).merging.touch()
+    first = Shared(job, rank(0, 1))
+    first.parts.merging.touch()
+    first.lead(resume=True)
+    assert take(job.output) == expected
+    # A removal that was cut short leaves no manifest: an output that is there now is not ours.
+    first.parts.ours.mkdir(parents=True)
+    first.parts.merging.touch()
+    (first.parts.ours / "000000-000000-last.part").write_text("old")
+    job.output.write_text("someone else's")
+    with pytest.raises(GLNError, match="exists"):
+        Shared(job, rank(0, 1)).lead(resume=True)
+    job.output.unlink()
     Shared(job, rank(0, 1)).lead(resume=True)
     assert take(job.output) == expected
-    # A removal that was cut short leaves no manifest: then the parts are nothing to go on with.
-    folder = Parts(job.output).folder
-    folder.mkdir()
-    (folder / "000000-000000-last.part").write_text("old")
+
+
+def test_interrupted_among_several_outputs_all_of_them_are_written_when_resumed(
+    tmp_path: Path, paths: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = Job(MODEL, paths, tmp_path / "out.graphml", choice=CHOICE)
+    expected, _ = whole(paths, job.output)
+    keep, kept = Staged.keep, []
+
+    def interrupt(self: Staged, target: Path) -> None:
+        keep(self, target)
+        kept.extend([target] if target.suffix == ".graphml" else [])
+        if len(kept) == 3:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Staged, "keep", interrupt)
+        with pytest.raises(KeyboardInterrupt, match="--resume"):
+            Shared(job, rank(0, 1)).lead(resume=False)
     Shared(job, rank(0, 1)).lead(resume=True)
+    assert take(job.output) == expected
+
+
+def test_a_late_process_of_another_prediction_spoils_nothing(tmp_path: Path, paths: list[Path]) -> None:
+    job = Job(MODEL, paths, tmp_path / "out.csv", choice=CHOICE)
+    expected, _ = whole(paths, job.output)
+    other = Job(MODEL, paths, job.output, choice=Choice(threshold=0.9))
+    before, late = (Shared(other, rank(number, 2)) for number in (0, 1))
+    before.begin(resume=False)
+    late.work()
+    with pytest.raises(GLNError, match="runs or was cut short"):
+        Shared(job, rank(0, 1)).begin(resume=False)
+    shutil.rmtree(before.parts.folder)  # as the page says, to begin anew
+    first = Shared(job, rank(0, 1))
+    first.begin(resume=False)
+    with pytest.raises(GLNError, match="was removed while the prediction ran"):
+        late.work()
+    before.parts.ours.mkdir()  # as if both had begun in one moment
+    before.work()
+    late.work()
+    first.lead(resume=True)
+    assert take(job.output) == expected
+    with pytest.raises(GLNError, match="was removed"):
+        before._merge()
+    assert not job.output.exists()
+
+
+def test_files_that_change_while_they_are_read_are_found_out(tmp_path: Path, paths: list[Path]) -> None:
+    job = Job(MODEL, paths, tmp_path / "out.csv", choice=CHOICE)
+    first, second = (Shared(job, rank(number, 4)) for number in (0, 1))
+    first.begin(resume=False)
+    first.work()
+    rows = "".join(f"{graph},{x},{y}\n" for graph in "abc" for x, y in ((0, 0), (1, 0), (0, 1)))
+    paths[0].write_text(f"graph,x,y\n{rows}")  # from here on windows are cut elsewhere
+    second.work()
+    first.place = rank(0, 1)  # so that it does the rest
+    with pytest.raises(GLNError, match="changed while they were predicted"):
+        first.lead(resume=True)
+    assert not job.output.exists()
+
+
+def test_labels_and_tables_beside_the_files_belong_to_the_prediction(tmp_path: Path) -> None:
+    for name in ("a.csv", "b.csv"):
+        (tmp_path / name).write_text("x,y\n1,2\n")
+    job = Job(MODEL, [tmp_path / "a.csv", tmp_path / "b.csv"], tmp_path / "out.csv")
+    Shared(job, rank(0, 1)).begin(resume=False)
+    for name in ("a.labels.png", "b.edges.csv"):
+        (tmp_path / name).write_text("")
+        with pytest.raises(GLNError, match="other tables of edges or labels"):
+            Shared(job, rank(0, 1)).begin(resume=True)
+        (tmp_path / name).unlink()
+    Shared(job, rank(0, 1)).begin(resume=True)
+
+
+class Company:
+    """Other processes of this machine, which have done their share."""
+
+    def running(self) -> bool:
+        return False
+
+    def lost(self) -> None:
+        return None
+
+    def kill(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize("who", ["another machine", "slow"])
+def test_who_still_works_is_waited_for(begun: Any, monkeypatch: pytest.MonkeyPatch, who: str) -> None:
+    job, expected, parts = begun
+    content = parts[-1].read_bytes()
+    parts[-1].unlink()
+    monkeypatch.setattr(Shared, "work", lambda self: None)
+    monkeypatch.setattr(sharing, "Others", lambda devices: Company())
+    first = Shared(job, Place(0, 4 if who == "another machine" else 2, 0, started=who == "slow"), devices=2)
+    if who == "slow":  # its signs of life come more often than patience ends
+        monkeypatch.setattr(sharing, "PATIENCE", 0.8)
+        monkeypatch.setattr(parts_module, "BEAT", 0.05)
+    with first.parts.living(1) if who == "slow" else nullcontext():
+        threading.Timer(1.2, parts[-1].write_bytes, [content]).start()
+        first.lead(resume=True)
     assert take(job.output) == expected
 
 
@@ -254,10 +363,8 @@ def test_a_process_that_never_delivers_is_given_up_in_words(
     monkeypatch.setattr(sharing, "PATIENCE", 0.2)
     theirs = next(part for part in parts if part.name.startswith("000001"))
     theirs.unlink()
-    first = Shared(job, rank(0, 2))
-    first.slowest = 0.0
-    with pytest.raises(Unfinished, match=f"{theirs.name[:13]}.* is missing after .*--resume"):
-        first.lead(resume=True)
+    with pytest.raises(Unfinished, match=f"{theirs.name[:13]}.* is missing, without a sign of .*--resume"):
+        Shared(job, rank(0, 2)).lead(resume=True)
     assert not job.output.exists()
 
 
@@ -267,6 +374,13 @@ def test_an_input_that_fits_nowhere_leaves_nothing(tmp_path: Path) -> None:
     job = Job(MODEL, [wide], tmp_path / "out.csv")
     with pytest.raises(GLNError, match="3 positions"):
         Shared(job, rank(0, 1)).lead(resume=False)
+    assert list(tmp_path.iterdir()) == [wide]
+    wide.write_text("")
+    said: list[str] = []
+    with pytest.raises(GLNError, match="all of the input was skipped"):
+        Shared(job, rank(0, 1), complain=said.append).lead(resume=False)
+    assert len(said) == 1
+    assert said[0].startswith(f"{wide}: ")
     assert list(tmp_path.iterdir()) == [wide]
 
 
@@ -280,3 +394,21 @@ def test_another_process_waits_for_the_first_and_not_for_ever(
     job.output.write_text("done before this process came")
     Shared(job, rank(1, 2)).follow()
     assert [path.name for path in tmp_path.iterdir() if path.is_file()] == ["out.csv"]
+    # With --force an output that was there before says nothing; a new one does, and so do several.
+    forced = Job(MODEL, paths, job.output, force=True)
+    with pytest.raises(GLNError, match="was not begun"):
+        Shared(forced, rank(1, 2)).follow()
+    for name in ("out.csv", "out-a.csv"):
+        late = Shared(forced, rank(1, 2))
+        write_atomically(tmp_path / name, b"written since")
+        late.follow()
+
+
+def test_a_process_that_finds_everything_done_ends_in_peace(begun: Any) -> None:
+    job, expected, _ = begun
+    late = Shared(job, rank(1, 2))
+    assert late.parts.join(1, force=False)
+    Shared(job, rank(0, 2)).lead(resume=True)
+    late.parts.join = lambda *_: True  # type: ignore[method-assign]  # it had joined just before
+    late.follow()
+    assert take(job.output) == expected

@@ -3,15 +3,27 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
+import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from gln.errors import GLNError
 from gln.training import fit, processes
-from gln.training.processes import PARENT, Place, check_alone, find_place, is_orphan
+from gln.training.processes import (
+    PARENT,
+    Others,
+    Place,
+    check_alone,
+    company,
+    find_place,
+    give_way,
+    is_orphan,
+)
 from tests.training.processes import start
 from tests.training.tiny import TinyLoss, graphs, tiny
 
@@ -107,6 +119,42 @@ def test_a_process_whose_partner_is_gone_does_not_wait_for_ever() -> None:
     process = start(stuck)
     process.join(30)
     assert process.exitcode == 2
+
+
+def left_alone() -> None:
+    """A run whose other process has nothing to do, as when its script came through a pipe that is read up."""
+    processes.GRACE = 0.1
+    processes.place_of = lambda trainer: Place(0, 2, 0, started=False)
+    processes._by_command = lambda *_: True
+    sys.orig_argv[1:] = ["-c", "pass"]
+    with company(SimpleNamespace(world_size=2, num_devices=2), "ddp", "lost."):  # type: ignore[arg-type]
+        time.sleep(30)
+
+
+def test_a_partner_that_ends_without_an_error_is_lost_too() -> None:
+    process = start(left_alone)
+    process.join(30)
+    assert process.exitcode == 2
+
+
+@pytest.mark.parametrize(("code", "status"), [("pass", None), ("exit(2)", 2), ("import os; os.abort()", -6)])
+def test_how_another_process_ended(monkeypatch: pytest.MonkeyPatch, code: str, status: int | None) -> None:
+    monkeypatch.setattr(sys, "orig_argv", [sys.executable, "-c", code])
+    others = Others(2)
+    others.processes[0].wait(30)
+    assert (others.lost(), others.running(), others.complete()) == (status, False, False)
+
+
+def test_the_first_process_speaks_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(processes, "GRACE", 0.3)
+    waits = []
+    for parent in (None, os.getppid(), os.getpid()):  # nobody of ours, one that lives, one that is gone
+        if parent is not None:
+            monkeypatch.setenv(PARENT, str(parent))
+        since = time.monotonic()
+        give_way()
+        waits.append(time.monotonic() - since >= 0.3)
+    assert waits == [False, True, False]
 
 
 def test_an_orphan_finds_out(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -83,6 +83,7 @@ def _cell(value: str) -> str:
 def _table(path: Path, force: bool) -> Iterator[TableWriter]:
     with Staged(path) as staged:
         yield TableWriter(staged)
+        refuse_existing(path, force)  # what another run has written meanwhile
         staged.keep(path)
 
 
@@ -135,6 +136,7 @@ def _archive(path: Path, force: bool) -> Iterator[ArchiveWriter]:
         yield writer
         with naming(path):
             np.savez(staged.file, allow_pickle=False, **writer.arrays())
+        refuse_existing(path, force)
         staged.keep(path)
 
 

@@ -32,7 +32,7 @@ class Choice:
 
 
 class Unfit(GLNError):
-    """Nothing in the first window can be predicted: a mistake about the whole input."""
+    """Nothing in the first window, or nothing at all, can be predicted: a mistake about the whole input."""
 
 
 @dataclass

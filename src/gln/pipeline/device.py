@@ -33,9 +33,6 @@ def put_on(model: Any, name: str, local: int | None = None) -> Any:
         wanted = f"cuda:{local % torch.cuda.device_count()}"  # a scheduler may show each process only its own
     try:
         return model.to(torch.device(wanted))
-    except (
-        RuntimeError,
-        AssertionError,
-        NotImplementedError,
-    ):  # no such device, or torch was built without it
+    except (RuntimeError, AssertionError, NotImplementedError):
+        # There is no such device, or torch was built without it.
         raise GLNError(f"The device {name!r} cannot be used here; choose auto, cpu or cuda.") from None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,8 @@ from typing import Any
 from torch import nn
 
 from gln.baselines import Baseline
+from gln.io.images import labels_of
+from gln.io.tables import edges_of
 from gln.pipeline import windows
 from gln.pipeline.predicting import Job
 from gln.training.facts import versions
@@ -19,17 +20,23 @@ from gln.training.facts import versions
 FORMAT = "gln parts 1"
 
 
-def manifest(job: Job, companions: Iterable[Path]) -> dict[str, Any]:
-    """Model, options and input of ``job``; ``companions`` are tables of edges that are read with its files."""
+def edge_tables(job: Job) -> list[Path]:
+    """The tables of true edges that are read with the files of ``job``."""
+    return list(dict.fromkeys(found for path in job.paths if (found := edges_of(path, job.options))))
+
+
+def manifest(job: Job) -> dict[str, Any]:
+    """Model, options and input of ``job``."""
     options = {name: str(value) for name, value in asdict(job.options).items()}
-    tables = [path for path in (job.options.edges, job.known, *companions) if path is not None]
+    labels = [found for path in job.paths if (found := labels_of(path, job.options))]
+    beside = [*edge_tables(job), *labels, *([] if job.known is None else [job.known])]
     return {
         "format": FORMAT,
         "model": _fingerprint(job.model),
         "options": options | asdict(job.choice),
         "files": len(job.paths),
         "sizes, times or names of files": _digest([_stamp(path) for path in job.paths]),
-        "tables of edges": _digest([_stamp(path) for path in tables]),
+        "tables of edges or labels": _digest([_stamp(path) for path in beside]),
         "device": _device(job.model),
         "windows": [windows.BLOCK, windows.WINDOW, windows.WINDOW_NODES],
         "versions": {name: versions().get(name) for name in ("gln", "torch")},

@@ -3,10 +3,12 @@
 ::
 
     OUT.parts/
-      manifest                what is predicted with what; a run is resumed under the same only
-      000003-000000.part      window 0 of block 3: its items, their edges, what was skipped
-      000003-000001-last.part the last one of the block
-      merging                 OUT is being put together, so that an OUT which is there is ours
+      manifest                  what is predicted with what; a run is resumed under the same only
+      5f0c93d1a7b2e864/         named after the manifest: a late process of another prediction writes elsewhere
+        000003-000000.part      window 0 of block 3: its items, their edges, what was skipped
+        000003-000001-last.part the last one of the block
+        alive-2                 touched by process 2 as long as it lives
+        merging                 OUT is being put together, so that an OUT which is there is ours
 
 A part is a checksum, a line of JSON, and tensors as safetensors; it appears in one step.
 """
@@ -15,9 +17,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import shutil
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -34,6 +39,8 @@ from gln.pipeline.outcome import Outcome
 from gln.pipeline.windows import Window
 from gln.training.tensors import clear_disk_errors, read_json, write_json
 
+BEAT = 10.0  # seconds between two signs of life
+
 
 class Damaged(GLNError):
     """A part is not what was written."""
@@ -41,6 +48,10 @@ class Damaged(GLNError):
     def __init__(self, path: Path) -> None:
         super().__init__(f"{path} is damaged or gone.")
         self.path = path
+
+
+class Removed(GLNError):
+    """The folder went away: the output was put together by someone, or there will be none."""
 
 
 @dataclass
@@ -71,53 +82,106 @@ def in_order(names: set[str], blocks: int) -> tuple[list[str], list[str]]:
 
 
 class Parts:
-    """The folder of parts of ``output``."""
+    """The folder of parts of ``output``, for a prediction of which ``facts`` are the manifest."""
 
-    def __init__(self, output: Path) -> None:
+    def __init__(self, output: Path, facts: dict[str, Any]) -> None:
         self.output = output
+        text = json.dumps(facts)
+        self.facts = json.loads(text)  # as it will be read back
         self.folder = output.with_name(f"{output.name}.parts")
-        self.manifest, self.merging = self.folder / "manifest", self.folder / "merging"
+        self.manifest = self.folder / "manifest"
+        self.ours = self.folder / hashlib.sha256(text.encode()).hexdigest()[:16]
+        self.merging = self.ours / "merging"
+        self.before = self._outputs()
 
-    def begin(self, facts: dict[str, Any], resume: bool, check: Callable[..., None]) -> None:
+    def begin(self, resume: bool, check: Callable[..., None]) -> None:
         """Make the folder; refuse to mix two predictions. ``check(force=…)`` refuses an output that cannot be."""
-        facts = json.loads(json.dumps(facts))
         if self.manifest.exists():
             if not resume:
                 raise GLNError(
-                    f"{self.folder} holds an unfinished prediction; go on with --resume, or remove the folder."
+                    f"{self.folder} holds a prediction that runs or was cut short; go on with --resume, or remove it."
                 )
             before = read_json(self.manifest)
-            changed = [name for name in facts if before.get(name) != facts[name]]
+            changed = [name for name in self.facts if before.get(name) != self.facts[name]]
             if changed:
                 raise GLNError(
                     f"{self.folder} was begun with other {' and '.join(changed)}; resume with the same, or remove it."
                 )
         else:  # what is left of a removal that was cut short: it takes the manifest first
-            for left in [*self.folder.glob("*.part"), *self.folder.glob("merging")]:
-                left.unlink()
+            self.merging.unlink(missing_ok=True)
         with clear_disk_errors(self.folder):
             check(force=self.merging.exists())
-            self.folder.mkdir(exist_ok=True)
-        write_json(self.manifest, facts)
+            self.ours.mkdir(parents=True, exist_ok=True)
+        write_json(self.manifest, self.facts)
 
-    def join(self, facts: dict[str, Any], seconds: float) -> bool:
+    def join(self, seconds: float, force: bool) -> bool:
         """Wait for the first process to begin; whether there is still something to do."""
-        facts, end = json.loads(json.dumps(facts)), time.monotonic() + seconds
+        end = time.monotonic() + seconds
         while time.monotonic() < end:
             try:
-                if read_json(self.manifest) == facts:
+                if read_json(self.manifest) == self.facts:
                     return True
             except GLNError:
-                if self.output.exists() and not self.folder.exists():
-                    return False  # the first process found everything done, or will say what is wrong
+                if self.is_finished(force):
+                    return False
             time.sleep(0.1)
         raise GLNError(
             f"{self.folder} was not begun for this input in {seconds / 60:g} minutes; start all processes with one "
             "command, and let them share the folder."
         )
 
+    def is_finished(self, force: bool) -> bool:
+        """Whether the first process is done, or may not begin and says why: an output that was there before."""
+        if self.folder.exists():
+            return False
+        return self._outputs() != self.before or (self.output.exists() and not force)
+
+    def _outputs(self) -> dict[str, tuple[int, int]]:
+        """What tells a file that may be the output, or one of several, from one that replaces it."""
+        stem, suffix = self.output.stem, self.output.suffix
+        found = {}
+        with suppress(OSError):
+            for path in self.output.parent.iterdir():
+                if path == self.output or (path.name.startswith(f"{stem}-") and path.suffix == suffix):
+                    found[path.name] = (path.stat().st_ino, path.stat().st_mtime_ns)
+        return found
+
     def names(self) -> set[str]:
-        return {path.name for path in self.folder.glob("[0-9]*.part")}
+        """The parts that are there."""
+        with self._there():
+            return {name for name in os.listdir(self.ours) if name[0].isdigit()}
+
+    @contextmanager
+    def living(self, rank: int) -> Iterator[None]:
+        """Leave a sign of life of process ``rank``, again and again."""
+        over, sign = threading.Event(), self.ours / f"alive-{rank}"
+
+        def beat() -> None:
+            with suppress(OSError):  # a full disk, or the end of the folder
+                sign.touch()
+                while not over.wait(BEAT):
+                    os.utime(sign)  # never makes it anew in a folder that is being removed
+
+        threading.Thread(target=beat, daemon=True).start()
+        try:
+            yield
+        finally:
+            over.set()
+
+    def signs(self) -> dict[str, int]:
+        """When each process gave its last sign, by the clock of the disk."""
+        found = {}
+        for path in self.ours.glob("alive-*"):
+            with suppress(OSError):
+                found[path.name] = path.stat().st_mtime_ns
+        return found
+
+    @contextmanager
+    def _there(self) -> Iterator[None]:
+        try:
+            yield
+        except FileNotFoundError:
+            raise Removed(f"{self.folder} was removed while the prediction ran; begin it anew.") from None
 
     def write(self, window: Window, part: Part) -> None:
         """Keep what was answered to ``window``."""
@@ -143,13 +207,13 @@ class Parts:
             if value.get(name) is not None
         }
         body = json.dumps(facts).encode() + b"\n" + safetensors.torch.save(tensors)
-        path = self.folder / name_of(window)
-        with clear_disk_errors(path):
+        path = self.ours / name_of(window)
+        with clear_disk_errors(path), self._there():
             write_atomically(path, hashlib.sha256(body).hexdigest().encode() + b"\n" + body)
 
     def read(self, name: str) -> Part:
         """What :meth:`write` kept, if all of it is still there."""
-        path = self.folder / name
+        path = self.ours / name
         try:
             digest, _, body = path.read_bytes().partition(b"\n")
             if digest.decode() != hashlib.sha256(body).hexdigest():
@@ -173,20 +237,20 @@ class Parts:
 
     def merge(self, write: Callable[..., Outcome]) -> Outcome:
         """Have ``write(force=…)`` put the output together, and remove the parts."""
-        ours = self.merging.exists()
-        try:
-            with clear_disk_errors(self.output):
+        again = self.merging.exists()
+        with clear_disk_errors(self.output):
+            with self._there():
                 self.merging.touch()
-                outcome = write(force=ours)
-        except BaseException:
-            if not ours:
-                self.merging.unlink(missing_ok=True)
-            raise
+            try:
+                outcome = write(force=again)
+            except GLNError:  # a refusal, before anything was put in place
+                if not again:
+                    self.merging.unlink(missing_ok=True)
+                raise
         self.remove()
         return outcome
 
     def remove(self) -> None:
-        self.manifest.unlink(
-            missing_ok=True
-        )  # first, so that what is left of a removal cut short is no prediction
+        """The manifest first, so that what is left of a removal cut short is no prediction."""
+        self.manifest.unlink(missing_ok=True)
         shutil.rmtree(self.folder, ignore_errors=True)

@@ -13,7 +13,7 @@ from tqdm.auto import tqdm  # type: ignore[import-untyped]
 from gln.errors import GLNError
 from gln.io import ReadOptions, open_writer
 from gln.io.reading import node_files
-from gln.pipeline.answering import Answered, Choice, answer_window
+from gln.pipeline.answering import Answered, Choice, Unfit, answer_window
 from gln.pipeline.known import KnownEdges
 from gln.pipeline.outcome import Outcome
 from gln.pipeline.windows import Say, Window, read_windows
@@ -58,18 +58,18 @@ class Job:
         say: Say | None = None,
         blocks: Callable[[int], bool] | None = None,
         wanted: Callable[[Window], bool] = lambda window: True,
+        bar: bool = True,
     ) -> Iterator[tuple[Window, Answered]]:
         """The windows with their answers, in order; only those in ``blocks``, and of them those ``wanted``."""
-        scored = (
-            known is None or self.options.edges is not None
-        )  # else the edges beside may be the known ones
+        # With known edges, those beside the nodes may be the same ones.
+        scored = known is None or self.options.edges is not None
         place = {path: number for number, path in enumerate(self.paths)}
-        with tqdm(total=len(self.paths), unit="file", disable=None, leave=False) as bar:
+        with tqdm(total=len(self.paths), unit="file", disable=None if bar else True, leave=False) as progress:
             for window in read_windows(self.paths, self.options, say, blocks):
                 if wanted(window):
                     yield window, answer_window(self.model, window, self.choice, known, scored, say)
                 if window.items:
-                    bar.update(place[window.items[-1].path] + 1 - bar.n)
+                    progress.update(place[window.items[-1].path] + 1 - progress.n)
 
     def check_output(self, force: bool = False) -> None:
         """Find out before any work whether the output may and can be written."""
@@ -95,7 +95,7 @@ class Job:
             if known is not None:
                 known.check_used()
             if not outcome.graphs:
-                raise GLNError(
+                raise Unfit(
                     f"Nothing could be predicted: all of the input was skipped, {self.output} is not written."
                 )
         return outcome

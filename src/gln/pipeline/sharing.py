@@ -11,74 +11,89 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from typing import Any
 
 from gln.errors import GLNError
-from gln.io.tables import edges_of
 from gln.pipeline.answering import Answered, Unfit
-from gln.pipeline.manifest import manifest
+from gln.pipeline.manifest import edge_tables, manifest
 from gln.pipeline.outcome import Outcome
-from gln.pipeline.parts import Damaged, Part, Parts, in_order, name_of
+from gln.pipeline.parts import Damaged, Part, Parts, Removed, in_order, name_of
 from gln.pipeline.predicting import Job
 from gln.pipeline.windows import Say, Window, count_blocks
 from gln.training import Interrupted
-from gln.training.processes import Others, Place, is_orphan
+from gln.training.processes import Others, Place, give_way, is_orphan
 
-PATIENCE = (
-    600.0  # seconds without a new part after which other processes are given up; 10 parts' worth if longer
-)
+PATIENCE = 600.0  # seconds without a sign of life after which other processes are given up
 
 
 class Unfinished(GLNError):
     """Another process is lost; what was answered so far is kept."""
 
 
+class Explained(Unfinished):
+    """The same, and that process has said why."""
+
+
 class Shared:
     """The work on a job of the process at ``place``, where each machine has ``devices`` processes."""
 
-    def __init__(self, job: Job, place: Place, devices: int = 1, say: Say | None = None) -> None:
-        self.job, self.place, self.devices, self.say = job, place, devices, say
-        self.parts, self.known = Parts(job.output), job.known_edges()
+    def __init__(
+        self,
+        job: Job,
+        place: Place,
+        devices: int = 1,
+        say: Say | None = None,
+        complain: Say | None = None,
+    ) -> None:
+        self.job, self.place, self.devices, self.say, self.complain = job, place, devices, say, complain
+        self.manifest, self.known = manifest(job), job.known_edges()
+        self.parts = Parts(job.output, self.manifest)
         self.blocks = count_blocks(job.paths)
-        companions = [found for path in job.paths if (found := edges_of(path, job.options)) is not None]
-        self.manifest = manifest(job, companions)
         # Whole blocks, so that nobody else reads their files; but few of them would leave processes without work, and
         # a table of edges for several files is read in the light of the files before.
-        self.by_block = self.blocks >= 4 * place.world and not companions
+        self.by_block = self.blocks >= 4 * place.world and not edge_tables(job)
         self.said: set[str] = set()
         self.remarks: list[str] = []  # for the next part
-        self.slowest = 0.0
         self.others: Others | None = None
 
     def begin(self, resume: bool) -> None:
         """Make the folder of parts, or go on in the one that is there."""
-        self.parts.begin(self.manifest, resume, self.job.check_output)
+        self.parts.begin(resume, self.job.check_output)
 
-    def lead(self, resume: bool, complain: Say | None = None) -> Outcome:
+    def lead(self, resume: bool) -> Outcome:
         """The work of the first process: begin, take part, merge."""
         self.begin(resume)
         try:
             with self._company():
                 self.work()
-                outcome = self._merge()
+                return self._merge()
         except Unfit:  # with this input there is nothing to go on with
             self.parts.remove()
             raise
         except KeyboardInterrupt:
             raise Interrupted(self._unfinished("interrupted")) from None
-        for what in outcome.skipped if complain is not None else ():
-            complain(str(what))  # type: ignore[misc]
-        return outcome
+        except SystemExit:  # a polite kill
+            if self.say is not None:
+                self.say(self._unfinished("interrupted"))
+            raise
 
     def follow(self) -> None:
         """The work of every other process: its share."""
-        if not self.parts.join(self.manifest, PATIENCE):
+        if not self.parts.join(PATIENCE, self.job.force):
             return
-        with self._company():
-            self.work()
-            while self.others is not None and self.others.running():
+        try:
+            with self._company(), self.parts.living(self.place.rank):
+                self.work()
+                while self.others is not None and self.others.running():
+                    self._check_others()
+                    time.sleep(0.1)
                 self._check_others()
-                time.sleep(0.1)
-            self._check_others()
+        except Removed:
+            if not self.parts.is_finished(self.job.force):
+                raise
+        except Exception:
+            give_way()
+            raise
 
     @contextmanager
     def _company(self) -> Iterator[None]:
@@ -105,12 +120,11 @@ class Shared:
         return number % self.place.world == self.place.rank
 
     def _answer(self, blocks: Callable[[int], bool] | None, wanted: Callable[[Window], bool]) -> None:
-        since = time.monotonic()
-        for window, answered in self.job.answers(self.known, self._remark, blocks, wanted):
+        bar = self.place.rank == 0  # one for all: they share a terminal
+        for window, answered in self.job.answers(self.known, self._remark, blocks, wanted, bar):
             used = self.known is not None and self.known.used
             self.parts.write(window, Part(answered, self.remarks, used))
             self.remarks = []
-            self.slowest, since = max(self.slowest, time.monotonic() - since), time.monotonic()
             self._check_others()
 
     def _remark(self, text: str) -> None:
@@ -123,8 +137,11 @@ class Shared:
                 self.say(text)
 
     def _check_others(self) -> None:
-        if is_orphan() or (self.others is not None and self.others.lost()):
-            raise Unfinished(self._unfinished("another process of this prediction was lost"))
+        status = self.others.lost() if self.others is not None else None
+        if is_orphan() or status is not None:
+            # A process of ours that fails says why, and ends with 1 or 2; else it was killed.
+            kind = Explained if status in (1, 2) else Unfinished
+            raise kind(self._unfinished("another process of this prediction was lost"))
 
     def _unfinished(self, why: str) -> str:
         return f"{why}; {self.parts.folder} holds what is done: repeat the command with --resume."
@@ -133,6 +150,10 @@ class Shared:
         """Put the output together once all parts are there, and those that are damaged are answered anew."""
         while True:
             answered = self._read(self._wait())
+            if manifest(self.job) != self.manifest:  # then two processes may have seen different windows
+                raise GLNError(
+                    f"Files of the input changed while they were predicted; remove {self.parts.folder} and begin anew."
+                )
             try:
                 return self.parts.merge(partial(self.job.write, answered, self.known))
             except Damaged as error:
@@ -140,28 +161,38 @@ class Shared:
 
     def _wait(self) -> list[str]:
         """The names of all parts, in order, when they are there."""
-        count, since = -1, time.monotonic()
+        seen: Any = None
+        since = time.monotonic()
         while True:
-            over = self.others is not None and not self.others.running()  # before the look at what is there
+            over = self._is_over()  # before the look at what is there
             there = self.parts.names()
             found, missing = in_order(there, self.blocks)
             if not missing:
                 return found
             self._check_others()
-            if len(there) != count:
-                count, since = len(there), time.monotonic()
+            if (now := (there, self.parts.signs())) != seen:
+                seen, since = now, time.monotonic()
             waited = time.monotonic() - since
-            alone = self.place.world == 1 or over
-            if alone or waited > max(PATIENCE, 10 * self.slowest):
-                waiting = "" if alone else f" after {waited / 60:.0f} minutes"
-                raise Unfinished(self._unfinished(f"{missing[0]} is missing{waiting}"))
+            if over or waited > PATIENCE:
+                silence = "" if over else f", without a sign of life for {waited / 60:.0f} minutes"
+                raise Unfinished(self._unfinished(f"{missing[0]} is missing{silence}"))
             time.sleep(0.1)
+
+    def _is_over(self) -> bool:
+        """Whether nobody can deliver any more."""
+        if self.others is None:
+            return self.place.world == 1
+        return self.place.world == self.devices and not self.others.running()
 
     def _read(self, names: list[str]) -> Iterator[Answered]:
         for name in names:
             part = self.parts.read(name)
             for text in part.remarks:
                 self._remark(text)
+            for what in map(str, part.answered.outcome.skipped):
+                if self.complain is not None and what not in self.said:
+                    self.said.add(what)
+                    self.complain(what)
             if self.known is not None:
                 self.known.used |= part.known_used
             yield part.answered

@@ -113,19 +113,24 @@ class Others:
             torch.set_num_threads(threads)
         command = [sys.executable, *sys.orig_argv[1:]]
         # Ctrl-C is for this process, which ends the others.
-        apart: Any = {"stdout": subprocess.DEVNULL, "start_new_session": True}
+        apart: Any = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "start_new_session": True}
         mine = os.environ | {PARENT: str(os.getpid())}
         self.processes = [
             subprocess.Popen(command, env=mine | {"LOCAL_RANK": str(local)}, **apart)
             for local in range(1, devices)
         ]
 
-    def lost(self) -> bool:
-        """Whether one has ended with an error, or was killed."""
-        return any(process.poll() for process in self.processes)
+    def lost(self) -> int | None:
+        """The exit status of one that has ended with an error, or, below 0, was killed."""
+        return next((status for process in self.processes if (status := process.poll())), None)
 
     def running(self) -> bool:
+        """Whether one still works."""
         return any(process.poll() is None for process in self.processes)
+
+    def complete(self) -> bool:
+        """Whether all of them still work."""
+        return all(process.poll() is None for process in self.processes)
 
     def kill(self) -> None:
         """End those that still run; nothing of theirs is lost, for what they write is written in one step."""
@@ -138,6 +143,13 @@ class Others:
 def is_orphan() -> bool:
     """Whether the process that started this one is gone."""
     return PARENT in os.environ and os.getppid() != int(os.environ[PARENT])
+
+
+def give_way() -> None:
+    """Before another process of ours than the first fails: that one mostly fails for the same reason, and speaks."""
+    end = time.monotonic() + GRACE
+    while PARENT in os.environ and not is_orphan() and time.monotonic() < end:
+        time.sleep(0.05)
 
 
 @contextmanager
@@ -156,7 +168,8 @@ def company(trainer: Trainer, strategy: str, lost: str) -> Iterator[None]:
         os.environ.update(NODE_RANK=str(found.node_rank()), LOCAL_RANK="0")
         others = Others(trainer.num_devices)
     done = threading.Event()
-    alone = is_orphan if others is None else others.lost
+    # One that ends without an error is lost, too, as long as this one waits for its gradients.
+    alone = is_orphan if others is None else lambda: not others.complete()
     if others is not None or PARENT in os.environ:
         threading.Thread(target=_watch, args=(alone, done, lost, others), daemon=True).start()
     try:
@@ -164,10 +177,7 @@ def company(trainer: Trainer, strategy: str, lost: str) -> Iterator[None]:
     except BaseException:
         if others is not None:
             others.kill()
-        elif (
-            PARENT in os.environ
-        ):  # the first process mostly fails for the same reason, says so and ends this one
-            _wait(GRACE, is_orphan)
+        give_way()
         raise
     finally:
         done.set()
@@ -190,9 +200,3 @@ def _watch(alone: Callable[[], bool], done: threading.Event, lost: str, others: 
                     others.kill()
                 os._exit(2)  # the main thread may wait in a call that no signal reaches
             return
-
-
-def _wait(seconds: float, until: Callable[[], bool]) -> None:
-    end = time.monotonic() + seconds
-    while time.monotonic() < end and not until():
-        time.sleep(0.05)
