@@ -2,6 +2,7 @@
 
     python recipes/delaunay.py train --points 20-80 --run runs/delaunay      # the shipped model
     python recipes/delaunay.py train --points 50 --run runs/delaunay-50 --compile     # the benchmark of Set2Graph
+    python recipes/delaunay.py train --size small --run runs/delaunay-small  # a smaller one, for speed on a CPU
     python recipes/delaunay.py test --run runs/delaunay --output results/delaunay.json
 
 Training takes minutes on one GPU and goes on where it stopped when the command is repeated.
@@ -17,6 +18,7 @@ from pathlib import Path
 import torch
 
 import gln
+from gln.bench.predict import SMALLER_CONFIG
 from gln.evaluation import EdgeScores
 from gln.families import parse_family
 from gln.losses import Loss
@@ -25,16 +27,17 @@ from gln.training.facts import write_result
 from gln.training.prediction import soft_batches
 
 TRAIN_SEED, VAL_SEED, TEST_SEED = 1, 2, 1_000_003
+SIZES = {"usual": {}, "small": SMALLER_CONFIG}
 TEST_COUNT = {"50": 5000, "20-80": 5000, "200": 500, "1000": 50}
 
 
 def train(
-    points: str, run: Path, count: int, epochs: int, batch_size: int, workers: int, compile: bool
+    points: str, size: str, run: Path, count: int, epochs: int, batch_size: int, workers: int, compile: bool
 ) -> None:
     family = parse_family(f"delaunay:points={points}")
     torch.set_float32_matmul_precision("high")
     torch.manual_seed(TRAIN_SEED)
-    model = gln.GLN(in_channels=0, pos_channels=2)
+    model = gln.GLN(in_channels=0, pos_channels=2, **SIZES[size])
     result = gln.fit(
         model,
         family.sample(count, TRAIN_SEED),
@@ -86,6 +89,7 @@ def main() -> None:
     commands = parser.add_subparsers(required=True, dest="command")
     training = commands.add_parser("train")
     training.add_argument("--points", default="20-80")
+    training.add_argument("--size", choices=list(SIZES), default="usual", help="width and steps of the model")
     training.add_argument("--run", type=Path, required=True)
     training.add_argument("--count", type=int, default=50_000)
     training.add_argument("--epochs", type=int, default=20)

@@ -11,9 +11,9 @@ from torch import Tensor
 
 from gln.graphs import GraphBatch, make_graph
 from gln.models import gln as gln_module
+from gln.models.compiling import can_compile
 from gln.models.flat import FlatPairs
 from gln.models.gln import GLN
-from gln.models.mixing import can_compile
 from gln.models.output import StructureOutput
 from gln.models.streaming import Before, score_set
 from tests.models.test_gln import batch_of, model_of

@@ -125,5 +125,8 @@ def test_graphs_of_like_size_share_a_batch_and_every_graph_is_seen_once() -> Non
     assert 1 - nodes.sum() / room < 0.15
     sizes = [nodes[batch].max() for batch in batches]
     assert sizes != sorted(sizes)
+    in_order = global_batches(nodes.tolist(), 64)
+    assert sorted(np.concatenate(in_order)) == list(range(5000))
+    assert 1 - nodes.sum() / sum(len(batch) * nodes[batch].max() for batch in in_order) < 0.02
     again = global_batches(nodes.tolist(), 64, seed=1)
     assert all(map(np.array_equal, batches, again))

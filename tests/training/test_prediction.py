@@ -271,6 +271,21 @@ def test_candidates_are_for_models_that_have_them() -> None:
         predict(Baseline(), points, candidates=3)
 
 
+def test_candidates_that_are_asked_for_are_those_of_small_sets_too() -> None:
+    model = GLN(0, 2, width=8, pair_width=8, steps=1)
+    sets = [np.random.default_rng(seed).random((count, 2)) for seed, count in enumerate((4, 12, 30))]
+    for points, few, usual in zip(
+        sets,
+        predict(model, sets, threshold=0.0, candidates=3),
+        predict(model, sets, threshold=0.0),
+        strict=True,
+    ):
+        nearest = np.linalg.norm(points[:, None] - points, axis=-1).argsort()[:, 1:4]
+        expected = {(i, j) for i, near in enumerate(nearest.tolist()) for j in near}
+        assert set(map(tuple, few.edge_index.T.tolist())) == expected | {(j, i) for i, j in expected}
+        assert usual.num_edges == len(points) * (len(points) - 1)
+
+
 @pytest.mark.parametrize("count", [1, 2, 5])
 def test_the_strongest_edges_of_every_node_stay(count: int) -> None:
     for number, graph in enumerate(GRAPHS):

@@ -13,9 +13,11 @@ BENCHMARKS = {
     "mmd": "mmd",
     "orbits": "orbits",
     "paper-step": "paper_step",
+    "predict": "predict",
     "predict-files": "predict_files",
     "scale": "scale",
     "time-to-accuracy": "time_to_accuracy",
+    "train-step": "train_step",
 }  # and the module in gln.bench
 
 

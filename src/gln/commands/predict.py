@@ -53,7 +53,8 @@ def predict(
         int | None,
         arg(
             metavar="INT",
-            help="Nearest nodes that each node of a large set is paired with; fewer are faster and find fewer edges.",
+            help="Nearest nodes that each node is paired with; fewer are faster and find fewer edges. If left out, "
+            "all pairs of up to 128 nodes, and beyond as many as the model has.",
         ),
     ] = None,
     batch_size: Annotated[int, arg(help="Graphs at a time.")] = 32,

@@ -24,12 +24,13 @@ from torch_geometric.utils import to_dense_batch
 from gln.errors import GLNError
 from gln.graphs import GraphBatch
 from gln.models.candidates import PairList, all_pairs, candidate_pairs, join_pairs
+from gln.models.compiling import can_compile
 from gln.models.features import index_features, mlp, pair_features
 from gln.models.gln_parts import Step
-from gln.models.mixing import can_compile
 from gln.models.output import StructureOutput
 from gln.models.pairs import DensePairs, SparsePairs
 from gln.models.proposal import Proposal
+from gln.models.small import score_small, worth_compiling
 from gln.models.streaming import stream_padded
 
 SMALL = 128  # sets of up to this many nodes are scored over all pairs
@@ -149,7 +150,8 @@ class GLN(nn.Module):
                 0.5 on are candidates, however far.
             steps: how many to run, if not as many as trained; more need ``shared=True``.
             pairs: the pairs to score, if not the model's own choice.
-            candidates: K for sets of more than ``SMALL`` nodes, if not the model's own.
+            candidates: K for sets of all sizes, small ones too; by default all pairs of sets of up to ``SMALL`` nodes,
+                and the model's own K of larger ones.
         """
         batch = _padded(batch) if isinstance(batch, Batch) else batch
         steps = self.checked_steps(steps)
@@ -159,8 +161,8 @@ class GLN(nn.Module):
         proposal = None if self.propose is None else self.propose(where, x, batch.mask)
         if pairs is None:
             pairs = self._choose(where, batch.mask, initial, proposal, candidates)
-        if isinstance(pairs, SparsePairs) and x.is_cpu and not torch.is_grad_enabled() and can_compile():
-            return self._stream(pairs, where, pos, x, initial, steps, proposal)
+        if not torch.is_grad_enabled() and x.is_cpu and self._compiles(pairs, x):
+            return self._without_gradients(pairs, where, pos, x, initial, steps, proposal)
 
         e = self.embed_pair(pair_features(pairs, where, pos, x))  # [B, N, S, c]
         h = self.embed_node(x if x.shape[-1] else x.new_ones(*batch.mask.shape, 1))  # [B, N, d]
@@ -175,9 +177,14 @@ class GLN(nn.Module):
         return StructureOutput(tuple(logits), tuple(states), pairs.mask, index, proposal)
 
     @torch.compiler.disable
-    def _stream(
+    def _compiles(self, pairs: DensePairs | SparsePairs, like: Tensor) -> bool:
+        """Whether the compiled loops for a CPU are here and are the faster way."""
+        return can_compile() if isinstance(pairs, SparsePairs) else worth_compiling(pairs, like)
+
+    @torch.compiler.disable
+    def _without_gradients(
         self,
-        pairs: SparsePairs,
+        pairs: DensePairs | SparsePairs,
         where: Tensor,
         pos: Tensor,
         x: Tensor,
@@ -186,9 +193,12 @@ class GLN(nn.Module):
         proposal: Tensor | None,
     ) -> StructureOutput:
         """The same without empty slots and without gradients, which on a CPU is many times faster."""
-        a = _on_pairs(pairs, initial, x)
-        logits, states = zip(*stream_padded(self, pairs, where, pos, x, a, steps), strict=True)
-        return StructureOutput(logits, states, pairs.mask, pairs.target, proposal)
+        given = (where, pos, x, _on_pairs(pairs, initial, x), steps)
+        if isinstance(pairs, SparsePairs):
+            logits, states = zip(*stream_padded(self, pairs, *given), strict=True)
+            return StructureOutput(logits, states, pairs.mask, pairs.target, proposal)
+        logits, states = zip(*score_small(self, pairs, *given), strict=True)
+        return StructureOutput(logits, states, pairs.mask, None, proposal)
 
     @torch.compiler.disable
     def _choose(
@@ -203,9 +213,9 @@ class GLN(nn.Module):
 
         Each graph by its own size: what it is padded to must not matter.
         """
-        candidates = candidates or self.candidates
         sizes = mask.sum(1)  # [B]
-        small = sizes <= SMALL
+        small = (sizes <= SMALL) & (candidates is None)
+        candidates = candidates or self.candidates
         nearest = torch.where(small, sizes, candidates)
         if self.training:
             share, everything = torch.rand(2).tolist()

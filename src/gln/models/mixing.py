@@ -7,28 +7,17 @@ On a CPU with numba, one loop over rows that holds nothing but its result. Elsew
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, partial
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from gln.models.compiling import Kernel, can_compile, compiled
 from gln.models.flat import Neighbourhood, slots
 from gln.models.pairs import SparsePairs
-
-
-@cache
-def can_compile() -> bool:
-    """Whether numba is here and fits the NumPy that is here; it is slow to import, so only when asked."""
-    try:
-        import numba  # noqa: F401
-    except ImportError:
-        return False
-    return True
 
 
 def mix_flat(near: Neighbourhood, ours: Tensor, theirs: Tensor) -> tuple[Tensor, Tensor]:
@@ -85,19 +74,8 @@ def _mix_compiled(near: Neighbourhood, ours: Tensor, theirs: Tensor) -> tuple[Te
 
 
 @cache
-def compiled_kernel(heads: int, width: int) -> Callable[..., None]:
-    """The loop for so many heads of such a width, which are known to the compiler; the machine code is kept on disk.
-
-    It runs without the interpreter's lock, so that several threads can take rows of their own.
-    """
-    import numba
-
-    # Sums may be added in another order, for vector instructions; infinities and NaN stay what they are.
-    options: dict[str, Any] = {
-        "nogil": True,
-        "error_model": "numpy",
-        "fastmath": {"reassoc", "contract", "nsz"},
-    }
+def compiled_kernel(heads: int, width: int) -> Kernel:
+    """The loop for so many heads of such a width, which are known to the compiler."""
 
     def kernel(begin, end, shift, start, target, ours, theirs, mixed, total):  # type: ignore[no-untyped-def]
         nodes = len(start) - 1
@@ -148,7 +126,4 @@ def compiled_kernel(heads: int, width: int) -> Callable[..., None]:
             for p in range(start[i], start[i + 1]):
                 place[target[p]] = -1
 
-    try:
-        return numba.njit(cache=True, **options)(kernel)
-    except RuntimeError:  # no folder to keep it in
-        return numba.njit(**options)(kernel)
+    return compiled(kernel)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from gln.models.gln import GLN
 
 # Pairs that are worked on at once: what a cache likes, and what fills a GPU.
-BLOCK = {"cpu": 2**15, "cuda": 2**21}
+BLOCK = {"cpu": 2**14, "cuda": 2**21}
 
 Tick = Callable[[int], object]
 
@@ -58,7 +58,7 @@ def stream(
     """
     size = BLOCK.get(a.device.type, BLOCK["cpu"]) if block is None else block
     blocks = list(pairs.blocks(size))
-    unit = torch.cat([_unit(some, where) for some in blocks])[:, None]  # [n, 1]
+    unit = torch.cat([unit_of_length(some, where) for some in blocks])[:, None]  # [n, 1]
     h = model.embed_node(x if x.shape[-1] else x.new_ones(len(x), 1))
     e = h.new_empty(
         len(pairs.target), model.pair_width
@@ -207,7 +207,7 @@ def _mix(mix: Mix, before: Before, place: int) -> Tensor:
     return mix.answer(*mix_flat(near, ours, theirs))
 
 
-def _unit(block: FlatBlock, where: Tensor) -> Tensor:
+def unit_of_length(block: FlatBlock, where: Tensor) -> Tensor:
     """The unit of length at the nodes of a block, ``[r]``."""
     distance = block.by_row(pair_length(block, where), torch.inf)
     return local_unit(distance, distance.isfinite())

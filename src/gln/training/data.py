@@ -45,13 +45,13 @@ def seed_step(device: torch.device, *place: int) -> None:
 def global_batches(
     nodes: Sequence[int], size: int, seed: int | None = None, epoch: int = 0
 ) -> list[np.ndarray]:
-    """The graph numbers of every batch of an epoch over graphs of ``nodes`` nodes; without ``seed`` in order.
+    """The graph numbers of every batch of an epoch over graphs of ``nodes`` nodes; without ``seed`` by size, in order.
 
     Graphs of like size share a batch, so that little of it is padding: the shuffled graphs are sorted within
     windows of a few batches, and the batches shuffled again.
     """
     if seed is None:
-        return np.split(np.arange(len(nodes)), range(size, len(nodes), size))
+        return np.split(np.argsort(nodes, kind="stable"), range(size, len(nodes), size))
     rng = np.random.default_rng([ORDER, seed, epoch])
     order = rng.permutation(len(nodes))
     sizes = np.asarray(nodes)[order]

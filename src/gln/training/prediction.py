@@ -59,8 +59,9 @@ def predict(
             or pairs ``[m, 2]`` (one table of pairs per graph where ``points`` is a list). The answer is the
             model's alone: it may leave a known edge out.
         steps: how many steps of the recurrence; default: as trained.
-        candidates: the nearest nodes that each node of a set of more than 128 is paired with; default: as many as the
-            model has. Fewer are faster, but an edge to a node that is no candidate is never found.
+        candidates: the nearest nodes that each node is paired with, in sets of any size; default: all nodes of a set of
+            up to 128, and as many as the model has in a larger one. Fewer are faster, but an edge to a node that is
+            no candidate is never found.
         batch_size: graphs at a time.
 
     Returns:

@@ -40,8 +40,8 @@ def evaluate(
         largest_component: take the MMD² over the largest component of every graph, as the paper did.
     """
     check_choice(threshold, None, batch_size)
-    settings = {"threshold": threshold, "steps": steps, "batch_size": batch_size}
-    return evaluated(model, as_graphs(graphs), floor, largest_component, **settings)[0]
+    true = as_graphs(graphs)
+    return evaluated(model, true, floor, largest_component, threshold, steps, batch_size)[0]
 
 
 def evaluated(

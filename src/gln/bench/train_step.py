@@ -1,0 +1,231 @@
+"""One training step of GLN: eager, compiled, in bfloat16, without the fused kernel; how far from the floor?"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+from statistics import median
+from typing import Any, NamedTuple
+
+import torch
+from torch import nn
+
+from gln.baselines.set2graph import Set2Graph
+from gln.baselines.set2graph import Size as Widths
+from gln.errors import GLNError
+from gln.families import parse_family
+from gln.graphs import GraphBatch
+from gln.losses import Loss
+from gln.models import GLN, pairs
+from gln.training.prediction import full_precision
+
+BACKWARD = 2  # the gradients of a product are two products of its size
+OPTIMISER = 7  # AdamW reads weight, gradient and two moments, and writes all but the gradient
+
+
+@dataclass(frozen=True)
+class Size:
+    """What a step works on."""
+
+    points: int
+    sets: int
+    model: dict[str, Any]
+    peer: Widths
+    repeats: int
+    square: int  # side of the matrices by which the device is measured
+
+
+GPU = Size(50, 64, {}, "published", 20, 8192)
+CPU = Size(20, 16, {}, "published", 3, 1024)
+
+
+class Work(NamedTuple):
+    """Multiplications with an addition, and numbers that are read or written."""
+
+    products: int
+    numbers: int
+
+
+def run(size: Size | None = None, seed: int = 0) -> dict[str, Any]:
+    """Seconds of forward, loss, backward and AdamW over one batch of Delaunay sets, one way after the other in turn.
+
+    Args:
+        size: the benchmark's 64 sets of 50 points on a GPU, fewer and smaller ones on a CPU if left out.
+        seed: of weights and sets.
+    """
+    size = size or (GPU if torch.cuda.is_available() else CPU)
+    if size.points < 3 or size.sets < 1 or size.repeats < 1:
+        raise GLNError(f"Got {size}; expected at least 3 points, 1 set and 1 turn.")
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    graphs = parse_family(f"delaunay:points={size.points}").sample(size.sets, seed)
+    batch = GraphBatch.from_graphs(graphs).to(device)
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("high")  # as training does on a GPU
+    try:
+        with torch.random.fork_rng():
+            torch.manual_seed(seed)
+            calls = {name: _step(*way, batch) for name, way in _ways(size, device).items()}
+            seconds = _measure(calls, size.repeats, device)
+            matrix, copy = _matrix_rate(size.square, device), _copy_rate(size.square, device)
+    finally:
+        torch.set_float32_matmul_precision(before)
+    work = step_work(GLN(**size.model).config, size.sets, size.points)
+    needs = {"matrix_seconds": work.products / matrix, "copy_seconds": 4 * work.numbers / copy}
+    floor = max(needs.values())
+    return {
+        "name": "train-step",
+        "rows": [
+            {"way": name, "seconds": took, "ratio": seconds["Set2Graph"] / took, "of_floor": took / floor}
+            for name, took in seconds.items()
+        ],
+        "floor": {"products": work.products, "bytes": 4 * work.numbers, "seconds": floor, **needs},
+        "settings": {
+            "points": size.points,
+            "sets": size.sets,
+            "seed": seed,
+            "model": GLN(**size.model).config,
+            "peer": f"Set2Graph ({size.peer})",
+            "device": torch.cuda.get_device_name() if device.type == "cuda" else "CPU",
+            "threads": torch.get_num_threads(),
+            "products_per_second": matrix,
+            "copied_bytes_per_second": copy,
+        },
+    }
+
+
+def table(row: dict[str, Any]) -> str:
+    """What a step takes each way, beside the peer and the floor."""
+    lines = [f"{'GLN':<24}{'ms a step':>11}{'Set2Graph / it':>16}{'of the floor':>14}"]
+    for line in row["rows"]:
+        floor = "" if line["way"] == "Set2Graph" else f"{line['of_floor']:.1f}×"
+        lines.append(f"{line['way']:<24}{1e3 * line['seconds']:>11.2f}{line['ratio']:>15.2f}×{floor:>14}")
+    floor = row["floor"]
+    lines.append(
+        f"Floor: {1e3 * floor['seconds']:.2f} ms, the longer of {floor['products'] / 1e9:.1f} billion products "
+        f"({1e3 * floor['matrix_seconds']:.2f} ms as one float32 matrix product) and "
+        f"{floor['bytes'] / 1e9:.2f} GB moved ({1e3 * floor['copy_seconds']:.2f} ms as one copy)."
+    )
+    return "\n".join(lines)
+
+
+def step_work(config: dict[str, Any], sets: int, points: int) -> Work:
+    """A training step over all pairs, forward and backward, and AdamW: what it cannot do without."""
+    forward = forward_work(config, sets, points)
+    weights = sum(weight.numel() for weight in GLN(**config).parameters())
+    times = 1 + BACKWARD
+    return Work(times * forward.products, times * forward.numbers + OPTIMISER * weights)
+
+
+def forward_work(config: dict[str, Any], sets: int, points: int) -> Work:
+    """The products of GLN over all pairs, each reading its operands and writing its result once, in any precision.
+
+    What is done to single numbers between two products, norms for instance, could be done in passing: it costs nothing.
+    """
+    d, c, k = config["width"], config["pair_width"], config["kernels"]
+    nodes, places = sets * points, sets * points**2
+    features = config["in_channels"] + config["index_channels"]
+    known = 2 * config["pos_channels"] + 3 + 2 * features
+    start = [(nodes, max(features, 1), d), (nodes, d, d), (places, known, 2 * c), (places, 2 * c, c)]
+    listen = [(nodes, d, d), (places, c, k), (nodes, d, d)]
+    think = [(nodes, d, 2 * d), (nodes, 2 * d, d)]
+    ends = [(nodes, d, 2 * c), (nodes, d, 2 * c), (places, 1, c), (places, c, c)]
+    weigh = [(places, c, 2 * c), (places, 2 * c, c), (places, c, 1)]
+    mix = [(places, c, 4 * c), (places, c + k, c)] if config["mixing"] else []
+    step = [_linear(*layer) for layer in listen + think + ends + mix + weigh]
+    step.append(Work(places * d, places * k + 2 * nodes * d))  # nodes listen to nodes
+    if config["mixing"]:
+        step.append(
+            Work(3 * places * points * c, places * (4 * c + c + k))
+        )  # scores, and values from two sides
+    parts = [_linear(*layer) for layer in start] + config["steps"] * step
+    return Work(sum(part.products for part in parts), sum(part.numbers for part in parts))
+
+
+def _linear(rows: int, inputs: int, outputs: int) -> Work:
+    return Work(rows * inputs * outputs, rows * (inputs + outputs) + inputs * outputs)
+
+
+Way = tuple[nn.Module, Callable[[], AbstractContextManager[Any]]]
+
+
+def _ways(size: Size, device: torch.device) -> dict[str, Way]:
+    def ours() -> nn.Module:
+        return GLN(**size.model).to(device)
+
+    ways: dict[str, Way] = {"eager": (ours(), nullcontext)}
+    if device.type == "cuda":
+        ways["eager, bfloat16"] = (ours(), _half)
+        ways["compiled"] = (_compiled(ours()), nullcontext)
+        ways["compiled, bfloat16"] = (_compiled(ours()), _half)
+        ways["without fused kernel"] = (ours(), _plain)
+    ways["Set2Graph"] = (Set2Graph(size=size.peer).to(device), nullcontext)
+    return ways
+
+
+def _compiled(model: nn.Module) -> nn.Module:
+    model.compile()
+    return model
+
+
+def _half() -> AbstractContextManager[Any]:
+    return torch.autocast("cuda", dtype=torch.bfloat16)
+
+
+@contextmanager
+def _plain() -> Iterator[None]:
+    """The mixing as products and a softmax, each through memory."""
+    kernels, pairs.KERNELS = pairs.KERNELS, None
+    try:
+        yield
+    finally:
+        pairs.KERNELS = kernels
+
+
+def _step(
+    model: nn.Module, context: Callable[[], AbstractContextManager[Any]], batch: GraphBatch
+) -> Callable[[], None]:
+    recurrent = isinstance(model, GLN)
+    loss = Loss(edge="plain", psi1=5, every_step=True) if recurrent else Loss(edge="plain", structure="none")
+    optimiser = torch.optim.AdamW(model.parameters(), lr=1e-3, fused=batch.mask.is_cuda)
+
+    def step() -> None:
+        optimiser.zero_grad()
+        with context():
+            output = model(batch)
+        loss(full_precision(output), batch).mean().backward()
+        optimiser.step()
+
+    return step
+
+
+def _measure(calls: dict[str, Callable[[], None]], repeats: int, device: torch.device) -> dict[str, float]:
+    for call in calls.values():
+        for _ in range(3 if device.type == "cuda" else 1):  # compiled for all pairs and for candidates
+            call()
+    turns = [{name: _seconds(call, device) for name, call in calls.items()} for _ in range(repeats)]
+    return {name: median(turn[name] for turn in turns) for name in calls}
+
+
+def _seconds(call: Callable[[], Any], device: torch.device) -> float:
+    if device.type == "cuda":
+        torch.cuda.synchronize()
+    start = time.perf_counter()
+    call()
+    if device.type == "cuda":
+        torch.cuda.synchronize()
+    return time.perf_counter() - start
+
+
+def _matrix_rate(side: int, device: torch.device) -> float:
+    """Multiplications with an addition in a second."""
+    one, two = torch.randn(2, side, side, device=device)
+    return side**3 / min(_seconds(lambda: one @ two, device) for _ in range(5))
+
+
+def _copy_rate(side: int, device: torch.device) -> float:
+    """Bytes read and written in a second."""
+    one = torch.randn(8, side, side, device=device)
+    two = torch.empty_like(one)
+    return 2 * 4 * one.numel() / min(_seconds(lambda: two.copy_(one), device) for _ in range(5))

@@ -1,0 +1,194 @@
+"""The loops of :mod:`gln.models.small`, compiled by numba; each works on a stretch ``begin : end`` of its rows.
+
+They are written so that the compiler can use vector instructions: long inner loops over contiguous numbers.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+from typing import NamedTuple
+
+import numpy as np
+
+from gln.models.compiling import Kernel, compiled
+from gln.models.pairs import NEVER
+
+EPS = 1e-5  # of torch's LayerNorm
+
+
+class Kernels(NamedTuple):
+    """The loops for one kind of model."""
+
+    normalise: Kernel
+    listen: Kernel
+    join: Kernel
+    mix: Kernel
+
+
+@cache
+def kernels(heads: int, width: int, single: bool) -> Kernels:
+    """The loops for mixing with so many heads of such a width, in float32 or float64."""
+    return Kernels(
+        compiled(normalise), compiled(listen), compiled(join), compiled(mixing(heads, width, single))
+    )
+
+
+def normalise(begin, end, states, shift, out):  # type: ignore[no-untyped-def]
+    """Adds ``shift`` ``[c]`` to the states ``[m, c]`` and brings each of them to mean 0 and variance 1: ``out``."""
+    channels = states.shape[1]
+    number = states.dtype.type
+    zero, share = number(0), number(1 / channels)
+    for p in range(begin, end):
+        total = zero
+        for d in range(channels):
+            value = states[p, d] + shift[d]
+            states[p, d] = value
+            total += value
+        mean = total * share
+        square = zero
+        for d in range(channels):
+            value = states[p, d] - mean
+            square += value * value
+        scale = number(1) / np.sqrt(square * share + number(EPS))
+        for d in range(channels):
+            out[p, d] = (states[p, d] - mean) * scale
+
+
+def listen(begin, end, start, target, values, root, gate, a, out):  # type: ignore[no-untyped-def]
+    """What the nodes ``begin : end`` hear of ``values`` ``[n, d]`` through gates ``[m, k]``, as ``Listen.hear``."""
+    channels, heads = values.shape[1], gate.shape[1]
+    width = channels // heads
+    one = values.dtype.type(1)
+    for i in range(begin, end):
+        own = root[i] * root[i]
+        for d in range(channels):
+            out[i, d] = own * values[i, d]
+        for p in range(start[i], start[i + 1]):
+            j = target[p]
+            tau = a[p] * root[i] * root[j]
+            tau += tau
+            for h in range(heads):
+                weight = tau / (one + math.exp(-gate[p, h]))
+                for d in range(h * width, h * width + width):
+                    out[i, d] += weight * values[j, d]
+
+
+def join(begin, end, start, target, sources, targets, structure, a, out):  # type: ignore[no-untyped-def]
+    """What the pairs of the nodes ``begin : end`` read at both ends, as ``Ends.join`` before its GELU: ``[m, c]``."""
+    channels = out.shape[1]
+    for i in range(begin, end):
+        for p in range(start[i], start[i + 1]):
+            j, seen = target[p], a[p]
+            for d in range(channels):
+                out[p, d] = (
+                    sources[i, d]
+                    + targets[j, d]
+                    + sources[i, channels + d] * targets[j, channels + d]
+                    + seen * structure[d]
+                )
+
+
+def mixing(heads: int, width: int, single: bool) -> Kernel:
+    """The mixing over third nodes within sets so small that the second ends of all pairs of a node lie side by side.
+
+    For one head and one node ``i``, all ``j`` of the set are worked on at once, one ``k`` after another.
+    """
+    channels = heads * width
+    # exp(x) in float32: 2^k times a polynomial (Cephes) in the rest, exact to the last digit or two.
+    turns, half, least = np.float32(1 / math.log(2)), np.float32(0.5), np.float32(-87)
+    high, low = np.float32(0.693359375), np.float32(-2.12194440e-4)  # log 2, of which the first part is exact
+    c0, c1, c2 = np.float32(1.9875691500e-4), np.float32(1.3981999507e-3), np.float32(8.3334519073e-3)
+    c3, c4, c5 = np.float32(4.1665795894e-2), np.float32(1.6666665459e-1), np.float32(5.0000001201e-1)
+    unit = np.float32(1)
+
+    def mix(begin, end, bounds, start, target, back, read, out):  # type: ignore[no-untyped-def]
+        """Of the sets ``begin : end``, whose nodes are ``bounds[s] : bounds[s + 1]``.
+
+        ``back`` ``[m]``: where ``j → i`` stands, for every pair ``i → j``. ``read`` ``[m, 4 · c]``: query, key, first
+        and second. ``out`` ``[m, c + h]``: mixed and log-normaliser.
+        """
+        number = read.dtype.type
+        zero, never = number(0), number(NEVER)
+        most_nodes = 0
+        for s in range(begin, end):
+            most_nodes = max(most_nodes, bounds[s + 1] - bounds[s])
+        lanes = (most_nodes + 15) // 16 * 16
+        key = np.empty((lanes, width, lanes), read.dtype)  # key_jk at [k, d, j]
+        second = np.empty((lanes, width, lanes), read.dtype)
+        bar = np.empty((lanes, lanes), read.dtype)  # 0 at [k, j] if they are a pair
+        score = np.empty((lanes, lanes), read.dtype)  # [place of k among the pairs of i, j]
+        most, norm = np.empty(lanes, read.dtype), np.empty(lanes, read.dtype)
+        value = np.empty((width, lanes), read.dtype)
+        power = np.empty(lanes, np.int32)
+        scale = power.view(np.float32)  # the same bits: 2^k is a shifted k
+        for s in range(begin, end):
+            shift, last = bounds[s], bounds[s + 1]
+            key[:], second[:], bar[:] = zero, zero, never
+            for k in range(shift, last):
+                for p in range(start[k], start[k + 1]):
+                    bar[k - shift, target[p] - shift] = zero
+            for h in range(heads):
+                at = h * width
+                for k in range(shift, last):  # one k after another, so that what is written stays near
+                    for p in range(start[k], start[k + 1]):
+                        j, other = target[p] - shift, back[p]
+                        for d in range(width):
+                            key[k - shift, d, j] = read[other, channels + at + d]
+                            second[k - shift, d, j] = read[other, 3 * channels + at + d]
+                for i in range(shift, last):
+                    first, count = start[i], start[i + 1] - start[i]
+                    most[:] = zero  # one slot of score 0 and value 0 stands beside the others
+                    for c in range(count):
+                        k = target[first + c] - shift
+                        for j in range(lanes):
+                            dot = bar[k, j]
+                            for d in range(width):
+                                dot += read[first + c, at + d] * key[k, d, j]
+                            score[c, j] = dot
+                        for j in range(lanes):
+                            most[j] = max(most[j], score[c, j])
+                    for j in range(lanes):
+                        norm[j] = math.exp(-most[j])
+                    for c in range(count):
+                        if single:
+                            for j in range(lanes):
+                                x = score[c, j] - most[j]
+                                x = least if x < least else x  # unlike max, keeps a NaN
+                                whole = np.floor(x * turns + half)
+                                power[j] = (np.int32(whole) + np.int32(127)) << np.int32(23)
+                                x = x - whole * high - whole * low
+                                rest = ((((c0 * x + c1) * x + c2) * x + c3) * x + c4) * x + c5
+                                score[c, j] = rest * x * x + x + unit
+                            for j in range(lanes):
+                                score[c, j] *= scale[j]
+                        else:
+                            for j in range(lanes):
+                                score[c, j] = math.exp(score[c, j] - most[j])
+                        for j in range(lanes):
+                            norm[j] += score[c, j]
+                    value[:] = zero
+                    for c in range(0, count - 1, 2):  # two at once: half as often through memory
+                        k, l = target[first + c] - shift, target[first + c + 1] - shift
+                        for d in range(width):
+                            one = read[first + c, 2 * channels + at + d]
+                            two = read[first + c + 1, 2 * channels + at + d]
+                            for j in range(lanes):
+                                value[d, j] += score[c, j] * (one + second[k, d, j]) + score[c + 1, j] * (
+                                    two + second[l, d, j]
+                                )
+                    if count % 2:
+                        c = count - 1
+                        k = target[first + c] - shift
+                        for d in range(width):
+                            one = read[first + c, 2 * channels + at + d]
+                            for j in range(lanes):
+                                value[d, j] += score[c, j] * (one + second[k, d, j])
+                    for p in range(first, first + count):
+                        j = target[p] - shift
+                        out[p, channels + h] = most[j] + math.log(norm[j])
+                        share = number(1) / norm[j]
+                        for d in range(width):
+                            out[p, at + d] = value[d, j] * share
+
+    return mix
