@@ -95,7 +95,7 @@ def benchmarks(results: Path) -> str:
     for name, facts in _read(results, "bench-*.json"):
         rows = facts.get("rows") or facts.get("sizes") or [facts]
         title = Path(name).stem.removeprefix("bench-")
-        if all("ratio" in row for row in rows):
+        if all("peer_seconds" in row for row in rows):
             others = dict.fromkeys(row["settings"]["peer"] for row in rows)
             note, rows = f"The other way: {'; '.join(others)}.\n\n", [_beside(row) for row in rows]
         elif "rows" in facts or "sizes" in facts:
