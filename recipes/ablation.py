@@ -98,12 +98,7 @@ def run(family: str, name: str, runs: Path) -> None:
 
 def candidates_row(model: gln.GLN, tests: list[Any], count: int) -> dict[str, float]:
     """The same weights with so many candidates per node instead of all pairs."""
-    from unittest.mock import patch
-
-    usual, model.candidates = model.candidates, count
-    with patch("gln.models.gln.SMALL", 0):
-        _, scores, recall = predict_and_score(model, tests, model.threshold)
-    model.candidates = usual
+    _, scores, recall = predict_and_score(model, tests, model.threshold, candidates=count)
     return {"candidates": count, "iou": scores["iou"], "candidate_recall": recall}
 
 

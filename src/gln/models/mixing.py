@@ -7,15 +7,13 @@ On a CPU with numba, one loop over rows that holds nothing but its result. Elsew
 from __future__ import annotations
 
 import math
-from concurrent.futures import ThreadPoolExecutor
-from functools import cache, partial
-from itertools import pairwise
+from functools import cache
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from gln.models.compiling import Kernel, can_compile, compiled
+from gln.models.compiling import Kernel, can_compile, compiled, row_threads
 from gln.models.flat import Neighbourhood, slots
 from gln.models.pairs import SparsePairs
 
@@ -61,15 +59,8 @@ def _mix_compiled(near: Neighbourhood, ours: Tensor, theirs: Tensor) -> tuple[Te
         values.contiguous().numpy() for values in (near.start, near.target, *read, mixed.flatten(1), total)
     ]
     kernel = compiled_kernel(*ours.shape[2:])
-    threads = torch.get_num_threads()
-    cuts = np.linspace(near.rows.start, near.rows.stop, threads + 1).astype(int).tolist()
-    calls = [partial(kernel, begin, end, near.own.start, *arrays) for begin, end in pairwise(cuts)]
-    if threads == 1:
-        calls[0]()
-    else:
-        with ThreadPoolExecutor(threads) as pool:
-            for done in [pool.submit(call) for call in calls]:
-                done.result()
+    with row_threads() as (_, spread):
+        spread(kernel, near.rows.start, near.rows.stop, near.own.start, *arrays)
     return mixed.to(ours.dtype), total.to(ours.dtype)
 
 

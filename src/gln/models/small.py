@@ -7,10 +7,7 @@ matrix product is in the compiled loops of :mod:`gln.models.small_kernels`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from itertools import pairwise
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
@@ -18,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from gln.models.compiling import Kernel, can_compile
+from gln.models.compiling import Spread, can_compile, row_threads
 from gln.models.features import pair_features
 from gln.models.flat import FlatBlock, FlatPairs
 from gln.models.gln_parts import Step, inverse_root
@@ -31,8 +28,6 @@ if TYPE_CHECKING:
 
 WORTH = 2**14  # a batch with fewer places is done before the compiled loops are loaded
 GROUP = 2**12  # pairs that go through all steps together, per thread: what a cache holds
-
-Spread = Callable[..., None]
 
 
 def worth_compiling(pairs: DensePairs, like: Tensor) -> bool:
@@ -56,7 +51,7 @@ def score_small(
     places = pairs.mask.flatten(1).sum(1)
     parts = [_Part(model.step(n), model.step(n + 1) if n + 1 < steps else None) for n in range(steps)]
     answers = []
-    with _threads() as (threads, spread):
+    with row_threads() as (threads, spread):
         for some in _groups(places.tolist(), GROUP * threads):
             given = (where[some], pos[some], x[some], a[some])
             answers.append(_score_group(model, parts, pairs.mask[some], *given, spread))
@@ -116,23 +111,6 @@ def _gate(step: Step) -> _Folded:
     return _Folded.of(step.listen.pair_norm, step.listen.gate)
 
 
-@contextmanager
-def _threads() -> Iterator[tuple[int, Spread]]:
-    """How many threads there are, and a call by which a kernel's rows are shared among them."""
-    threads = torch.get_num_threads()
-    if threads == 1:
-        yield 1, lambda kernel, rows, *given: kernel(0, rows, *given)
-        return
-    with ThreadPoolExecutor(threads) as pool:
-
-        def spread(kernel: Kernel, rows: int, *given: Any) -> None:
-            cuts = np.linspace(0, rows, threads + 1).astype(int).tolist()
-            for done in [pool.submit(kernel, begin, end, *given) for begin, end in pairwise(cuts)]:
-                done.result()
-
-        yield threads, spread
-
-
 def _score_group(
     model: GLN,
     parts: list[_Part],
@@ -181,7 +159,7 @@ class _Group:
     def normalised(self, e: Tensor, shift: Tensor) -> Tensor:
         """``e`` brought to mean 0 and variance 1, after ``shift`` was added to it in place; valid until the next."""
         arrays = (e.numpy(), shift.detach().numpy(), self.normed.numpy())
-        self.spread(self.kernels.normalise, self.count, *arrays)
+        self.spread(self.kernels.normalise, 0, self.count, *arrays)
         return self.normed
 
     def step(
@@ -199,7 +177,7 @@ class _Group:
         if step.mix is not None and part.read is not None:
             read = part.read(self.normalised(e, bias))
             arrays = (self.bounds, *self.ends, self.pairs.back.numpy(), read.numpy(), self.mixed.numpy())
-            self.spread(self.kernels.mix, len(self.bounds) - 1, *arrays)
+            self.spread(self.kernels.mix, 0, len(self.bounds) - 1, *arrays)
             e.addmm_(self.mixed, step.mix.out.weight.T)
             bias = step.mix.out.bias
         e.addmm_(functional.gelu(part.weigh(self.normalised(e, bias))), part.weighed.weight.T)
@@ -210,7 +188,7 @@ class _Group:
         values = step.listen.speak(h).flatten(1)
         root, heard = inverse_root(self.pairs.total(a)), torch.empty_like(values)
         arrays = [given.contiguous().numpy() for given in (values, root, gate, a, heard)]
-        self.spread(self.kernels.listen, self.nodes, *self.ends, *arrays)
+        self.spread(self.kernels.listen, 0, self.nodes, *self.ends, *arrays)
         return cast(Tensor, step.listen.U(functional.gelu(heard)))
 
     def _joined(self, step: Step, h: Tensor, a: Tensor) -> Tensor:
@@ -220,5 +198,5 @@ class _Group:
         arrays = [
             given.detach().numpy() for given in (sources, targets, structure.weight[:, 0], a, self.joined)
         ]
-        self.spread(self.kernels.join, self.nodes, *self.ends, *arrays)
+        self.spread(self.kernels.join, 0, self.nodes, *self.ends, *arrays)
         return self.joined

@@ -60,9 +60,8 @@ def stream(
     blocks = list(pairs.blocks(size))
     unit = torch.cat([unit_of_length(some, where) for some in blocks])[:, None]  # [n, 1]
     h = model.embed_node(x if x.shape[-1] else x.new_ones(len(x), 1))
-    e = h.new_empty(
-        len(pairs.target), model.pair_width
-    )  # the one large thing, of which no second copy is made
+    # The one large thing, of which no second copy is made.
+    e = h.new_empty(len(pairs.target), model.pair_width)
     for some in blocks:
         e[some.own] = model.embed_pair(pair_features(some, where, pos, x, unit))
     for number in range(steps):

@@ -73,7 +73,12 @@ def evaluated(
 
 
 def predict_and_score(
-    model: nn.Module, true: list[Data], threshold: float, steps: int | None = None, batch_size: int = 32
+    model: nn.Module,
+    true: list[Data],
+    threshold: float,
+    steps: int | None = None,
+    batch_size: int = 32,
+    candidates: int | None = None,
 ) -> tuple[list[Data], dict[str, float], float]:
     """The predicted graphs, their edge scores, and the candidate recall: the share of true edges that were scored.
 
@@ -81,7 +86,7 @@ def predict_and_score(
     """
     predicted: list[Any] = [None] * len(true)
     precision, recall = 0.0, 0.0  # sums over graphs
-    for numbers, _, output in outputs(model, true, steps, batch_size):
+    for numbers, _, output in outputs(model, true, steps, batch_size, candidates=candidates):
         for index, (edges, prob) in zip(numbers, edges_above(output, 0.0), strict=True):
             truth, chosen = true[index], prob >= threshold
             predicted[index] = joined(truth, edges[:, chosen], prob[chosen])
