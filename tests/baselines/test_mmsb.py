@@ -10,8 +10,9 @@ from torch.distributions import Dirichlet, kl_divergence
 from torch_geometric.data import Data
 
 from gln.baselines.mmsb import MMSB
-from gln.baselines.mmsb_model import Pairs, Roles, expect, fit_roles, inverse_digamma, start, update
-from gln.baselines.mmsb_start import spectral_labels
+from gln.baselines.mmsb_model import Posterior, Roles, expect, fit_roles, inverse_digamma, start, update
+from gln.baselines.mmsb_pairs import Pairs
+from gln.baselines.mmsb_start import spectral_labels, spectral_points
 from gln.errors import GLNError
 from gln.graphs import GraphBatch, check_graph, make_graph
 from tests.conftest import assert_same_graph
@@ -41,9 +42,8 @@ def random_roles(graphs: int, nodes: int, count: int, seed: int) -> Roles:
         return torch.rand(*shape, dtype=torch.float64, generator=generator)
 
     blocks = 0.05 + 0.9 * uniform(graphs, count, count)
-    return Roles(
-        0.2 + uniform(graphs, count), (blocks + blocks.mT) / 2, 0.1 + 5 * uniform(graphs, nodes, count)
-    )
+    gamma = 0.1 + 5 * uniform(graphs, nodes, count)
+    return Roles(0.2 + uniform(graphs, count), (blocks + blocks.mT) / 2, Posterior(gamma))
 
 
 def adjusted_rand(one: np.ndarray, other: np.ndarray) -> float:
@@ -67,11 +67,10 @@ class TestBound:
     def test_the_bound_is_that_of_a_loop_over_pairs_and_roles(self) -> None:
         graph = planted([3, 4], 0.7, 0.2, seed=0)[0]
         pairs, roles = pairs_of([graph], held_out=0.2), random_roles(1, 7, 3, seed=1)
-        log_pi = roles.gamma[0].digamma() - roles.gamma[0].sum(-1, keepdim=True).digamma()
-        slow = -sum(
-            float(kl_divergence(Dirichlet(gamma), Dirichlet(roles.alpha[0]))) for gamma in roles.gamma[0]
-        )
-        chosen = torch.zeros(7, 3, dtype=torch.float64)
+        gammas = roles.nodes.gamma[0]
+        log_pi = gammas.digamma() - gammas.sum(-1, keepdim=True).digamma()
+        slow = -sum(float(kl_divergence(Dirichlet(gamma), Dirichlet(roles.alpha[0]))) for gamma in gammas)
+        chosen, counts = torch.zeros(7, 3, dtype=torch.float64), torch.zeros(2, 3, 3, dtype=torch.float64)
         for p in range(7):
             for q in range(p):
                 if pairs.joined[0, p, q] or pairs.parted[0, p, q]:
@@ -81,16 +80,19 @@ class TestBound:
                     posterior = table.flatten().softmax(0).view(3, 3)
                     chosen[p] += posterior.sum(1)
                     chosen[q] += posterior.sum(0)
+                    counts[int(pairs.parted[0, p, q])] += posterior + posterior.T
         found = expect(pairs, roles)
         assert float(found.bound) == pytest.approx(slow, rel=1e-12)
-        torch.testing.assert_close(found.chosen[0], chosen)
+        torch.testing.assert_close(found.chosen[0], chosen, rtol=1e-12, atol=0)
+        torch.testing.assert_close(torch.cat([found.joined, found.parted]), counts, rtol=1e-12, atol=0)
 
     def test_the_bound_lies_below_the_evidence(self) -> None:
         graph = make_graph(edges=[[0, 1], [1, 2]], num_nodes=4)
         roles = random_roles(1, 4, 2, seed=2)
         pairs = pairs_of([graph])
         for _ in range(30):  # the best γ for this α and these blocks
-            roles = Roles(roles.alpha, roles.blocks, roles.alpha[:, None] + expect(pairs, roles).chosen)
+            nodes = Posterior(roles.alpha[:, None] + expect(pairs, roles).chosen)
+            roles = Roles(roles.alpha, roles.blocks, nodes)
         torch.manual_seed(0)
         pi = Dirichlet(roles.alpha[0]).sample((100_000, 4))  # [S, n, K]
         chance = pi @ roles.blocks[0] @ pi.mT
@@ -106,7 +108,11 @@ class TestBound:
             planted(sizes, 0.6, 0.1, seed)[0] for seed, sizes in enumerate([[6, 6], [4, 5, 6], [3], [1]])
         ]
         pairs = pairs_of(graphs, held_out=0.1)
-        for roles in (start(pairs, count, pooled), _shared(random_roles(4, 15, count, seed=3), pooled)):
+        points = spectral_points(pairs, count)
+        for roles in (
+            start(pairs, points, count, pooled),
+            _shared(random_roles(4, 15, count, seed=3), pooled),
+        ):
             bounds = []
             for _ in range(60):
                 roles, bound = update(pairs, roles, pooled)
@@ -127,7 +133,7 @@ def _shared(roles: Roles, pooled: bool) -> Roles:
     if not pooled:
         return roles
     return Roles(
-        roles.alpha[:1].expand_as(roles.alpha), roles.blocks[:1].expand_as(roles.blocks), roles.gamma
+        roles.alpha[:1].expand_as(roles.alpha), roles.blocks[:1].expand_as(roles.blocks), roles.nodes
     )
 
 
@@ -138,9 +144,10 @@ class TestSymmetry:
         pairs = pairs_of([graph])
         moved = Pairs(*(matrix[:, order][:, :, order] for matrix in (pairs.joined, pairs.parted)), pairs.mask)
         one, other = (
-            fit_roles(which, 3, pooled=False, rounds=30, tick=lambda: None)[0] for which in (pairs, moved)
+            fit_roles(which, spectral_points(which, 3), 3, pooled=False, rounds=30, tick=lambda: None)[0]
+            for which in (pairs, moved)
         )
-        torch.testing.assert_close(other.memberships, one.memberships[:, order], rtol=0, atol=1e-6)
+        torch.testing.assert_close(other.nodes.means, one.nodes.means[:, order], rtol=0, atol=1e-6)
         torch.testing.assert_close(other.blocks, one.blocks, rtol=0, atol=1e-6)
 
     def test_a_graph_is_fitted_alike_alone_and_among_larger_ones(self) -> None:
@@ -155,9 +162,18 @@ class TestSymmetry:
             chance = np.where(block[:, None] != block, 0.05, np.where(block == 0, 0.9, 0.4))
             graph = make_graph(edges=np.argwhere(np.triu(rng.random(chance.shape) < chance, 1)), num_nodes=35)
             pairs = pairs_of([graph])
-            assert (
-                spectral_labels(pairs.joined, pairs.parted, pairs.mask, 2)[0].numpy() == block
-            ).mean() > 0.9
+            labels = spectral_labels(pairs, spectral_points(pairs, 2), 2)
+            assert (labels[0].numpy() == block).mean() > 0.9
+
+    def test_points_for_more_roles_begin_with_those_for_fewer(self) -> None:
+        """So that the eigenvectors of the graphs are found once for all numbers of roles."""
+        pairs = pairs_of([planted([9, 8, 7], 0.6, 0.1, seed=13)[0], planted([4], 0.5, 0.5, seed=14)[0]])
+        points = spectral_points(pairs, 6)
+        assert points.shape == (2, 24, 6)
+        for count in range(1, 7):
+            torch.testing.assert_close(points[..., :count], spectral_points(pairs, count))
+        few = pairs_of([planted([3], 0.7, 0.7, seed=15)[0]])
+        assert spectral_points(few, 6).shape == (1, 3, 3)
 
 
 class TestRecovery:
@@ -177,11 +193,11 @@ class TestRecovery:
         pairs = pairs_of([graph])
         gamma = 1 + 20 * torch.nn.functional.one_hot(torch.from_numpy(wrong), 3).double()[None]
         blocks = torch.full((1, 3, 3), 0.1, dtype=torch.float64) + 0.2 * torch.eye(3, dtype=torch.float64)
-        roles = Roles(torch.full((1, 3), 0.3, dtype=torch.float64), blocks, gamma)
+        roles = Roles(torch.full((1, 3), 0.3, dtype=torch.float64), blocks, Posterior(gamma))
         assert adjusted_rand(block, wrong) < 0.6
         for _ in range(50):
             roles, _ = update(pairs, roles, pooled=False)
-        assert adjusted_rand(block, hard(roles.memberships[0])) >= 0.95
+        assert adjusted_rand(block, hard(roles.nodes.means[0])) >= 0.95
 
     def test_one_role_is_the_density(self) -> None:
         graphs = [planted([9], 0.3, 0.0, seed=10)[0], planted([12], 0.6, 0.0, seed=11)[0]]

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from functools import cache
 
 import numpy as np
 from torch_geometric.data import Data
+
+from gln.models.compiling import Kernel, can_compile, compiled
 
 CROWD = 2  # how many neighbours of a node should at most be in proposing pairs too, on average
 
@@ -36,6 +40,7 @@ class Placement:
         once = self.source < self.target
         self.edges = self.source[once], self.target[once]
         self.degree = np.bincount(self.source, minlength=len(self.graph))
+        self.begins = np.concatenate([[0], np.cumsum(self.degree)])  # where the edges of every node begin
         # More pairs than this share would mostly stand in each other's way, and only cost time.
         self.share = np.minimum(CROWD * room / np.maximum([graph.num_edges for graph in graphs], 1), 1)  # [G]
         self.ones = count_ones(int(self.levels.max()))
@@ -70,13 +75,26 @@ class Placement:
         """
         nodes = len(self.graph)
         bit = 1 << self.rng.integers(self.levels)  # [G]
+        first, second = self.rng.random(nodes), self.rng.random(nodes)  # chances to propose and to accept
+        if can_compile():
+            graphs = (self.starts, self.levels, bit, self.share, log_odds)
+            edges = (self.begins, self.target, self.ones)
+            _compiled_swap()(*graphs, *edges, first, second, self.position)
+        else:
+            self._swap_plain(log_odds, bit, first, second)
+
+    def _swap_plain(
+        self, log_odds: np.ndarray, bit: np.ndarray, first: np.ndarray, second: np.ndarray
+    ) -> None:
+        """:meth:`step` with the level ``[G]`` and the chances ``[M]`` drawn, for all graphs at once."""
+        nodes = len(self.graph)
         at = np.empty(nodes, dtype=np.int64)  # the node at every position
         at[self.position + self.offset] = np.arange(nodes)
         swapped = self.position ^ bit[self.graph]
         mate = at[swapped + self.offset]
 
         leader = np.minimum(mate, np.arange(nodes))  # a pair's chances are drawn once
-        priority = self.rng.random(nodes)[leader] - (1 - self.share)[self.graph]  # above 0 for a random share
+        priority = first[leader] - (1 - self.share)[self.graph]  # above 0 for a random share
         looked_at = np.flatnonzero(np.repeat(priority > 0, self.degree))  # of all ends of edges
         source, target = self.source[looked_at], self.target[looked_at]
         # An edge between two mates keeps its kind, whoever sits where.
@@ -92,8 +110,53 @@ class Placement:
         after = log_odds[graph, self.ones[new & there], self.ones[new ^ there]]
         before = log_odds[graph, self.ones[old & there], self.ones[old ^ there]]
         gain = np.bincount(source, after - before, minlength=nodes)
-        accepted = proposes & (np.log(self.rng.random(nodes))[leader] < gain + gain[mate])
+        accepted = proposes & (np.log(second)[leader] < gain + gain[mate])
         self.position = np.where(accepted, swapped, self.position)
+
+
+@cache
+def _compiled_swap() -> Kernel:
+    return compiled(_swap)
+
+
+def _swap(  # type: ignore[no-untyped-def]
+    starts, levels, bit, share, log_odds, begins, target, ones, first, second, position
+):
+    """:meth:`Placement._swap_plain`, one pair of nodes after another."""
+    most = 1 << levels.max()
+    at, priority = np.empty(most, np.int64), np.empty(most)
+    for g in range(len(starts)):
+        start, room = starts[g], 1 << levels[g]
+        for i in range(room):
+            at[position[start + i]] = i
+        for low in range(room):
+            if low & bit[g] == 0:
+                i, j = at[low], at[low ^ bit[g]]
+                priority[i] = priority[j] = first[start + min(i, j)] - (1 - share[g])
+        for low in range(room):
+            if low & bit[g] or priority[at[low]] <= 0:
+                continue
+            i, j = at[low], at[low ^ bit[g]]
+            rival = 0.0
+            for own, mate in ((i, j), (j, i)):
+                for e in range(begins[start + own], begins[start + own + 1]):
+                    if target[e] - start != mate:
+                        rival = max(rival, priority[target[e] - start])
+            if rival >= priority[i]:
+                continue
+            gain = 0.0
+            for own, mate in ((i, j), (j, i)):
+                old = position[start + own]
+                new = old ^ bit[g]
+                for e in range(begins[start + own], begins[start + own + 1]):
+                    if target[e] - start != mate:
+                        there = position[target[e]]
+                        gain += log_odds[g, ones[new & there], ones[new ^ there]]
+                        gain -= log_odds[g, ones[old & there], ones[old ^ there]]
+            if math.log(second[start + min(i, j)]) < gain:
+                # At once, for no neighbour of theirs proposes, and so nobody else looks at their positions.
+                position[start + i] ^= bit[g]
+                position[start + j] ^= bit[g]
 
 
 def levels_for(nodes: int) -> int:

@@ -14,7 +14,9 @@ from torch_geometric.data import Data
 from tqdm.auto import tqdm  # type: ignore[import-untyped]
 
 from gln.baselines.base import Sampler, register, structures
-from gln.baselines.mmsb_model import Pairs, Roles, fit_roles, log_likelihoods
+from gln.baselines.mmsb_model import Roles, fit_roles, log_likelihoods
+from gln.baselines.mmsb_pairs import Pairs
+from gln.baselines.mmsb_start import spectral_points
 from gln.families.base import check_whole
 from gln.graphs import GraphBatch, make_graph
 from gln.training.data import GENERATE
@@ -80,10 +82,10 @@ class MMSB(Sampler):
         with tqdm(disable=None if progress else True, unit="round", desc=self.name) as bar:
             count = self.roles or self._choose(batch, seed, bar.update)
             pairs = Pairs(batch.adj, batch.pair_mask & ~batch.adj, batch.mask)
-            found = self._fit(pairs, count, bar.update)
+            found = self._fit(pairs, spectral_points(pairs, count), count, bar.update)
         kept = slice(1) if self.per == "pool" else slice(None)
         self.alpha_, self.blocks_ = found.alpha[kept].clone(), found.blocks[kept].clone()
-        self.memberships_, self.sizes_ = found.memberships[batch.mask], batch.sizes
+        self.memberships_, self.sizes_ = found.nodes.means[batch.mask], batch.sizes
         return self
 
     def sample(self, count: int, seed: int = 0) -> list[Data]:
@@ -100,20 +102,24 @@ class MMSB(Sampler):
         self.alpha_, self.blocks_ = state["alpha"], state["blocks"]
         self.memberships_, self.sizes_ = state["memberships"], state["sizes"]
 
-    def _fit(self, pairs: Pairs, count: int, tick: Callable[[], object]) -> Roles:
-        return fit_roles(pairs, count, pooled=self.per == "pool", rounds=self.rounds, tick=tick)[0]
+    def _fit(self, pairs: Pairs, points: Tensor, count: int, tick: Callable[[], object]) -> Roles:
+        return fit_roles(pairs, points, count, pooled=self.per == "pool", rounds=self.rounds, tick=tick)[0]
 
     def _choose(self, batch: GraphBatch, seed: int, tick: Callable[[], object]) -> int:
         """The number of roles that predicts held-out pairs best, or the fewest that do hardly worse."""
-        chance = torch.rand(batch.adj.shape, generator=torch.Generator().manual_seed(seed % 2**63)).triu(1)
-        held = batch.pair_mask & ((chance + chance.mT) < HELD_OUT)  # [G, N, N]
+        generator = torch.Generator().manual_seed(seed % 2**63)
+        held = batch.pair_mask.clone()  # [G, N, N]
+        for each in held:  # one graph at a time: the chances of all are many times as large as the graphs
+            chance = torch.rand(each.shape, generator=generator).triu(1)
+            each &= (chance + chance.mT) < HELD_OUT
         missing = batch.pair_mask & ~batch.adj
         seen = Pairs(batch.adj & ~held, missing & ~held, batch.mask)
         unseen = Pairs(batch.adj & held.triu(1), missing & held.triu(1), batch.mask)
         counts = range(1, self.most_roles + 1)
-        terms = [log_likelihoods(unseen, self._fit(seen, count, tick)) for count in counts]
+        points = spectral_points(seen, self.most_roles)
+        terms = [log_likelihoods(unseen, self._fit(seen, points, count, tick)) for count in counts]
         self.held_out_ = {count: float(each.mean()) for count, each in zip(counts, terms, strict=True)}
-        return counts[_fewest(torch.stack(terms))]
+        return counts[_fewest(terms)]
 
     def _draw(self, rng: np.random.Generator) -> Data:
         which = int(rng.integers(len(self.sizes_)))
@@ -127,10 +133,15 @@ class MMSB(Sampler):
         return make_graph(edges=np.argwhere(np.triu(joined, 1)), num_nodes=size)
 
 
-def _fewest(terms: Tensor) -> int:
-    """The first row of ``terms [C, H]`` whose mean is not below the best by more than chance explains."""
-    if terms.shape[1] < 2:
+def _fewest(terms: Sequence[Tensor]) -> int:
+    """The first of ``terms``, ``[H]`` each, whose mean is not below the best by more than chance explains."""
+    pairs = len(terms[0])
+    if pairs < 2:
         return 0  # too few pairs to hold any out
-    behind = terms[terms.mean(dim=1).argmax()] - terms
-    doubt = SIGNIFICANT * behind.std(dim=1) / terms.shape[1] ** 0.5
-    return int((behind.mean(dim=1) <= doubt).nonzero()[0])
+    best = max(terms, key=lambda each: float(each.mean()))
+
+    def hardly_worse(each: Tensor) -> bool:
+        behind = best - each
+        return bool(behind.mean() <= SIGNIFICANT * behind.std() / pairs**0.5)
+
+    return next(number for number, each in enumerate(terms) if hardly_worse(each))

@@ -9,42 +9,41 @@ O(n·K) numbers instead of O(n²·K).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
+from gln.baselines.mmsb_pairs import Pairs, sum_pairs
 from gln.baselines.mmsb_start import spectral_labels
 
 SURE = 1e-6  # no pair of roles is joined with less probability, none with more than 1 − this
 LEAST_ALPHA, MOST_ALPHA = 0.01, 100.0  # below, exp(E log π) would leave float64; above, all nodes are alike
 STILL = 1e-6  # a round that raises the bound by a smaller share of it is the last
-CHUNK = 2**18  # pairs at a time: arrays that stay near the processor's cache
 
 
 @dataclass(frozen=True)
-class Pairs:
-    """The pairs of ``G`` graphs of up to ``N`` nodes that a fit looks at.
+class Posterior:
+    """What is known of the memberships: Dirichlet(γ) for every node.
 
     Attributes:
-        joined, parted: bool ``[G, N, N]``, symmetric: pairs with and without an edge. A pair that is neither is
-            held out, or a node with itself, or padding.
-        mask: bool ``[G, N]``: True on real nodes.
+        gamma: ``[G, N, K]``.
     """
 
-    joined: Tensor
-    parted: Tensor
-    mask: Tensor
+    gamma: Tensor
 
-    def chunks(self) -> Iterator[tuple[slice, Pairs]]:
-        """A few graphs at a time, and which."""
-        count, width = self.mask.shape
-        share = max(1, CHUNK // width**2)
-        for start in range(0, count, share):
-            part = slice(start, start + share)
-            yield part, Pairs(self.joined[part], self.parted[part], self.mask[part])
+    @cached_property
+    def logs(self) -> Tensor:
+        """E log π ``[G, N, K]``."""
+        return self.gamma.digamma() - self.gamma.sum(dim=-1, keepdim=True).digamma()
+
+    @property
+    def means(self) -> Tensor:
+        """E π ``[G, N, K]``."""
+        return self.gamma / self.gamma.sum(dim=-1, keepdim=True)
 
 
 @dataclass(frozen=True)
@@ -54,20 +53,12 @@ class Roles:
     Attributes:
         alpha: how the memberships of all nodes spread ``[G, K]``.
         blocks: the probability of an edge between two roles ``[G, K, K]``, symmetric.
-        gamma: the posterior of each node's membership ``[G, N, K]``.
+        nodes: the memberships of each node.
     """
 
     alpha: Tensor
     blocks: Tensor
-    gamma: Tensor
-
-    @property
-    def memberships(self) -> Tensor:
-        """The posterior mean of every node's membership ``[G, N, K]``."""
-        return self.gamma / self.gamma.sum(dim=-1, keepdim=True)
-
-    def __getitem__(self, part: slice) -> Roles:
-        return Roles(self.alpha[part], self.blocks[part], self.gamma[part])
+    nodes: Posterior
 
 
 class Expected(NamedTuple):
@@ -81,48 +72,38 @@ class Expected(NamedTuple):
 
 def expect(pairs: Pairs, roles: Roles) -> Expected:
     """The best tables over the roles of each pair, given ``roles``, summed up."""
-    log_pi = expected_log(roles.gamma)  # [G, N, K]
+    log_pi = roles.nodes.logs  # [G, N, K]
     top = log_pi.amax(dim=-1, keepdim=True)
-    weight = (log_pi - top).exp()  # of its likeliest role a node has weight 1: no sum below vanishes
-    partners = (pairs.joined | pairs.parted).sum(dim=-1)  # [G, N]
-    bound = (partners * top.squeeze(-1)).sum(dim=-1) - divergence(roles, log_pi, pairs.mask)
+    weight = (log_pi - top).exp()  # of its likeliest role a node has weight 1: no evidence vanishes
+    sums = sum_pairs(pairs, weight, roles.blocks)
+    outside = (pairs.partners * top.squeeze(-1)).sum(dim=-1)  # what the weights leave out
     chosen = torch.zeros_like(weight)
     counts = []
-    for looked_at, chance in ((pairs.joined, roles.blocks), (pairs.parted, 1 - roles.blocks)):
-        other = weight @ chance  # [G, N, K]
-        evidence = other @ weight.mT  # [G, N, N]
-        bound = bound + torch.where(looked_at, evidence.log(), 0.0).sum(dim=(1, 2)) / 2
-        inverse = torch.where(looked_at, evidence.reciprocal(), 0.0)
-        chosen += weight * (inverse @ other)
-        counts.append(chance * (weight.mT @ inverse @ weight))
-    return Expected(bound, chosen, *counts)
+    for each, chance in ((sums.joined, roles.blocks), (sums.parted, 1 - roles.blocks)):
+        chosen += weight * (each @ chance)
+        counts.append(chance * (weight.mT @ each))
+    return Expected(sums.logs + outside - divergence(roles, pairs.mask), chosen, *counts)
 
 
-def expected_log(gamma: Tensor) -> Tensor:
-    """E log π under Dirichlet(γ)."""
-    return gamma.digamma() - gamma.sum(dim=-1, keepdim=True).digamma()
-
-
-def divergence(roles: Roles, log_pi: Tensor, mask: Tensor) -> Tensor:
+def divergence(roles: Roles, mask: Tensor) -> Tensor:
     """From the prior of the memberships to their posterior, over all nodes of a graph: ``[G]``."""
-    alpha, gamma = roles.alpha[:, None], roles.gamma
+    alpha, gamma = roles.alpha[:, None], roles.nodes.gamma
     own = gamma.sum(dim=-1).lgamma() - gamma.lgamma().sum(dim=-1)
     prior = alpha.sum(dim=-1).lgamma() - alpha.lgamma().sum(dim=-1)
-    each = own - prior + ((gamma - alpha) * log_pi).sum(dim=-1)  # [G, N]
+    each = own - prior + ((gamma - alpha) * roles.nodes.logs).sum(dim=-1)  # [G, N]
     return (each * mask).sum(dim=-1)
 
 
 def update(pairs: Pairs, roles: Roles, pooled: bool) -> tuple[Roles, Tensor]:
     """One round of coordinate ascent, and the bound ``[G]`` that ``roles`` had: it never falls from round to round."""
-    parts = [expect(chunk, roles[part]) for part, chunk in pairs.chunks()]
-    bound, chosen, joined, parted = (torch.cat(values) for values in zip(*parts, strict=True))
+    bound, chosen, joined, parted = expect(pairs, roles)
     seen = _share(joined + parted, pooled)
     blocks = torch.where(seen > 0, _share(joined, pooled) / seen, roles.blocks).clamp(SURE, 1 - SURE)
-    gamma = roles.alpha[:, None] + chosen
+    nodes = Posterior(roles.alpha[:, None] + chosen)
     mask = pairs.mask[..., None]
-    total, nodes = (expected_log(gamma) * mask).sum(dim=1), mask.sum(dim=1)  # [G, K], [G, 1]
-    alpha = _update_alpha(roles.alpha, _share(total, pooled) / _share(nodes, pooled))
-    return Roles(alpha, (blocks + blocks.mT) / 2, gamma), bound
+    total, count = (nodes.logs * mask).sum(dim=1), mask.sum(dim=1)  # [G, K], [G, 1]
+    alpha = _update_alpha(roles.alpha, _share(total, pooled) / _share(count, pooled))
+    return Roles(alpha, (blocks + blocks.mT) / 2, nodes), bound
 
 
 def _share(values: Tensor, pooled: bool) -> Tensor:
@@ -144,9 +125,9 @@ def inverse_digamma(value: Tensor) -> Tensor:
     return x
 
 
-def start(pairs: Pairs, count: int, pooled: bool) -> Roles:
-    """Roles from a spectral clustering of each graph; no chance is involved."""
-    labels = torch.cat([spectral_labels(c.joined, c.parted, c.mask, count) for _, c in pairs.chunks()])
+def start(pairs: Pairs, points: Tensor, count: int, pooled: bool) -> Roles:
+    """Roles from a clustering of the ``points`` of each graph, see :func:`fit_roles`; no chance is involved."""
+    labels = torch.cat([spectral_labels(chunk, points[part], count) for part, chunk in pairs.chunks()])
     sure = torch.nn.functional.one_hot(labels, count).double()  # [G, N, K]
     weight = (0.9 * sure + 0.1 / count) * pairs.mask[..., None]
     joined, parted = (
@@ -155,15 +136,17 @@ def start(pairs: Pairs, count: int, pooled: bool) -> Roles:
     )
     blocks = (_share(joined, pooled) + 0.5) / (_share(joined + parted, pooled) + 1)
     alpha = torch.full((len(labels), count), 1 / count, dtype=torch.float64)
-    partners = (pairs.joined | pairs.parted).sum(dim=-1, keepdim=True)
-    return Roles(alpha, blocks, alpha[:, None] + weight * partners)
+    return Roles(alpha, blocks, Posterior(alpha[:, None] + weight * pairs.partners[..., None]))
 
 
 def fit_roles(
-    pairs: Pairs, count: int, *, pooled: bool, rounds: int, tick: Callable[[], object]
+    pairs: Pairs, points: Tensor, count: int, *, pooled: bool, rounds: int, tick: Callable[[], object]
 ) -> tuple[Roles, Tensor]:
-    """``count`` roles by variational EM, and the bound per round ``[rounds, G]``; fewer rounds when it stands still."""
-    roles, bounds = start(pairs, count, pooled), list[Tensor]()
+    """``count`` roles by variational EM, and the bound per round ``[rounds, G]``; fewer rounds when it stands still.
+
+    ``points`` are those of :func:`gln.baselines.mmsb_start.spectral_points`, for ``count`` roles or more.
+    """
+    roles, bounds = start(pairs, points, count, pooled), list[Tensor]()
     for _ in range(rounds):
         roles, bound = update(pairs, roles, pooled)
         bounds.append(bound)
@@ -175,9 +158,9 @@ def fit_roles(
 
 def log_likelihoods(pairs: Pairs, roles: Roles) -> Tensor:
     """Of every pair in ``pairs``, by the posterior means of the memberships: ``[H]``."""
-    terms = []
+    terms, means = [], roles.nodes.means
     for part, chunk in pairs.chunks():
-        pi = roles.memberships[part]
+        pi = means[part]
         chance = pi @ roles.blocks[part] @ pi.mT  # [G, N, N]
         each = torch.where(chunk.joined, chance.log(), torch.log1p(-chance))
         terms.append(each[chunk.joined | chunk.parted])

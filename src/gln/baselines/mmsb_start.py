@@ -5,33 +5,39 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from gln.baselines.mmsb_pairs import Pairs
+
 LLOYD = 20  # rounds of k-means
 
 
-def spectral_labels(joined: Tensor, parted: Tensor, mask: Tensor, count: int) -> Tensor:
-    """One of ``count`` groups for every node ``[G, N]``, by k-means on the leading eigenvectors.
+def spectral_points(pairs: Pairs, most: int) -> Tensor:
+    """The leading eigenvectors of each graph, ``most`` or all: ``[G, N, ≤ most]``, the weightiest first."""
+    return torch.cat(
+        [_spectral_points(chunk.joined.double(), chunk.mask, most) for _, chunk in pairs.chunks()]
+    )
 
-    The groups of each graph are numbered by their density within, densest first, so that group 0 means the same in
-    all graphs.
 
-    Args:
-        joined, parted, mask: as in :class:`gln.baselines.mmsb_model.Pairs`.
-        count: groups to make; fewer are used where a graph has fewer nodes.
-    """
-    adjacency = joined.double()
+def _spectral_points(adjacency: Tensor, mask: Tensor, most: int) -> Tensor:
     degree = adjacency.sum(dim=-1)  # [G, N]
     # Degrees are raised by their mean, or nodes of degree 1 would make eigenvectors of their own.
-    scale = (
-        (degree + degree.sum(dim=-1, keepdim=True) / mask.sum(dim=-1, keepdim=True)).clamp(min=1e-9).rsqrt()
-    )
+    raised = degree + degree.sum(dim=-1, keepdim=True) / mask.sum(dim=-1, keepdim=True)
+    scale = raised.clamp(min=1e-9).rsqrt()
     value, vector = torch.linalg.eigh(adjacency * scale[:, :, None] * scale[:, None, :])
-    size, leading = value.abs().topk(
-        min(count, value.shape[-1]), dim=-1
-    )  # groups that avoid themselves: λ < 0
-    points = vector.gather(-1, leading[:, None].expand(-1, vector.shape[1], -1)) * size[:, None]  # [G, N, K]
-    group = torch.nn.functional.one_hot(k_means(points, mask, count), count).double() * mask[..., None]
-    inside = (group.mT @ adjacency @ group).diagonal(dim1=1, dim2=2)
-    possible = inside + (group.mT @ parted.double() @ group).diagonal(dim1=1, dim2=2)
+    most = min(most, value.shape[-1])
+    size, leading = value.abs().topk(most, dim=-1)  # groups that avoid themselves: λ < 0
+    return vector.gather(-1, leading[:, None].expand(-1, vector.shape[1], -1)) * size[:, None]
+
+
+def spectral_labels(pairs: Pairs, points: Tensor, count: int) -> Tensor:
+    """One of ``count`` groups for every node ``[G, N]``, by k-means on so many of the spectral ``points``.
+
+    The groups of each graph are numbered by their density within, densest first, so that group 0 means the same in
+    all graphs. Fewer groups are used where a graph has fewer nodes.
+    """
+    near = k_means(points[..., :count], pairs.mask, count)
+    group = torch.nn.functional.one_hot(near, count).double() * pairs.mask[..., None]
+    inside = (group.mT @ pairs.joined.double() @ group).diagonal(dim1=1, dim2=2)
+    possible = inside + (group.mT @ pairs.parted.double() @ group).diagonal(dim1=1, dim2=2)
     rank = (inside / possible.clamp(min=1)).argsort(dim=-1, descending=True, stable=True).argsort(dim=-1)
     return (group * rank[:, None]).sum(dim=-1).long()
 

@@ -1,0 +1,159 @@
+"""The pairs of many graphs that the blockmodel looks at, and what each of its rounds sums over them.
+
+Where numba is, one compiled loop that holds a row of one graph; elsewhere the same in torch, a few graphs at a time.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache, cached_property
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gln.models.compiling import Kernel, can_compile, compiled, row_threads
+
+CHUNK = 2**18  # pairs at a time: arrays that stay near the processor's cache
+WIDEST = 700.0  # e to the power of ± this is a float64
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """The pairs of ``G`` graphs of up to ``N`` nodes that a fit looks at.
+
+    Attributes:
+        joined, parted: bool ``[G, N, N]``, symmetric: pairs with and without an edge. A pair that is neither is
+            held out, or a node with itself, or padding.
+        mask: bool ``[G, N]``: True on real nodes.
+    """
+
+    joined: Tensor
+    parted: Tensor
+    mask: Tensor
+
+    def chunks(self) -> Iterator[tuple[slice, Pairs]]:
+        """A few graphs at a time, and which."""
+        count, width = self.mask.shape
+        share = max(1, CHUNK // width**2)
+        for start in range(0, count, share):
+            part = slice(start, start + share)
+            yield part, Pairs(self.joined[part], self.parted[part], self.mask[part])
+
+    @cached_property
+    def partners(self) -> Tensor:
+        """With how many others each node is paired ``[G, N]``."""
+        return torch.cat([(chunk.joined | chunk.parted).sum(dim=-1) for _, chunk in self.chunks()])
+
+    @cached_property
+    def edges(self) -> tuple[np.ndarray, np.ndarray]:
+        """The joined pairs, once each: where those of every graph begin and end ``[G + 1]``, both nodes ``[E, 2]``."""
+        found = [(part.start, chunk.joined.triu(1).nonzero()) for part, chunk in self.chunks()]
+        graph = torch.cat([ends[:, 0] + begin for begin, ends in found])
+        first = torch.searchsorted(graph, torch.arange(len(self.mask) + 1))
+        return first.numpy(), torch.cat([ends[:, 1:] for _, ends in found]).numpy()
+
+
+class Sums(NamedTuple):
+    """Over pairs with an evidence ``e_pq = weight_p · chance · weight_q``: chance is that of an edge, or of none."""
+
+    logs: Tensor  # Σ log e_pq over the pairs of a graph, once each [G]
+    joined: Tensor  # Σ_q weight_q / e_pq over the q that are joined to p [G, N, K]
+    parted: Tensor  # and over those that are not [G, N, K]
+
+
+def sum_pairs(pairs: Pairs, weight: Tensor, blocks: Tensor) -> Sums:
+    """Sums over all pairs.
+
+    Args:
+        pairs: of ``G`` graphs.
+        weight: of every node's roles ``[G, N, K]``, at most 1, and 1 for the greatest of each node.
+        blocks: the probability of an edge between two roles ``[G, K, K]``, symmetric, above 0 and below 1.
+    """
+    if can_compile():
+        return _sum_compiled(pairs, weight, blocks)
+    parts = [_sum_plain(chunk, weight[part], blocks[part]) for part, chunk in pairs.chunks()]
+    return Sums(*(torch.cat(values) for values in zip(*parts, strict=True)))
+
+
+def _sum_plain(pairs: Pairs, weight: Tensor, blocks: Tensor) -> Sums:
+    logs, sums = weight.new_zeros(len(weight)), []
+    for looked_at, chance in ((pairs.joined, blocks), (pairs.parted, 1 - blocks)):
+        evidence = weight @ chance @ weight.mT  # [G, N, N]
+        logs += torch.where(looked_at, evidence.log(), 0.0).sum(dim=(1, 2)) / 2
+        sums.append(torch.where(looked_at, evidence.reciprocal(), 0.0) @ weight)
+    return Sums(logs, *sums)
+
+
+def _sum_compiled(pairs: Pairs, weight: Tensor, blocks: Tensor) -> Sums:
+    chances = (blocks, 1 - blocks)
+    # e_pq is a sum of K² terms, each at most 1; that of the two greatest weights is a chance. So it lies between the
+    # least chance and K², so many factors of it stay within float64, and their logarithm is taken only once.
+    extreme = max(2 * math.log(weight.shape[-1]), *(-math.log(float(chance.min())) for chance in chances))
+    factors = max(1, int(WIDEST / extreme))
+    by_role = weight.mT.contiguous()  # [G, K, N]
+    others = [(weight @ chance).numpy() for chance in chances]
+    logs, joined, parted = weight.new_empty(len(weight)), torch.zeros_like(weight), torch.zeros_like(by_role)
+    with row_threads() as (_, spread):
+        arrays = (values.contiguous().numpy() for values in (pairs.parted, weight, by_role))
+        out = (values.numpy() for values in (logs, joined, parted))
+        spread(_compiled_kernel(), 0, len(weight), factors, *pairs.edges, *arrays, *others, *out)
+    return Sums(logs, joined, parted.mT)
+
+
+@cache
+def _compiled_kernel() -> Kernel:
+    return compiled(_kernel)
+
+
+def _kernel(  # type: ignore[no-untyped-def]
+    begin, end, factors, first, edges, parted, weight, by_role, if_joined, if_parted, logs, near, far
+):
+    """The graphs ``begin : end``. Parted pairs are nearly all: long loops over ``q`` for vector instructions.
+
+    ``if_joined`` and ``if_parted`` ``[G, N, K]``: ``weight · chance``. ``near`` ``[G, N, K]`` and ``far`` ``[G, K, N]``
+    are zero at first; with ``logs`` they are the sums.
+    """
+    nodes, roles = weight.shape[1:]
+    product, inverse = np.empty(nodes), np.empty(nodes)
+    for g in range(begin, end):
+        total = 0.0
+        product[:] = 1.0
+        for p in range(1, nodes):
+            for q in range(p):
+                inverse[q] = if_parted[g, p, 0] * by_role[g, 0, q]
+            for k in range(1, roles):
+                other = if_parted[g, p, k]
+                for q in range(p):
+                    inverse[q] += other * by_role[g, k, q]
+            seen = parted[g, p]
+            for q in range(p):
+                product[q] *= inverse[q] if seen[q] else 1.0
+                inverse[q] = seen[q] / inverse[q]
+            for k in range(roles):
+                own, summed = weight[g, p, k], 0.0
+                for q in range(p):
+                    summed += inverse[q] * by_role[g, k, q]
+                    far[g, k, q] += inverse[q] * own
+                far[g, k, p] += summed
+            if p % factors == 0 or p == nodes - 1:
+                for q in range(p):
+                    total += math.log(product[q])
+                    product[q] = 1.0
+        run = 1.0
+        for m in range(first[g], first[g + 1]):
+            p, q = edges[m]
+            evidence = 0.0
+            for k in range(roles):
+                evidence += if_joined[g, p, k] * weight[g, q, k]
+            run *= evidence
+            if (m - first[g]) % factors == factors - 1:
+                total += math.log(run)
+                run = 1.0
+            for k in range(roles):
+                near[g, p, k] += weight[g, q, k] / evidence
+                near[g, q, k] += weight[g, p, k] / evidence
+        logs[g] = total + math.log(run)
