@@ -12,9 +12,9 @@ from gln.baselines import kronecker_placement
 from gln.baselines.kronecker import Kronecker, _step
 from gln.baselines.kronecker_model import LEAST, MOST, Kinds, draw_edges, pairs_of_kind
 from gln.baselines.kronecker_placement import Placement, count_ones, levels_for
+from gln.compiling import can_compile
 from gln.errors import GLNError
 from gln.graphs import check_graph, make_graph
-from gln.models.compiling import can_compile
 from tests.conftest import assert_same_graph
 
 INITIATOR = np.array([0.9, 0.55, 0.3])

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from gln.baselines import mmsb_pairs
 from gln.baselines.mmsb_pairs import Pairs, Sums, sum_pairs
-from gln.models.compiling import can_compile
+from gln.compiling import can_compile
 
 FORMS = [pytest.param(True, marks=pytest.mark.skipif(not can_compile(), reason="needs numba")), False]
 

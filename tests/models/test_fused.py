@@ -29,11 +29,9 @@ def test_the_kernels_equal_the_plain_mixing_and_its_gradient(
     read = torch.randn(shape, generator=rng).to(device).requires_grad_()
     exact = read.detach().double().requires_grad_()
 
-    if isinstance(pairs, DensePairs):
-        mixed, total = fused.mix_dense(read, pairs.mask)
-    else:
-        mixed, total = fused.mix_sparse(read, pairs.mask, pairs.target, pairs._places, pairs.back)
-    expected, expected_total = pairs.mix(exact)  # in float64 the kernels are not used
+    mix = fused.mix_dense if isinstance(pairs, DensePairs) else fused.mix_sparse
+    mixed, total = mix(read, pairs)
+    expected, expected_total = pairs.mix(exact)  # in float64 the GPU's kernels are not used
     real = pairs.mask
     assert torch.allclose(mixed[real].double(), expected[real], atol=1e-4)
     assert torch.allclose(total[real].double(), expected_total[real], atol=1e-4)

@@ -9,10 +9,10 @@ import pytest
 import torch
 from torch import Tensor
 
+from gln.compiling import can_compile
 from gln.graphs import GraphBatch
 from gln.models import small
 from gln.models.candidates import candidate_pairs
-from gln.models.compiling import can_compile
 from gln.models.gln import GLN
 from gln.models.output import StructureOutput
 from gln.models.small_kernels import kernels
@@ -118,7 +118,7 @@ def test_the_short_exponential_is_that_of_float64() -> None:
         for dtype in (np.float32, np.float64):
             given = read.astype(np.float32).astype(dtype)
             answers.append(out := np.empty((6, 4), dtype))
-            kernels(2, 1, dtype == np.float32).mix(0, 1, np.array([0, 3]), start, target, back, given, out)
+            kernels(2, 1).mix(0, 1, np.array([0, 3]), start, target, back, given, out)
         np.testing.assert_allclose(answers[0], answers[1], rtol=2e-6, atol=2e-6)
 
 

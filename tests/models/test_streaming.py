@@ -9,9 +9,9 @@ import pytest
 import torch
 from torch import Tensor
 
+from gln.compiling import can_compile
 from gln.graphs import GraphBatch, make_graph
 from gln.models import gln as gln_module
-from gln.models.compiling import can_compile
 from gln.models.flat import FlatPairs
 from gln.models.gln import GLN
 from gln.models.output import StructureOutput

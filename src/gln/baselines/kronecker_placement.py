@@ -9,7 +9,7 @@ from functools import cache
 import numpy as np
 from torch_geometric.data import Data
 
-from gln.models.compiling import Kernel, can_compile, compiled
+from gln.compiling import Kernel, can_compile, compiled
 
 CROWD = 2  # how many neighbours of a node should at most be in proposing pairs too, on average
 

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gln.models.compiling import Kernel, can_compile, compiled, row_threads
+from gln.compiling import Kernel, can_compile, compiled, spread
 
 CHUNK = 2**18  # pairs at a time: arrays that stay near the processor's cache
 WIDEST = 700.0  # e to the power of ± this is a float64
@@ -97,10 +97,9 @@ def _sum_compiled(pairs: Pairs, weight: Tensor, blocks: Tensor) -> Sums:
     by_role = weight.mT.contiguous()  # [G, K, N]
     others = [(weight @ chance).numpy() for chance in chances]
     logs, joined, parted = weight.new_empty(len(weight)), torch.zeros_like(weight), torch.zeros_like(by_role)
-    with row_threads() as (_, spread):
-        arrays = (values.contiguous().numpy() for values in (pairs.parted, weight, by_role))
-        out = (values.numpy() for values in (logs, joined, parted))
-        spread(_compiled_kernel(), 0, len(weight), factors, *pairs.edges, *arrays, *others, *out)
+    arrays = (values.contiguous().numpy() for values in (pairs.parted, weight, by_role))
+    out = (values.numpy() for values in (logs, joined, parted))
+    spread(_compiled_kernel(), 0, len(weight), factors, *pairs.edges, *arrays, *others, *out)
     return Sums(logs, joined, parted.mT)
 
 

@@ -159,7 +159,7 @@ def _ways(size: Size, device: torch.device) -> dict[str, Way]:
         ways["eager, bfloat16"] = (ours(), _half)
         ways["compiled"] = (_compiled(ours()), nullcontext)
         ways["compiled, bfloat16"] = (_compiled(ours()), _half)
-        ways["without fused kernel"] = (ours(), _plain)
+    ways["without fused kernel"] = (ours(), _plain)
     ways["Set2Graph"] = (Set2Graph(size=size.peer).to(device), nullcontext)
     return ways
 
@@ -176,7 +176,7 @@ def _half() -> AbstractContextManager[Any]:
 @contextmanager
 def _plain() -> Iterator[None]:
     """The mixing as products and a softmax, each through memory."""
-    kernels, pairs.KERNELS = pairs.KERNELS, None
+    kernels, pairs.KERNELS = pairs.KERNELS, {}
     try:
         yield
     finally:

@@ -11,7 +11,7 @@ up in float32, in an order that does not change from run to run.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 import triton
@@ -19,6 +19,10 @@ import triton.language as tl
 from torch import Tensor
 
 from gln.models import fused_dense
+from gln.models.mixing_operator import mix_operator
+
+if TYPE_CHECKING:
+    from gln.models.pairs import DensePairs, SparsePairs
 
 MOST_SLOTS = 256  # more do not fit into the registers of a program
 
@@ -110,41 +114,27 @@ def _launch(read: Tensor, numbers_per_warp: int) -> dict[str, Any]:
     return {"H": heads, "D": width, "SLOTS": padded, "num_warps": warps}
 
 
-# Operators of their own: torch.compile then leaves them whole instead of looking inside.
-
-
-@torch.library.custom_op("gln::mix", mutates_args=())
-def _mix(
+def _mix_any(
     read: Tensor, mask: Tensor, index: Tensor, place: Tensor, back: Tensor, dense: bool
 ) -> tuple[Tensor, Tensor]:
     if dense:
-        return fused_dense.mix(read.contiguous(), mask)
+        return fused_dense.mix(read, mask)
     count, nodes, slots, _, heads, width = read.shape
     out = torch.zeros(count, nodes, slots, heads, width, dtype=torch.float32, device=read.device)
     total = torch.zeros(count, nodes, slots, heads, dtype=torch.float32, device=read.device)
     _forward[(nodes, count * heads)](
-        read.contiguous(), mask, index, place, out, total, nodes, slots, **_launch(read, 1024)
+        read, mask, index, place, out, total, nodes, slots, **_launch(read, 1024)
     )
     return out, total
 
 
-@_mix.register_fake
-def _(
-    read: Tensor, mask: Tensor, index: Tensor, place: Tensor, back: Tensor, dense: bool
-) -> tuple[Tensor, Tensor]:
-    shape = (*read.shape[:3], *read.shape[4:])
-    return read.new_empty(shape, dtype=torch.float32), read.new_empty(shape[:-1], dtype=torch.float32)
-
-
-@torch.library.custom_op("gln::mix_backward", mutates_args=())
-def _mix_backward(
+def _mix_any_backward(
     read: Tensor, mask: Tensor, index: Tensor, place: Tensor, back: Tensor, dense: bool,
     total: Tensor, delta: Tensor, grad: Tensor,
 ) -> Tensor:  # fmt: skip
-    count, nodes, slots, _, heads, _ = read.shape
-    read, grad, delta = read.contiguous(), grad.contiguous(), delta.contiguous()
     if dense:
         return fused_dense.mix_backward(read, mask, total, delta, grad)
+    count, nodes, slots, _, heads, _ = read.shape
     result = torch.empty_like(read)
     for mine in (0, 1):
         _backward[(nodes, count * heads)](
@@ -154,26 +144,7 @@ def _mix_backward(
     return result
 
 
-@_mix_backward.register_fake
-def _(
-    read: Tensor, mask: Tensor, index: Tensor, place: Tensor, back: Tensor, dense: bool,
-    total: Tensor, delta: Tensor, grad: Tensor,
-) -> Tensor:  # fmt: skip
-    return torch.empty_like(read, memory_format=torch.contiguous_format)
-
-
-def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
-    *tensors, ctx.dense = inputs
-    ctx.save_for_backward(*tensors, *output)
-
-
-def _differentiate(ctx: Any, grad: Tensor, grad_total: Tensor) -> tuple[Tensor | None, ...]:
-    *inputs, out, total = ctx.saved_tensors
-    delta = (grad * out).sum(-1) - grad_total
-    return _mix_backward(*inputs, ctx.dense, total, delta, grad), None, None, None, None, None
-
-
-_mix.register_autograd(_differentiate, setup_context=_keep)
+_mix = mix_operator("mix", _mix_any, _mix_any_backward)
 
 
 def takes(read: Tensor) -> bool:
@@ -182,14 +153,13 @@ def takes(read: Tensor) -> bool:
     return read.dtype != torch.float64 and read.shape[2] <= MOST_SLOTS and width & (width - 1) == 0
 
 
-def mix_dense(read: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+def mix_dense(read: Tensor, pairs: DensePairs) -> tuple[Tensor, Tensor]:
     """:meth:`gln.models.pairs.DensePairs.mix`; entries that are no pairs are 0."""
-    mask = mask.contiguous()
+    mask = pairs.mask.contiguous()
     return _mix(read, mask, mask, mask, mask, True)
 
 
-def mix_sparse(
-    read: Tensor, mask: Tensor, target: Tensor, place: Tensor, back: Tensor
-) -> tuple[Tensor, Tensor]:
-    """:meth:`gln.models.pairs.SparsePairs.mix`; ``place`` ``[B, N, K, K]`` finds the third nodes."""
-    return _mix(read, mask.contiguous(), target.contiguous(), place, back.contiguous(), False)
+def mix_sparse(read: Tensor, pairs: SparsePairs) -> tuple[Tensor, Tensor]:
+    """:meth:`gln.models.pairs.SparsePairs.mix`; slots that are no pairs are 0."""
+    ends = (pairs.mask.contiguous(), pairs.target.contiguous(), pairs.places, pairs.back.contiguous())
+    return _mix(read, *ends, False)

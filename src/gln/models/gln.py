@@ -21,10 +21,10 @@ from torch import Tensor, nn
 from torch_geometric.data import Batch
 from torch_geometric.utils import to_dense_batch
 
+from gln.compiling import can_compile
 from gln.errors import GLNError
 from gln.graphs import GraphBatch
 from gln.models.candidates import PairList, all_pairs, candidate_pairs, join_pairs
-from gln.models.compiling import can_compile
 from gln.models.features import index_features, mlp, pair_features
 from gln.models.gln_parts import Step
 from gln.models.output import StructureOutput

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gln.models.compiling import Kernel, can_compile, compiled, row_threads
+from gln.compiling import Kernel, can_compile, compiled, exp, spread
 from gln.models.flat import Neighbourhood, slots
 from gln.models.pairs import SparsePairs
 
@@ -59,8 +59,7 @@ def _mix_compiled(near: Neighbourhood, ours: Tensor, theirs: Tensor) -> tuple[Te
         values.contiguous().numpy() for values in (near.start, near.target, *read, mixed.flatten(1), total)
     ]
     kernel = compiled_kernel(*ours.shape[2:])
-    with row_threads() as (_, spread):
-        spread(kernel, near.rows.start, near.rows.stop, near.own.start, *arrays)
+    spread(kernel, near.rows.start, near.rows.stop, near.own.start, *arrays)
     return mixed.to(ours.dtype), total.to(ours.dtype)
 
 
@@ -98,9 +97,9 @@ def compiled_kernel(heads: int, width: int) -> Kernel:
                     most = zero  # one slot of score 0 and value 0 stands beside the others
                     for c in range(count):
                         most = max(most, weight[h, c])
-                    norm = math.exp(-most)
+                    norm = exp(-most)
                     for c in range(count):
-                        share = math.exp(weight[h, c] - most)
+                        share = exp(weight[h, c] - most)
                         weight[h, c] = share
                         norm += share
                     total[p - shift, h] = most + math.log(norm)

@@ -28,7 +28,8 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-NEVER = -1e4  # a score whose softmax weight is exactly zero, finite so that gradients stay finite
+from gln.models import mixing_cpu
+from gln.models.mixing_operator import NEVER
 
 
 class PairEnds(Protocol):
@@ -66,18 +67,25 @@ def _attend(scores: Tensor, allowed: Tensor, axis: int) -> tuple[Tensor, Tensor]
     return (scores - total.unsqueeze(axis)).exp(), total
 
 
-def _find_kernels() -> ModuleType | None:
-    """The same mixing in one GPU kernel, where there is a GPU and a compiler for it."""
-    if not torch.cuda.is_available():
-        return None
-    try:
-        from gln.models import fused
-    except ImportError:
-        return None
-    return fused
+def _find_kernels() -> dict[str, ModuleType]:
+    """By device: the same mixing in one kernel, where there is a compiler for it."""
+    found: dict[str, ModuleType] = {"cpu": mixing_cpu}
+    if torch.cuda.is_available():
+        try:
+            from gln.models import fused
+        except ImportError:
+            return found
+        found["cuda"] = fused
+    return found
 
 
 KERNELS = _find_kernels()
+
+
+def _kernels(read: Tensor) -> ModuleType | None:
+    """Those that take such numbers."""
+    kernels = KERNELS.get(read.device.type)
+    return kernels if kernels is not None and kernels.takes(read) else None
 
 
 class _AllRows:
@@ -123,8 +131,8 @@ class DensePairs(_AllRows):
         Returns:
             The mixed values ``[B, N, N, h, d]`` and the log-normaliser, a soft maximum of the scores, ``[B, N, N, h]``.
         """
-        if KERNELS is not None and read.is_cuda and KERNELS.takes(read):
-            return KERNELS.mix_dense(read, self.mask)
+        if kernels := _kernels(read):
+            return kernels.mix_dense(read, self)
         query, key, first, second = read.unbind(3)
         scores = torch.einsum("bikhd,bjkhd->bhijk", query, key)
         allowed = (
@@ -185,8 +193,8 @@ class SparsePairs(_AllRows):
 
     def mix(self, read: Tensor) -> tuple[Tensor, Tensor]:
         """As :meth:`DensePairs.mix`, as many rows at a time as the workspace holds."""
-        if KERNELS is not None and read.is_cuda and KERNELS.takes(read):
-            return KERNELS.mix_sparse(read, self.mask, self.target, self._places, self.back)
+        if kernels := _kernels(read):
+            return kernels.mix_sparse(read, self)
         count, nodes, slots, _, *state = read.shape
         chunk = max(1, self.workspace // (count * slots * slots * math.prod(state)))
         # With gradients a chunk is computed again in the backward pass instead of being kept.
@@ -225,7 +233,7 @@ class SparsePairs(_AllRows):
         return place, (theirs.gather(-1, place) == ours) & mask[:, :, None] & mask[..., None]
 
     @cached_property
-    def _places(self) -> Tensor:
+    def places(self) -> Tensor:
         """:meth:`_third_nodes` of all rows in one small number each, −1 where there is none: ``[B, N, K, K]``."""
         count, nodes, slots = self.mask.shape
         chunk = max(1, self.workspace // (count * slots * slots))

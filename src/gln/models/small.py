@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from gln.models.compiling import Spread, can_compile, row_threads
+from gln.compiling import can_compile, spread
 from gln.models.features import pair_features
 from gln.models.flat import FlatBlock, FlatPairs
 from gln.models.gln_parts import Step, inverse_root
@@ -51,10 +51,9 @@ def score_small(
     places = pairs.mask.flatten(1).sum(1)
     parts = [_Part(model.step(n), model.step(n + 1) if n + 1 < steps else None) for n in range(steps)]
     answers = []
-    with row_threads() as (threads, spread):
-        for some in _groups(places.tolist(), GROUP * threads):
-            given = (where[some], pos[some], x[some], a[some])
-            answers.append(_score_group(model, parts, pairs.mask[some], *given, spread))
+    for some in _groups(places.tolist(), GROUP * torch.get_num_threads()):
+        given = (where[some], pos[some], x[some], a[some])
+        answers.append(_score_group(model, parts, pairs.mask[some], *given))
     return [
         (torch.cat([scores for scores, _ in step]), torch.cat([states for _, states in step]))
         for step in zip(*answers, strict=True)
@@ -119,14 +118,13 @@ def _score_group(
     pos: Tensor,
     x: Tensor,
     a: Tensor,
-    spread: Spread,
 ) -> list[tuple[Tensor, Tensor]]:
     """As :func:`score_small`, of some sets."""
     sets, nodes, _ = mask.shape
     index = torch.arange(nodes).expand(mask.shape)
     pairs, a = FlatPairs.from_slots(index, mask), a[mask]
     where, pos, x = where.flatten(0, 1), pos.flatten(0, 1), x.flatten(0, 1)
-    group = _Group(model, pairs, np.arange(0, sets * nodes + 1, nodes), spread)
+    group = _Group(model, pairs, np.arange(0, sets * nodes + 1, nodes))
     everything = FlatBlock(pairs, slice(0, len(x)), slice(0, len(pairs.target)))
     unit = unit_of_length(everything, where)[:, None]
     e = model.embed_pair(pair_features(everything, where, pos, x, unit))
@@ -146,20 +144,20 @@ def _score_group(
 class _Group:
     """Some sets, with the memory that their steps work in."""
 
-    def __init__(self, model: GLN, pairs: FlatPairs, bounds: np.ndarray, spread: Spread) -> None:
+    def __init__(self, model: GLN, pairs: FlatPairs, bounds: np.ndarray) -> None:
         like = next(model.parameters())
         heads, width = model.config["kernels"], model.pair_width
-        self.pairs, self.bounds, self.spread = pairs, bounds, spread
+        self.pairs, self.bounds = pairs, bounds
         self.nodes, self.count = len(pairs.start) - 1, len(pairs.target)
         self.ends = (pairs.start.numpy(), pairs.target.numpy())
-        self.kernels: Kernels = kernels(heads, width // heads, like.dtype == torch.float32)
+        self.kernels: Kernels = kernels(heads, width // heads)
         self.normed, self.joined = like.new_empty(2, self.count, width)
         self.mixed = like.new_empty(self.count, width + heads)
 
     def normalised(self, e: Tensor, shift: Tensor) -> Tensor:
         """``e`` brought to mean 0 and variance 1, after ``shift`` was added to it in place; valid until the next."""
         arrays = (e.numpy(), shift.detach().numpy(), self.normed.numpy())
-        self.spread(self.kernels.normalise, 0, self.count, *arrays)
+        spread(self.kernels.normalise, 0, self.count, *arrays)
         return self.normed
 
     def step(
@@ -177,7 +175,7 @@ class _Group:
         if step.mix is not None and part.read is not None:
             read = part.read(self.normalised(e, bias))
             arrays = (self.bounds, *self.ends, self.pairs.back.numpy(), read.numpy(), self.mixed.numpy())
-            self.spread(self.kernels.mix, 0, len(self.bounds) - 1, *arrays)
+            spread(self.kernels.mix, 0, len(self.bounds) - 1, *arrays)
             e.addmm_(self.mixed, step.mix.out.weight.T)
             bias = step.mix.out.bias
         e.addmm_(functional.gelu(part.weigh(self.normalised(e, bias))), part.weighed.weight.T)
@@ -188,7 +186,7 @@ class _Group:
         values = step.listen.speak(h).flatten(1)
         root, heard = inverse_root(self.pairs.total(a)), torch.empty_like(values)
         arrays = [given.contiguous().numpy() for given in (values, root, gate, a, heard)]
-        self.spread(self.kernels.listen, 0, self.nodes, *self.ends, *arrays)
+        spread(self.kernels.listen, 0, self.nodes, *self.ends, *arrays)
         return cast(Tensor, step.listen.U(functional.gelu(heard)))
 
     def _joined(self, step: Step, h: Tensor, a: Tensor) -> Tensor:
@@ -198,5 +196,5 @@ class _Group:
         arrays = [
             given.detach().numpy() for given in (sources, targets, structure.weight[:, 0], a, self.joined)
         ]
-        self.spread(self.kernels.join, 0, self.nodes, *self.ends, *arrays)
+        spread(self.kernels.join, 0, self.nodes, *self.ends, *arrays)
         return self.joined

@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gln.models.compiling import Kernel, compiled
-from gln.models.pairs import NEVER
+from gln.compiling import Kernel, compiled, exp
+from gln.models.mixing_operator import NEVER
 
 EPS = 1e-5  # of torch's LayerNorm
 
@@ -27,11 +27,9 @@ class Kernels(NamedTuple):
 
 
 @cache
-def kernels(heads: int, width: int, single: bool) -> Kernels:
-    """The loops for mixing with so many heads of such a width, in float32 or float64."""
-    return Kernels(
-        compiled(normalise), compiled(listen), compiled(join), compiled(mixing(heads, width, single))
-    )
+def kernels(heads: int, width: int) -> Kernels:
+    """The loops for mixing with so many heads of such a width."""
+    return Kernels(compiled(normalise), compiled(listen), compiled(join), compiled(mixing(heads, width)))
 
 
 def normalise(begin, end, states, shift, out):  # type: ignore[no-untyped-def]
@@ -89,18 +87,12 @@ def join(begin, end, start, target, sources, targets, structure, a, out):  # typ
                 )
 
 
-def mixing(heads: int, width: int, single: bool) -> Kernel:
+def mixing(heads: int, width: int) -> Kernel:
     """The mixing over third nodes within sets so small that the second ends of all pairs of a node lie side by side.
 
     For one head and one node ``i``, all ``j`` of the set are worked on at once, one ``k`` after another.
     """
     channels = heads * width
-    # exp(x) in float32: 2^k times a polynomial (Cephes) in the rest, exact to the last digit or two.
-    turns, half, least = np.float32(1 / math.log(2)), np.float32(0.5), np.float32(-87)
-    high, low = np.float32(0.693359375), np.float32(-2.12194440e-4)  # log 2, of which the first part is exact
-    c0, c1, c2 = np.float32(1.9875691500e-4), np.float32(1.3981999507e-3), np.float32(8.3334519073e-3)
-    c3, c4, c5 = np.float32(4.1665795894e-2), np.float32(1.6666665459e-1), np.float32(5.0000001201e-1)
-    unit = np.float32(1)
 
     def mix(begin, end, bounds, start, target, back, read, out):  # type: ignore[no-untyped-def]
         """Of the sets ``begin : end``, whose nodes are ``bounds[s] : bounds[s + 1]``.
@@ -120,8 +112,6 @@ def mixing(heads: int, width: int, single: bool) -> Kernel:
         score = np.empty((lanes, lanes), read.dtype)  # [place of k among the pairs of i, j]
         most, norm = np.empty(lanes, read.dtype), np.empty(lanes, read.dtype)
         value = np.empty((width, lanes), read.dtype)
-        power = np.empty(lanes, np.int32)
-        scale = power.view(np.float32)  # the same bits: 2^k is a shifted k
         for s in range(begin, end):
             shift, last = bounds[s], bounds[s + 1]
             key[:], second[:], bar[:] = zero, zero, never
@@ -149,22 +139,10 @@ def mixing(heads: int, width: int, single: bool) -> Kernel:
                         for j in range(lanes):
                             most[j] = max(most[j], score[c, j])
                     for j in range(lanes):
-                        norm[j] = math.exp(-most[j])
+                        norm[j] = exp(-most[j])
                     for c in range(count):
-                        if single:
-                            for j in range(lanes):
-                                x = score[c, j] - most[j]
-                                x = least if x < least else x  # unlike max, keeps a NaN
-                                whole = np.floor(x * turns + half)
-                                power[j] = (np.int32(whole) + np.int32(127)) << np.int32(23)
-                                x = x - whole * high - whole * low
-                                rest = ((((c0 * x + c1) * x + c2) * x + c3) * x + c4) * x + c5
-                                score[c, j] = rest * x * x + x + unit
-                            for j in range(lanes):
-                                score[c, j] *= scale[j]
-                        else:
-                            for j in range(lanes):
-                                score[c, j] = math.exp(score[c, j] - most[j])
+                        for j in range(lanes):
+                            score[c, j] = exp(score[c, j] - most[j])
                         for j in range(lanes):
                             norm[j] += score[c, j]
                     value[:] = zero
