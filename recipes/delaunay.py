@@ -32,15 +32,16 @@ TEST_COUNT = {"50": 5000, "20-80": 5000, "200": 500, "1000": 50}
 
 
 def train(
-    points: str, size: str, run: Path, count: int, epochs: int, batch_size: int, workers: int, compile: bool
-) -> None:
+    points: str, size: str, run: Path, count: int, epochs: int, batch_size: int, workers: int, compile: bool,
+    seed: int,
+) -> None:  # fmt: skip
     family = parse_family(f"delaunay:points={points}")
     torch.set_float32_matmul_precision("high")
-    torch.manual_seed(TRAIN_SEED)
+    torch.manual_seed(seed)
     model = gln.GLN(in_channels=0, pos_channels=2, **SIZES[size])
     result = gln.fit(
         model,
-        family.sample(count, TRAIN_SEED),
+        family.sample(count, seed),
         family.sample(1000, VAL_SEED),
         run=run,
         resume=True,
@@ -54,8 +55,16 @@ def train(
         compile=compile,
         num_workers=workers,
         progress=False,
+        seed=seed - TRAIN_SEED,
     )
     print(result)
+
+
+def training_seed(text: str) -> int:
+    """Other graphs validate and test."""
+    if int(text) in (VAL_SEED, TEST_SEED):
+        raise argparse.ArgumentTypeError(f"{text} draws the graphs that validate or test; choose another.")
+    return int(text)
 
 
 def test(run: Path, points: list[str], output: Path) -> None:
@@ -96,6 +105,7 @@ def main() -> None:
     training.add_argument("--batch-size", type=int, default=64)
     training.add_argument("--workers", type=int, default=4)
     training.add_argument("--compile", action="store_true", help="pays where all sets have one size")
+    training.add_argument("--seed", type=training_seed, default=TRAIN_SEED, help="of weights and graphs")
     testing = commands.add_parser("test")
     testing.add_argument("--run", type=Path, required=True)
     testing.add_argument("--points", nargs="+", default=list(TEST_COUNT))

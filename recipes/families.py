@@ -22,6 +22,7 @@ import torch
 from torch_geometric.data import Data
 
 import gln
+from delaunay import TEST_SEED, TRAIN_SEED, VAL_SEED, training_seed
 from gln.evaluation import segmentation_scores
 from gln.families import parse_family
 from gln.families.surfaces import KINDS
@@ -31,7 +32,6 @@ from gln.training.augment import RandomRotation
 from gln.training.facts import write_result
 from gln.training.scoring import predict_and_score
 
-TRAIN_SEED, VAL_SEED, TEST_SEED = 1, 2, 1_000_003
 THRESHOLDS = (0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 
 
@@ -104,12 +104,12 @@ ORDERED = {
 }
 
 
-def train(name: str, run: Path, epochs: int | None, workers: int) -> None:
+def train(name: str, run: Path, epochs: int | None, workers: int, seed: int) -> None:
     torch.set_float32_matmul_precision("high")
-    torch.manual_seed(TRAIN_SEED)
+    torch.manual_seed(seed)
     if name in RECIPES:
         recipe = RECIPES[name]
-        graphs = [g for spec, n in recipe.train.items() for g in pieces(recipe, spec, n, TRAIN_SEED, workers)]
+        graphs = [g for spec, n in recipe.train.items() for g in pieces(recipe, spec, n, seed, workers)]
         val = [g for spec in recipe.train for g in pieces(recipe, spec, recipe.val, VAL_SEED, workers)]
         model, settings, augment = recipe.model, recipe.fit, recipe.augment
     else:
@@ -121,7 +121,7 @@ def train(name: str, run: Path, epochs: int | None, workers: int) -> None:
     start = time.perf_counter()
     result = gln.fit(
         network, graphs, val, run=run, resume=True, loss=Loss(edge="plain", psi1=5, every_step=True),
-        augment=augment, num_workers=workers, progress=False, **settings,
+        augment=augment, num_workers=workers, progress=False, seed=seed - TRAIN_SEED, **settings,
     )  # fmt: skip
     print(f"{name}: {result}; {(time.perf_counter() - start) / 60:.1f} minutes")
     if name in RECIPES and RECIPES[name].segments:
@@ -224,8 +224,10 @@ def main() -> None:
         command = commands.add_parser(name)
         command.add_argument("name", choices=[*RECIPES, *ORDERED])
         command.add_argument("--run", type=Path, required=True)
-    commands.choices["train"].add_argument("--epochs", type=int)
-    commands.choices["train"].add_argument("--workers", type=int, default=4)
+    training = commands.choices["train"]
+    training.add_argument("--epochs", type=int)
+    training.add_argument("--workers", type=int, default=4)
+    training.add_argument("--seed", type=training_seed, default=TRAIN_SEED, help="of weights and graphs")
     testing = commands.choices["test"]
     testing.add_argument("--output", type=Path, required=True)
     testing.add_argument("--only", nargs="+", help="these members of the family")

@@ -10,9 +10,10 @@ import json
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from statistics import mean
 from typing import Any
 
-from gln.experiments import Cell, Places, columns, experiment
+from gln.experiments import Cell, Experiment, Places, columns, experiment
 from gln.files import write_atomically
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -114,13 +115,20 @@ def reproduction(results: Path) -> str:
     rows = [["*GLN, published*", "ordered", *(f"{value:.3f}" for value in published)]]
     for protocol, names in MAIN_ROWS.items():
         for row in names:
-            cells = (Cell(table, "full", protocol, column, row).read(places) for column in MAIN)
-            scores = [
-                "·" if not cell or "cannot" in cell else _score(cell["scores"]["iou"]) for cell in cells
-            ]
+            scores = [_iou(table, protocol, column, row, places) for column in MAIN]
             title = table.title_of(protocol, row)
             rows.append([f"**{title}**" if row == "gln" else title, protocol, *scores])
     return _table(["", "nodes", *(columns()[column].title for column in MAIN)], rows)
+
+
+def _iou(table: Experiment, protocol: str, column: str, row: str, places: Places) -> str:
+    """The mean over the seeds that were run."""
+    cells = [
+        Cell(table, "full", protocol, column, row, seed).read(places)
+        for seed in table.seeds("full", column, row)
+    ]
+    found = [cell["scores"]["iou"] for cell in cells if cell and "cannot" not in cell]
+    return _score(mean(found)) if found else "·"
 
 
 def _beside(row: dict[str, Any]) -> dict[str, Any]:

@@ -31,7 +31,8 @@ Two protocols, never in one table column:
 80 % of the graphs are for training (a tenth of them for validation), 20 % for the test. *Constant* is the set of edges
 that at least half of the training graphs have; it never sees a feature. *Copy* gives out training graphs. *Training
 graphs (floor)* is the MMD² between training and test graphs, what a perfect model can expect. "As good" is meant
-to the digits that are published. `·` has not been measured yet, `n/a` cannot be, `–` does not exist.
+to the digits that are published. "±" is the standard deviation over the seeds of training and sampling, all on the
+same graphs; where it is absent there is one seed. `·` has not been measured yet, `n/a` cannot be, `–` does not exist.
 """
 SCALE_NOTES = {
     "full": "Families and numbers of graphs are the paper's.\n",

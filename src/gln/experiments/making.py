@@ -9,6 +9,7 @@ import torch
 
 from gln.baselines import Baseline, baseline, load_baseline
 from gln.baselines.folder import check_folder, run_facts
+from gln.errors import GLNError
 from gln.experiments.data import SEED, Parts, standardised
 from gln.experiments.specs import Settings
 from gln.losses import Loss
@@ -19,26 +20,33 @@ from gln.specs import parse_spec, write_spec
 from gln.training import fit, load
 
 
-def make_system(settings: Settings, parts: Parts, run: Path) -> tuple[Any, Parts, dict[str, Any]]:
+def make_system(
+    settings: Settings, parts: Parts, run: Path, seed: int = SEED
+) -> tuple[Any, Parts, dict[str, Any]]:
     """The system, the graphs as it is shown them, and what is known of its training.
 
     ``run`` keeps what takes long; a training goes on where it stopped, and one that ended is not repeated.
+    A shipped model has one seed; of another, ``run`` must hold what its recipe trained.
     """
     if settings.shipped is not None:
-        model = put_on(load(settings.shipped), "auto")
+        if seed != SEED and not (run / "model.json").exists():
+            raise GLNError(
+                f"it has to be trained first: {_recipe(settings.shipped, seed)} --run {run.as_posix()}"
+            )
+        model = put_on(load(settings.shipped if seed == SEED else run), "auto")
         return model, parts, {"shipped": settings.shipped, "training": _short(model.training_facts)}
     if settings.baseline is not None:
-        fitted = _fitted(baseline(settings.baseline), parts, run if settings.kept else None)
+        fitted = _fitted(baseline(settings.baseline), parts, run if settings.kept else None, seed)
         return fitted, parts, {"baseline": str(fitted), "fitted": fitted.fitted}
     assert settings.model is not None
     shown = standardised(parts) if settings.standardise else parts
     name, options = parse_spec(settings.model)
     spec = write_spec(name, options | ({} if settings.steps is None else {"steps": settings.steps}))
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(SEED)
+        torch.manual_seed(seed)
         model = build_model(spec, shown.train)
     result = fit(
-        model, shown.train, shown.val, run=run, resume=True, loss=Loss(**settings.loss), seed=SEED,
+        model, shown.train, shown.val, run=run, resume=True, loss=Loss(**settings.loss), seed=seed,
         progress=False, **settings.fit,
     )  # fmt: skip
     facts = {
@@ -55,14 +63,20 @@ def make_system(settings: Settings, parts: Parts, run: Path) -> tuple[Any, Parts
     return model, shown, facts
 
 
-def _fitted(method: Baseline, parts: Parts, run: Path | None) -> Baseline:
+def _fitted(method: Baseline, parts: Parts, run: Path | None, seed: int) -> Baseline:
     if run is None:
-        return method.fit(parts.known, parts.val, seed=SEED)
+        return method.fit(parts.known, parts.val, seed=seed)
     if (run / "model.json").exists():
-        check_folder(run, run_facts(method, parts.known, SEED), method.free)
+        check_folder(run, run_facts(method, parts.known, seed), method.free)
         return load_baseline(run)
-    fit_baseline(method, parts.known, parts.val, run, seed=SEED, resume=True)
+    fit_baseline(method, parts.known, parts.val, run, seed=seed, resume=True)
     return method
+
+
+def _recipe(shipped: str, seed: int) -> str:
+    """The command that trains what ships, from another seed."""
+    command = "delaunay.py train" if shipped == "delaunay" else f"families.py train {shipped}"
+    return f"python recipes/{command} --seed {1 + 10 * seed}"  # 1 ships, 2 is the validation graphs'
 
 
 def _short(training: dict[str, Any] | None) -> dict[str, Any]:

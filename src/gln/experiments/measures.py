@@ -31,6 +31,11 @@ class Task:
     run: Path  # keeps a training
     picture: Path  # where a gallery is drawn
     options: dict[str, Any]
+    seed: int = SEED  # of weights, order and samples
+
+    def make(self) -> tuple[Any, Parts, dict[str, Any]]:
+        """:func:`gln.experiments.making.make_system`."""
+        return make_system(self.settings, self.parts, self.run, self.seed)
 
 
 def measure_scores(task: Task) -> dict[str, Any]:
@@ -38,9 +43,9 @@ def measure_scores(task: Task) -> dict[str, Any]:
     settings, parts = task.settings, task.parts
     if settings.is_floor:
         return {"scores": _mmd(parts.test, parts.known)}
-    system, shown, facts = make_system(settings, parts, task.run)
+    system, shown, facts = task.make()
     if isinstance(system, Sampler):
-        made = generate(system, len(parts.test), SEED)
+        made = generate(system, len(parts.test), task.seed)
         paired = settings.paired and parts.family.order == "ordered"
         edges = edge_scores(parts.test, made, entries="all") if paired else {}
     else:
@@ -52,7 +57,7 @@ def measure_scores(task: Task) -> dict[str, Any]:
 
 def measure_robustness(task: Task) -> dict[str, Any]:
     """MMD² from random initial structures: ``{"shares": [{"share", "runs": [scores, …]}, …]}``."""
-    model, shown, facts = make_system(task.settings, task.parts, task.run)
+    model, shown, facts = task.make()
     shares = []
     for number, share in enumerate(task.options["shares"]):
         runs = []
@@ -74,15 +79,15 @@ def measure_generator(task: Task) -> dict[str, Any]:
     """MMD², novelty and uniqueness of graphs made from noise, or as a sampler makes them."""
     if task.settings.is_floor:
         return {"scores": _mmd(task.parts.test, task.parts.known)}
-    system, shown, facts = make_system(task.settings, task.parts, task.run)
-    made = generate(system, len(task.parts.test), SEED, like=shown.known, batch_size=BATCH)
+    system, shown, facts = task.make()
+    made = generate(system, len(task.parts.test), task.seed, like=shown.known, batch_size=BATCH)
     new = novelty(task.parts.known, made)
     return {"system": facts, "scores": _mmd(task.parts.test, made) | dict(new), "notes": list(new.notes)}
 
 
 def measure_gallery(task: Task) -> dict[str, Any]:
     """A picture of the first test graphs as predicted; how many edges are missing and extra in each."""
-    model, shown, facts = make_system(task.settings, task.parts, task.run)
+    model, shown, facts = task.make()
     count, parts = task.options["graphs"], task.parts
     chosen = _one_of_each_kind(parts.test)[:count]
     made = predict(model, [shown.test[number] for number in chosen], batch_size=BATCH)

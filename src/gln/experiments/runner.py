@@ -38,17 +38,23 @@ class Places:
 
 @dataclass(frozen=True)
 class Cell:
-    """One number, or one picture, of one experiment."""
+    """One number, or one picture, of one experiment; with another seed, ``@SEED`` stands behind its name."""
 
     experiment: Experiment
     scale: Scale
     protocol: str
     column: str
     row: str
+    seed: int = 0
 
     @property
     def name(self) -> str:
-        return f"{self.protocol}/{self.column}/{self.row}"
+        return f"{self.protocol}/{self.column}/{self.row}{self.mark}"
+
+    @property
+    def mark(self) -> str:
+        """Behind the name: which seed, if not the first."""
+        return f"@{self.seed}" if self.seed else ""
 
     @property
     def key(self) -> str:
@@ -81,7 +87,9 @@ class Cell:
         """A system as it stands in ``systems.yaml`` is trained once for all experiments."""
         own = self.experiment.rows[self.protocol][self.row]
         name = f"{self.experiment.cells}-{self.row}" if own else self.row
-        return places.runs(self.scale) / self.protocol / self.column / name
+        if self.settings.shipped and self.seed:  # one model serves several columns
+            return places.runs(self.scale) / "shipped" / f"{self.settings.shipped}{self.mark}"
+        return places.runs(self.scale) / self.protocol / self.column / f"{name}{self.mark}"
 
 
 def cells_of(experiment: Experiment, scale: Scale) -> Iterator[Cell]:
@@ -90,7 +98,8 @@ def cells_of(experiment: Experiment, scale: Scale) -> Iterator[Cell]:
         for group in experiment.columns.values():
             for column in group:
                 for row in rows:
-                    yield Cell(experiment, scale, protocol, column, row)
+                    for seed in experiment.seeds(scale, column, row):
+                        yield Cell(experiment, scale, protocol, column, row, seed)
 
 
 def choose(names: list[str], scale: Scale, pattern: str | None) -> list[Cell]:
@@ -136,14 +145,15 @@ def run_cell(cell: Cell, places: Places, say: Callable[[str], None] = print) -> 
     from gln.training.facts import write_result
 
     start, settings = time.perf_counter(), cell.settings
-    where = {"scale": cell.scale, "protocol": cell.protocol, "column": cell.column, "row": cell.row}
+    where: dict[str, Any] = {"scale": cell.scale, "protocol": cell.protocol}
+    where |= {"column": cell.column, "row": cell.row, "training_seed": cell.seed}
     seed = SEED
     try:
         if settings.cannot is not None:
             raise GLNError(settings.cannot)
         parts = parts_of(cell.scale, cell.protocol, cell.column)
         seed, options = parts.seed, cell.experiment.options.get(cell.scale, {})
-        task = Task(settings, parts, cell.run_folder(places), cell.picture(places), options)
+        task = Task(settings, parts, cell.run_folder(places), cell.picture(places), options, cell.seed)
         found = {"family": str(parts.family), "test_graphs": len(parts.test)}
         found |= MEASURES[cell.experiment.measure](task)
     except GLNError as error:

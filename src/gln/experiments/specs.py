@@ -1,7 +1,7 @@
 """Experiments as data: what the paper says, and what is run here.
 
 Every ``*.yaml`` beside this file is an experiment; ``shared/columns.yaml`` names the graphs they run on and
-``shared/systems.yaml`` what is compared. An experiment has
+``shared/systems.yaml`` what is compared, ``shared/repeats.yaml`` what is measured from several seeds. An experiment has
 
 =============  ========================================================================================
 ``title``      what it shows
@@ -70,6 +70,15 @@ class Column:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Repeats:
+    """Which cells are measured from more seeds; see ``repeats.yaml``."""
+
+    seeds: list[int] = field(default_factory=list)
+    columns: list[str] = field(default_factory=list)
+    rows: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Experiment:
     """One table or figure; see the top of this module."""
 
@@ -97,6 +106,12 @@ class Experiment:
             if fnmatchcase(f"{scale}/{protocol}/{column}", entry["at"]):
                 base = _changed(base, {key: value for key, value in entry.items() if key != "at"})
         return Settings(**_changed(base, changed))
+
+    def seeds(self, scale: Scale, column: str, row: str) -> list[int]:
+        """Of weights, order and samples, from which a cell is measured; in the quick check there is one."""
+        repeats = all_repeats().get(self.cells, Repeats())
+        again = scale == "full" and column in repeats.columns and row in repeats.rows
+        return [0, *repeats.seeds] if again else [0]
 
     def title_of(self, protocol: str, row: str) -> str:
         """What a table calls the row."""
@@ -141,6 +156,13 @@ def columns() -> dict[str, Column]:
     """Every column by name."""
     found = _read(HERE / "shared" / "columns.yaml")
     return {name: Column(**_checked(Column, entry, name)) for name, entry in found.items()}
+
+
+@cache
+def all_repeats() -> dict[str, Repeats]:
+    """By the folder of the cells."""
+    found = _read(HERE / "shared" / "repeats.yaml")
+    return {name: Repeats(**_checked(Repeats, entry, name)) for name, entry in found.items()}
 
 
 def _experiment(path: Path) -> Experiment:

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import Decimal
+from statistics import mean, stdev
 from typing import Any
 
 from gln.evaluation.metrics import METRICS, number
@@ -42,7 +43,8 @@ def score_tables(experiment: Experiment, measured: dict[str, dict[str, Any]]) ->
                     )
             for row in rows:
                 entries = (
-                    _entry(measured.get(f"{protocol}/{name}/{row}"), experiment.metrics) for name in names
+                    _entry(_of_all_seeds(measured, f"{protocol}/{name}/{row}"), experiment.metrics)
+                    for name in names
                 )
                 table.append([experiment.title_of(protocol, row), *entries])
             lines += [*markdown(table), ""]
@@ -117,10 +119,10 @@ def _pairs(
     experiment: Experiment, measured: dict[str, dict[str, Any]], protocol: str, row: str, published: str
 ) -> Iterable[tuple[str, bool]]:
     for column, numbers in experiment.published[published].items():
-        scores = measured.get(f"{protocol}/{column}/{row}", {}).get("scores", {})
+        found = _of_all_seeds(measured, f"{protocol}/{column}/{row}")
         for metric, there in zip(experiment.metrics, numbers, strict=False):
-            if metric in scores:
-                here, title = scores[metric], METRICS[metric].title
+            if values := _values(found, metric):
+                here, title = mean(values), METRICS[metric].title
                 text = f"{columns()[column].title} {title} {number(here)} (published {number(there)})"
                 yield text, as_good(here, there, METRICS[metric].higher_is_better)
 
@@ -179,15 +181,35 @@ def markdown(table: list[list[str]]) -> list[str]:
 
 
 def _more(cells: list[Cell]) -> str:
-    return "" if len(cells) == 1 else " and so on for " + ", ".join(cell.column for cell in cells[1:])
+    return (
+        ""
+        if len(cells) == 1
+        else " and so on for " + ", ".join(f"{cell.column}{cell.mark}" for cell in cells[1:])
+    )
 
 
-def _entry(measured: dict[str, Any] | None, metrics: Iterable[str]) -> str:
-    if measured is None:
+def _of_all_seeds(measured: dict[str, dict[str, Any]], name: str) -> list[dict[str, Any]]:
+    """The cell of this name, and what was measured of it from other seeds."""
+    return [cell for key, cell in measured.items() if key == name or key.startswith(f"{name}@")]
+
+
+def _values(cells: list[dict[str, Any]], metric: str) -> list[float]:
+    return [cell["scores"][metric] for cell in cells if metric in cell.get("scores", {})]
+
+
+def _entry(cells: list[dict[str, Any]], metrics: Iterable[str]) -> str:
+    if not cells:
         return MISSING
-    if "cannot" in measured:
+    if all("cannot" in cell for cell in cells):
         return CANNOT
-    return " / ".join(number(measured["scores"].get(metric)) or "–" for metric in metrics)
+    return " / ".join(_with_spread(_values(cells, metric)) for metric in metrics)
+
+
+def _with_spread(values: list[float]) -> str:
+    """The mean, and with several seeds their standard deviation."""
+    if len(values) < 2:
+        return number(values[0]) if values else "–"
+    return f"{number(mean(values))} ± {number(stdev(values))}"
 
 
 def _published(numbers: list[Any] | None) -> str:
