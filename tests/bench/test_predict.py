@@ -17,7 +17,7 @@ def test_every_model_is_timed_and_compared_with_the_peer(
     monkeypatch.setattr(bench, "PEER_RESULT", tmp_path / "none.json")
     monkeypatch.setattr(bench, "SMALLER_CONFIG", {"width": 8, "pair_width": 8, "steps": 1})
     monkeypatch.setattr(bench, "shipped", list)
-    row = bench.run(points=20, sets=4, repeats=1, peer="small")
+    row = bench.run(points=20, sets=4, scored=6, repeats=1, peer="small")
     alone = [line for line in row["rows"] if line["threads"] == 1]
     assert [(line["model"], line["candidates"]) for line in alone] == [
         ("Set2Graph (small)", None),

@@ -35,7 +35,12 @@ Way = tuple[str, nn.Module, int | None]  # what it is called, the model, candida
 
 
 def run(
-    points: int = 50, sets: int = 64, repeats: int = 5, seed: int = TEST_SEED, peer: Size = "published"
+    points: int = 50,
+    sets: int = 64,
+    scored: int = 1000,
+    repeats: int = 5,
+    seed: int = TEST_SEED,
+    peer: Size = "published",
 ) -> dict[str, Any]:
     """Graphs a second of each model over one batch of Delaunay sets, one after the other in turn, on a CPU.
 
@@ -46,15 +51,18 @@ def run(
     Args:
         points: of each set.
         sets: in the batch.
+        scored: sets for the F1, those of the batch among them.
         repeats: turns.
         seed: of the sets.
         peer: widths of Set2Graph.
     """
-    if points < 3 or sets < 1 or repeats < 1:
+    if points < 3 or not 1 <= sets <= scored or repeats < 1:
         raise GLNError(
-            f"Got points={points}, sets={sets}, repeats={repeats}; expected at least 3 points, 1 set and 1 turn."
+            f"Got points={points}, sets={sets}, scored={scored}, repeats={repeats}; expected at least 3 points, "
+            "1 set, as many to be scored, and 1 turn."
         )
-    graphs = parse_family(f"delaunay:points={points}").sample(sets, seed)
+    test = parse_family(f"delaunay:points={points}").sample(scored, seed)
+    graphs = test[:sets]
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         trained = SMALLER in shipped()
@@ -63,7 +71,7 @@ def run(
     model = load(MODEL)
     ours: list[Way] = [(MODEL, model, candidates) for candidates in (None, *CANDIDATES)]
     ours.append((SMALLER, smaller, CANDIDATES[-1]))
-    f1 = [_f1(way, graphs) if trained or way[1] is model else None for way in ours]
+    f1 = [_f1(way, test) if trained or way[1] is model else None for way in ours]
     default = torch.get_num_threads()
     rows = []
     try:
@@ -79,6 +87,7 @@ def run(
         "settings": {
             "points": points,
             "sets": sets,
+            "scored": scored,
             "seed": seed,
             "turns": repeats,
             "smaller": f"{_words(SMALLER_CONFIG)}; {'trained' if trained else 'not trained yet'}",

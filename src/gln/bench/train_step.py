@@ -38,7 +38,7 @@ class Size:
 
 
 GPU = Size(50, 64, {}, "published", 20, 8192)
-CPU = Size(20, 16, {}, "published", 3, 1024)
+CPU = Size(50, 16, {}, "published", 5, 1024)
 
 
 class Work(NamedTuple):
