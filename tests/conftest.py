@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 
 if shutil.which("nvidia-smi") is None:
     os.environ["TRITON_INTERPRET"] = "1"  # GPU kernels are tested without a GPU; read when triton is imported
@@ -15,6 +16,8 @@ from torch_geometric.data import Data
 
 from gln.graphs import make_graph
 
+# What a shell starts in the background ignores Ctrl-C, and so would the processes to which tests send it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 # Two test processes on two cores: more threads only get in each other's way.
 torch.set_num_threads(1)
 os.environ.setdefault("OMP_NUM_THREADS", "1")
