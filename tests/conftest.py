@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import sys
+from collections.abc import Iterator
 
 if shutil.which("nvidia-smi") is None:
     os.environ["TRITON_INTERPRET"] = "1"  # GPU kernels are tested without a GPU; read when triton is imported
 
 import hypothesis.strategies as st
+import pytest
 import torch
 from hypothesis import settings
 from torch_geometric.data import Data
@@ -23,6 +26,14 @@ torch.set_num_threads(1)
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 settings.register_profile("gln", deadline=None, max_examples=60)
 settings.load_profile("gln")
+
+
+@pytest.fixture(autouse=True)
+def first_process() -> Iterator[None]:
+    """Lightning keeps for ever which of several processes this is, once a test has pretended to be another."""
+    yield
+    if ranks := sys.modules.get("lightning_utilities.core.rank_zero"):
+        ranks.rank_zero_only.rank = 0
 
 
 @st.composite
