@@ -13,7 +13,8 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
-from gln.experiments import Cell, Experiment, Places, columns, experiment
+from gln.experiments import Places, columns, experiment
+from gln.experiments.tables import of_all_seeds, read_cells, values_of
 from gln.files import write_atomically
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -110,24 +111,20 @@ def benchmarks(results: Path) -> str:
 def reproduction(results: Path) -> str:
     """IoU in the five main columns of the paper's table of scores: published and measured."""
     table = experiment("table-scores")
-    places = Places(results.parent)
+    measured = read_cells(table, "full", Places(results.parent))
     published = [table.published["gln"][column][table.metrics.index("iou")] for column in MAIN]
     rows = [["*GLN, published*", "ordered", *(f"{value:.3f}" for value in published)]]
     for protocol, names in MAIN_ROWS.items():
         for row in names:
-            scores = [_iou(table, protocol, column, row, places) for column in MAIN]
+            scores = [_iou(of_all_seeds(measured, f"{protocol}/{column}/{row}")) for column in MAIN]
             title = table.title_of(protocol, row)
             rows.append([f"**{title}**" if row == "gln" else title, protocol, *scores])
     return _table(["", "nodes", *(columns()[column].title for column in MAIN)], rows)
 
 
-def _iou(table: Experiment, protocol: str, column: str, row: str, places: Places) -> str:
+def _iou(cells: list[dict[str, Any]]) -> str:
     """The mean over the seeds that were run."""
-    cells = [
-        Cell(table, "full", protocol, column, row, seed).read(places)
-        for seed in table.seeds("full", column, row)
-    ]
-    found = [cell["scores"]["iou"] for cell in cells if cell and "cannot" not in cell]
+    found = values_of(cells, "iou")
     return _score(mean(found)) if found else "·"
 
 

@@ -17,6 +17,7 @@ from gln.models.gln import GLN
 from gln.models.output import StructureOutput
 from gln.models.small_kernels import kernels
 from tests.models.test_gln import batch_of, model_of
+from tests.models.test_streaming import VARIANTS
 
 SIZES = (1, 12, 2, 17, 30)
 
@@ -56,15 +57,7 @@ def agree(got: StructureOutput, expected: StructureOutput, batch: GraphBatch, cl
         assert (got.states[step] - expected.states[step])[batch.mask].abs().max() < close
 
 
-SETTINGS: list[dict[str, Any]] = [
-    {},
-    {"mixing": False},
-    {"feedback": False},
-    {"shared": True},
-    {"pos_channels": 0},
-    {"index_channels": 4},
-    {"kernels": 1},
-]
+SETTINGS = [*VARIANTS, {"kernels": 1}]
 
 
 @pytest.mark.parametrize("settings", SETTINGS, ids=str)

@@ -40,13 +40,16 @@ def matrix(scored: tuple[Tensor, Tensor, Tensor], nodes: int) -> Tensor:
     return soft
 
 
-SETTINGS: list[dict[str, Any]] = [
+VARIANTS: list[dict[str, Any]] = [
     {},
     {"mixing": False},
     {"feedback": False},
     {"shared": True},
     {"pos_channels": 0},
     {"index_channels": 4},
+]
+SETTINGS = [
+    *VARIANTS,
     {"x_mean": [0.5], "x_std": [2.0]},
     {"proposals": 3},
 ]

@@ -43,7 +43,7 @@ def score_tables(experiment: Experiment, measured: dict[str, dict[str, Any]]) ->
                     )
             for row in rows:
                 entries = (
-                    _entry(_of_all_seeds(measured, f"{protocol}/{name}/{row}"), experiment.metrics)
+                    _entry(of_all_seeds(measured, f"{protocol}/{name}/{row}"), experiment.metrics)
                     for name in names
                 )
                 table.append([experiment.title_of(protocol, row), *entries])
@@ -119,9 +119,9 @@ def _pairs(
     experiment: Experiment, measured: dict[str, dict[str, Any]], protocol: str, row: str, published: str
 ) -> Iterable[tuple[str, bool]]:
     for column, numbers in experiment.published[published].items():
-        found = _of_all_seeds(measured, f"{protocol}/{column}/{row}")
+        found = of_all_seeds(measured, f"{protocol}/{column}/{row}")
         for metric, there in zip(experiment.metrics, numbers, strict=False):
-            if values := _values(found, metric):
+            if values := values_of(found, metric):
                 here, title = mean(values), METRICS[metric].title
                 text = f"{columns()[column].title} {title} {number(here)} (published {number(there)})"
                 yield text, as_good(here, there, METRICS[metric].higher_is_better)
@@ -188,12 +188,12 @@ def _more(cells: list[Cell]) -> str:
     )
 
 
-def _of_all_seeds(measured: dict[str, dict[str, Any]], name: str) -> list[dict[str, Any]]:
+def of_all_seeds(measured: dict[str, dict[str, Any]], name: str) -> list[dict[str, Any]]:
     """The cell of this name, and what was measured of it from other seeds."""
     return [cell for key, cell in measured.items() if key == name or key.startswith(f"{name}@")]
 
 
-def _values(cells: list[dict[str, Any]], metric: str) -> list[float]:
+def values_of(cells: list[dict[str, Any]], metric: str) -> list[float]:
     return [cell["scores"][metric] for cell in cells if metric in cell.get("scores", {})]
 
 
@@ -202,7 +202,7 @@ def _entry(cells: list[dict[str, Any]], metrics: Iterable[str]) -> str:
         return MISSING
     if all("cannot" in cell for cell in cells):
         return CANNOT
-    return " / ".join(_with_spread(_values(cells, metric)) for metric in metrics)
+    return " / ".join(_with_spread(values_of(cells, metric)) for metric in metrics)
 
 
 def _with_spread(values: list[float]) -> str:
