@@ -66,6 +66,7 @@ def run(family: str, name: str, runs: Path) -> None:
         loss=Loss(**USUAL | losses),
         augment=RandomRotation(),
         num_workers=2,
+        compile=torch.cuda.is_available(),
         progress=False,
         **settings,
     )

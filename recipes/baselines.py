@@ -1,7 +1,7 @@
 """Fit and test the baselines.
 
     python recipes/baselines.py graphrnn --family community --run runs/graphrnn-community --minutes 5
-    python recipes/baselines.py set2graph --run runs/set2graph --minutes 8
+    python recipes/baselines.py set2graph --run runs/set2graph --compile
     python recipes/baselines.py test --run runs/set2graph
     python recipes/baselines.py neighbours
     python recipes/baselines.py constant
@@ -13,7 +13,6 @@ they stopped when the command is repeated with more minutes, and are tested at t
 from __future__ import annotations
 
 import argparse
-import copy
 import os
 import signal
 import threading
@@ -45,7 +44,6 @@ ORDERED = (
     "surfaces:kind=torus,order=ordered",
     "figures:side=10,order=ordered",
 )
-PROBE = 100  # batches by which an epoch is timed
 
 
 def parts_of(family: str) -> tuple[list[Data], list[Data], list[Data]]:
@@ -99,7 +97,9 @@ def score_graphrnn(run: Path, samples: int) -> None:
 
 def set2graph(
     run: Path,
+    epochs: int,
     minutes: float,
+    lr: float,
     count: int,
     val_count: int,
     batch_size: int,
@@ -118,7 +118,8 @@ def set2graph(
     settings: dict[str, Any] = {
         "loss": Loss(edge="plain", structure="none"),
         "optimizer": "adam",
-        "lr": 1e-3,
+        "lr": lr,
+        "epochs": epochs,
         "weight_decay": 0.0,
         "warmup": 0.02,
         "batch_size": batch_size,
@@ -127,31 +128,16 @@ def set2graph(
         "compile": compile,
         "progress": False,
     }
-    begun = run / "config.json"
-    epochs = read_json(begun)["fit"]["epochs"] if begun.exists() else None
-    epochs = epochs or epochs_within(minutes, model, train, val, settings)
     alarm = threading.Timer(60 * minutes, os.kill, (os.getpid(), signal.SIGTERM))
     alarm.daemon = True
     alarm.start()  # where other work slows the machine down; fit then keeps its state
     try:
-        print(gln.fit(model, train, val, run=run, resume=True, epochs=epochs, **settings))
+        print(gln.fit(model, train, val, run=run, resume=True, **settings))
     except Interrupted as stopped:
         print(stopped)
     finally:
         alarm.cancel()
     retest(run)
-
-
-def epochs_within(
-    minutes: float, model: torch.nn.Module, train: list[Data], val: list[Data], settings: dict[str, Any]
-) -> int:
-    """How many epochs fit into ``minutes``, by the second epoch over a part of the graphs; a tenth is kept back."""
-    part = train[: PROBE * settings["batch_size"]]
-    history = gln.fit(copy.deepcopy(model), part, val, epochs=2, **settings).history
-    seconds = (history[1]["seconds"] - history[0]["seconds"]) * len(train) / len(part)
-    epochs = max(1, int(0.9 * 60 * minutes / seconds))
-    print(f"{seconds:.1f} seconds per epoch: {epochs} epochs in {minutes:g} minutes", flush=True)
-    return epochs
 
 
 def score_set2graph(run: Path) -> None:
@@ -173,7 +159,9 @@ def score_set2graph(run: Path) -> None:
         **_training_time(run),
     }
     print(measured["test"])
-    command = f"python recipes/baselines.py set2graph --run {run}"
+    fit = measured["fit"]
+    command = f"python recipes/baselines.py set2graph --run {run} --epochs {fit['epochs']} --lr {fit['lr']}"
+    command += " --compile" if fit["compile"] else ""
     name = "" if model.config["size"] == "published" else f"-{model.config['size']}"
     write_result(RESULTS / f"baseline-set2graph{name}.json", command, TEST_SEED, measured)
 
@@ -235,7 +223,9 @@ def main() -> None:
     one.add_argument("--samples", type=int, default=100)
     two = commands.add_parser("set2graph")
     two.add_argument("--run", type=Path, required=True)
-    two.add_argument("--minutes", type=float, default=8)
+    two.add_argument("--epochs", type=int, default=60)
+    two.add_argument("--minutes", type=float, default=60, help="stop then, to go on later")
+    two.add_argument("--lr", type=float, default=1e-3)
     two.add_argument("--count", type=int, default=50_000)
     two.add_argument("--val-count", type=int, default=1000)
     two.add_argument("--batch-size", type=int, default=64)

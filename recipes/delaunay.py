@@ -41,7 +41,7 @@ def train(
     model = gln.GLN(in_channels=0, pos_channels=2, **SIZES[size])
     result = gln.fit(
         model,
-        family.sample(count, seed),
+        family.sample(count, seed, workers=max(1, workers)),
         family.sample(1000, VAL_SEED),
         run=run,
         resume=True,

@@ -19,6 +19,7 @@ from gln.families import parse_family
 from gln.graphs import GraphBatch
 from gln.losses import Loss
 from gln.models import GLN, pairs
+from gln.training.compiling import compile_steps
 from gln.training.prediction import full_precision
 
 BACKWARD = 2  # the gradients of a product are two products of its size
@@ -157,16 +158,11 @@ def _ways(size: Size, device: torch.device) -> dict[str, Way]:
     ways: dict[str, Way] = {"eager": (ours(), nullcontext)}
     if device.type == "cuda":
         ways["eager, bfloat16"] = (ours(), _half)
-        ways["compiled"] = (_compiled(ours()), nullcontext)
-        ways["compiled, bfloat16"] = (_compiled(ours()), _half)
+        ways["compiled"] = (compile_steps(ours()), nullcontext)
+        ways["compiled, bfloat16"] = (compile_steps(ours()), _half)
     ways["without fused kernel"] = (ours(), _plain)
     ways["Set2Graph"] = (Set2Graph(size=size.peer).to(device), nullcontext)
     return ways
-
-
-def _compiled(model: nn.Module) -> nn.Module:
-    model.compile()
-    return model
 
 
 def _half() -> AbstractContextManager[Any]:

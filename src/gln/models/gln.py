@@ -166,7 +166,8 @@ class GLN(nn.Module):
 
         e = self.embed_pair(pair_features(pairs, where, pos, x))  # [B, N, S, c]
         h = self.embed_node(x if x.shape[-1] else x.new_ones(*batch.mask.shape, 1))  # [B, N, d]
-        a = _on_pairs(pairs, initial, e)  # [B, N, S]
+        # Plus nothing, so that the first A has a gradient as later ones have: what is compiled for one step serves all.
+        a = _on_pairs(pairs, initial, e) + 0 * e[..., 0]  # [B, N, S]
         logits, states = [], []
         for number in range(steps):
             h, e, score = self.step(number)(pairs, h, e, a)

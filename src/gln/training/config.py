@@ -40,7 +40,7 @@ class FitConfig:
         warmup: share of all epochs over which the learning rate first rises from 0.
         clip: scale the gradient down to this norm where it is larger; None: never.
         precision: 32, or bf16 for bfloat16 products with float32 weights, losses and scores.
-        compile: let ``torch.compile`` fuse the model's step; pays after a minute or two of compiling.
+        compile: let ``torch.compile`` fuse the model's steps; pays after a minute of compiling.
         patience: stop after this many epochs without a better one; None: never.
         seed: order, noise and dropout are functions of it.
         checkpoint_minutes: how often to write a checkpoint; one is always written at the end.

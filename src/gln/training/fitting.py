@@ -18,6 +18,7 @@ from torch_geometric.data import Data
 from gln.errors import GLNError
 from gln.graphs import as_graphs
 from gln.training.checkpoint import read_checkpoint
+from gln.training.compiling import compile_steps, forget_compiled
 from gln.training.config import FitConfig
 from gln.training.data import Augment, Source, describe
 from gln.training.feed import Feed
@@ -108,7 +109,7 @@ def fit(
             feed = Feed(source, graphs, augment, config)
             learner = Learner(model, loss, feed, config, folder, checkpoint)
             if config.compile:
-                model.compile()
+                compile_steps(model)
             with (
                 torch.random.fork_rng(devices=[]),
                 clear_errors(folder),
@@ -118,7 +119,7 @@ def fit(
                     trainer.fit(learner)
                 finally:
                     learner.recorder.close()
-                    model._compiled_call_impl = None  # the model leaves as it came
+                    forget_compiled(model)
         return _finish(model, config, folder, trainer)
 
 

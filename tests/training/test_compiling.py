@@ -1,0 +1,75 @@
+"""Compiled steps: the same numbers, compiled once for all steps, and gone afterwards."""
+
+import pytest
+import torch
+
+from gln.families import parse_family
+from gln.graphs import GraphBatch
+from gln.models import GLN, PaperGLN
+from gln.training.compiling import compile_steps, forget_compiled
+
+BATCH = GraphBatch.from_graphs(parse_family("delaunay:points=12").sample(2, 0))
+
+
+def small_gln(**settings):
+    torch.manual_seed(0)
+    return GLN(width=8, pair_width=8, kernels=2, steps=4, **settings).eval()
+
+
+@pytest.fixture(autouse=True)
+def nothing_compiled():
+    torch._dynamo.reset()
+    yield
+    torch._dynamo.reset()
+
+
+def counting(graphs):
+    """A compiler that runs what it is given, and counts it."""
+
+    def compiler(graph, inputs):
+        graphs.append(graph)
+        return graph.forward
+
+    return compiler
+
+
+@pytest.mark.parametrize("candidates", [None, 4])
+def test_one_compilation_serves_all_steps_and_changes_no_number(candidates):
+    model, graphs = small_gln(), []
+    plain = model(BATCH, candidates=candidates)
+    compile_steps(model, backend=counting(graphs))
+    found = model(BATCH, candidates=candidates)
+    assert len(graphs) == 1
+    for one, two in zip(plain.logits, found.logits, strict=True):
+        torch.testing.assert_close(one, two)
+
+
+@pytest.mark.parametrize("initial", [False, True])
+def test_gradients_are_the_same_with_and_without_a_first_structure(initial):
+    model, first = small_gln(), torch.ones(12, 12) if initial else None
+    gradients = []
+    for compiled in (False, True):
+        if compiled:
+            compile_steps(model, backend="aot_eager")
+        model.zero_grad()
+        model(BATCH, initial=first).logits[-1].square().mean().backward()
+        gradients.append([None if w.grad is None else w.grad.clone() for w in model.parameters()])
+    for one, two in zip(*gradients, strict=True):
+        torch.testing.assert_close(one, two)
+
+
+def test_afterwards_the_model_is_as_before():
+    model, graphs = small_gln(), []
+    compile_steps(model, backend=counting(graphs))
+    forget_compiled(model)
+    model(BATCH)
+    assert not graphs
+
+
+def test_a_model_without_blocks_is_compiled_as_a_whole():
+    torch.manual_seed(0)
+    model, graphs = PaperGLN(nodes=12, in_channels=2), []
+    plain = model(BATCH)
+    compile_steps(model, backend=counting(graphs))
+    torch.testing.assert_close(model(BATCH).logits[-1], plain.logits[-1])
+    assert graphs
