@@ -10,18 +10,16 @@ import json
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from statistics import mean
 from typing import Any
 
-from gln.experiments import Places, columns, experiment
-from gln.experiments.tables import of_all_seeds, read_cells, values_of
+from gln.experiments import Places
+from gln.experiments.headline import iou_table, mmd_table
+from gln.experiments.tables import markdown, read_all
 from gln.files import write_atomically
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = ("README.md", "docs/how-it-works.md", "docs/benchmarks.md")
 MARKS = re.compile(r"(<!-- table: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
-MAIN = ("community-2", "community-4", "surfaces-400-all", "surfaces-100-all", "figures")
-MAIN_ROWS = {"ordered": ("constant", "stabilised", "gln"), "set": ("constant", "knn", "gln")}
 TITLES = {"allowed": "seconds allowed"}
 WORDS = ("peer", "ours", "seed", "difference")  # settings that have a column of their own, or need none
 
@@ -108,24 +106,14 @@ def benchmarks(results: Path) -> str:
     return "\n".join(parts)
 
 
-def reproduction(results: Path) -> str:
-    """IoU in the five main columns of the paper's table of scores: published and measured."""
-    table = experiment("table-scores")
-    measured = read_cells(table, "full", Places(results.parent))
-    published = [table.published["gln"][column][table.metrics.index("iou")] for column in MAIN]
-    rows = [["*GLN, published*", "ordered", *(f"{value:.3f}" for value in published)]]
-    for protocol, names in MAIN_ROWS.items():
-        for row in names:
-            scores = [_iou(of_all_seeds(measured, f"{protocol}/{column}/{row}")) for column in MAIN]
-            title = table.title_of(protocol, row)
-            rows.append([f"**{title}**" if row == "gln" else title, protocol, *scores])
-    return _table(["", "nodes", *(columns()[column].title for column in MAIN)], rows)
+def reproduction_iou(results: Path) -> str:
+    """IoU in the main columns of the paper's table of scores."""
+    return "\n".join([*markdown(iou_table(read_all("full", Places(results.parent)))), ""])
 
 
-def _iou(cells: list[dict[str, Any]]) -> str:
-    """The mean over the seeds that were run."""
-    found = values_of(cells, "iou")
-    return _score(mean(found)) if found else "·"
+def reproduction_mmd(results: Path) -> str:
+    """MMD² in the main columns of the paper's table of MMD."""
+    return "\n".join([*markdown(mmd_table(read_all("full", Places(results.parent)))), ""])
 
 
 def _beside(row: dict[str, Any]) -> dict[str, Any]:
@@ -143,7 +131,13 @@ def _columns(rows: list[dict[str, Any]]) -> str:
     return _table([TITLES.get(key, key.replace("_", " ")) for key in header], cells)
 
 
-TABLES = {"reproduction": reproduction, "steps": steps, "ablation": ablation, "benchmarks": benchmarks}
+TABLES = {
+    "reproduction-iou": reproduction_iou,
+    "reproduction-mmd": reproduction_mmd,
+    "steps": steps,
+    "ablation": ablation,
+    "benchmarks": benchmarks,
+}
 
 
 def _read(results: Path, pattern: str) -> list[tuple[str, dict[str, Any]]]:

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from gln.experiments import Places, cells_of, choose, experiment, experiments
-from gln.experiments.document import curves, document
-from gln.experiments.tables import as_good, comparison, score_tables, short_commit
+from gln.experiments.document import document
+from gln.experiments.tables import as_good, cannot, comparison, score_tables, short_commit
 
 ROOT = Path(__file__).parents[2]
 KEPT = sorted((ROOT / "results/reproduction/full").rglob("*.json"))
@@ -56,8 +56,11 @@ def test_a_changed_cell_changes_the_page(tmp_path: Path) -> None:
     kept = json.loads(path.read_text(encoding="utf-8"))
     kept["scores"]["iou"] = 0.7654
     path.write_text(json.dumps(kept))
-    lines = document(Places(tmp_path), "full").splitlines()
-    assert sum("0.7654" in line for line in lines) == 2  # in the table, and as worse than published
+    summary, _, tables = document(Places(tmp_path), "full").partition("## How to read the tables")
+    assert (
+        sum("0.7654" in line for line in tables.splitlines()) == 2
+    )  # in the table, and as worse than published
+    assert "| constant | ordered | 0.7654 |" in summary
 
 
 @pytest.mark.parametrize(
@@ -95,23 +98,13 @@ def test_tables_keep_the_protocols_apart_and_mark_what_is_missing() -> None:
     assert "published" not in sets
 
 
-def test_curves_gather_all_runs() -> None:
-    one = experiment("figure-robustness")
-    runs = [{"mmd_degree": 1.0, "mmd_clustering": 2.0, "mmd_orbit": 3.0}] * 2
-    cell = {
-        "protocol": "set",
-        "column": "community-2",
-        "row": "gln",
-        "shares": [{"share": 0.1, "runs": runs}],
-    }
-    panels = curves(one, {"set/community-2/gln": cell})
-    assert panels == {
-        "GLN, Community 2, set": {
-            "mmd_degree": {0.1: [1.0, 1.0]},
-            "mmd_clustering": {0.1: [2.0, 2.0]},
-            "mmd_orbit": {0.1: [3.0, 3.0]},
-        }
-    }
+def test_a_cell_that_can_never_be_is_not_still_to_be_measured() -> None:
+    cells = {cell.name: cell for cell in cells_of(experiment("table-mmd"), "full")}
+    impossible = cells["ordered/surfaces-400-all/released@1"]
+    assert impossible.settings.cannot
+    assert cannot(impossible, None) == impossible.settings.cannot
+    assert cannot(cells["ordered/community-2/released"], None) is None
+    assert cannot(cells["ordered/community-2/released"], {"cannot": "no memory"}) == "no memory"
 
 
 def test_commits_are_short_but_say_whether_the_code_was_changed() -> None:

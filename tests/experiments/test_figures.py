@@ -10,7 +10,7 @@ import torch
 
 import gln
 from gln.experiments import Places, choose, run_cell
-from gln.experiments.figures import node_states, principal_components, save_curves, save_errors
+from gln.experiments.figures import node_states, principal_components, save_errors
 from gln.experiments.measures import random_pairs
 
 
@@ -64,9 +64,3 @@ def test_a_gallery_cell_draws_and_counts_every_graph(tmp_path: Path) -> None:
         truth = test[row["test_graph"]]
         assert row["right"] + row["missing"] == truth.num_edges // 2
         assert row["right"] + row["extra"] == gln.predict(model, truth).num_edges // 2
-
-
-def test_curves_are_drawn(tmp_path: Path) -> None:
-    points = {1.0: [0.0, 0.1], 2.0: [0.2, 0.4]}
-    save_curves({"a": {"mmd_degree": points}, "b": {"mmd_orbit": points}}, "steps", tmp_path / "c.png")
-    assert (tmp_path / "c.png").read_bytes().startswith(b"\x89PNG")

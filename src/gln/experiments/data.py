@@ -45,6 +45,15 @@ class Parts:
         """All that is not test: what a baseline learns from, and the floor."""
         return [*self.train, *self.val]
 
+    def taught_by(self, other: Parts) -> Parts:
+        """With the train and validation graphs of ``other``, and of these test graphs those that are not among them.
+
+        Two families that draw from one seed may have graphs in common.
+        """
+        seen = {_nodes_of(graph) for graph in other.known}
+        test = [graph for graph in self.test if _nodes_of(graph) not in seen]
+        return self._with(other.train, other.val, test)
+
     @property
     def seed(self) -> int:
         """Of the test graphs."""
@@ -60,8 +69,14 @@ class Parts:
             return self._split[number]
         return self.family.sample(self.apart[number], PART_SEEDS[number])
 
+    def _with(self, *lists: list[Data]) -> Parts:
+        changed = copy.copy(self)
+        for name, part in zip(("train", "val", "test"), lists, strict=True):
+            changed.__dict__[name] = part  # what cached_property keeps
+        return changed
 
-@lru_cache(maxsize=1)  # cells that share their graphs are run one after the other
+
+@lru_cache(maxsize=2)  # a column's cells are run one after the other; some learn from a second column
 def parts_of(scale: Scale, protocol: str, column: str) -> Parts:
     """The graphs of a column under a protocol."""
     chosen = columns()[column]
@@ -81,7 +96,9 @@ def standardised(parts: Parts) -> Parts:
             mean, deviation = rows.mean(0), rows.std(0)
             for graph in (graph for part in lists for graph in part):
                 graph[name] = (graph[name] - mean) / deviation
-    scaled = copy.copy(parts)
-    for name, part in zip(("train", "val", "test"), lists, strict=True):
-        scaled.__dict__[name] = part  # what cached_property keeps
-    return scaled
+    return parts._with(*lists)
+
+
+def _nodes_of(graph: Data) -> tuple[bytes, ...]:
+    """What a model is shown of ``graph``; equal for equal nodes."""
+    return tuple(graph[name].numpy().tobytes() for name in ("pos", "x") if graph.get(name) is not None)

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from typing import Any
+from pathlib import Path
 
-from gln.experiments.figures import save_curves
+from gln.experiments.charts import save_curves, save_iou
+from gln.experiments.claims import panels_of
 from gln.experiments.runner import Places, cells_of
 from gln.experiments.specs import Experiment, Scale, columns, experiments
+from gln.experiments.summary import summary
 from gln.experiments.tables import (
+    Measured,
+    cannot,
     compared,
     comparison,
+    markdown,
     provenance,
-    read_cells,
+    read_all,
     robustness_tables,
     score_tables,
 )
@@ -27,6 +31,9 @@ Two protocols, never in one table column:
 
 - **ordered**: as the paper and its released code, the nodes of all graphs of a family are listed in one order;
 - **set**: the nodes of every graph are shuffled and the truth is a function of the points alone.
+"""
+READING = """\
+## How to read the tables
 
 80 % of the graphs are for training (a tenth of them for validation), 20 % for the test. *Constant* is the set of edges
 that at least half of the training graphs have; it never sees a feature. *Copy* gives out training graphs. *Training
@@ -39,35 +46,46 @@ SCALE_NOTES = {
     "smoke": "**The quick check, at toy sizes: its numbers say that the code runs, nothing about the paper.**\n",
 }
 OVER = {"steps": "steps", "shares": "share of all pairs in A⁰"}
+IOU_CHART = "iou"
 
 
 def document(places: Places, scale: Scale) -> str:
     """The page as text."""
+    cells = read_all(scale, places)
     results = places.results(scale).relative_to(places.root).as_posix()
     flag = "" if scale == "full" else f" with `--scale {scale}`"
     lines = [INTRODUCTION.format(flag=flag, results=results, scale_note=SCALE_NOTES[scale])]
-    lines += _overview(places, scale)
     if scale == "full":  # a toy size is not what was published
-        lines += _in_short(places, scale)
+        lines += summary(cells, f"images/{chart(places, scale, IOU_CHART).name}")
+    lines += [READING, *_overview(cells, scale)]
+    if scale == "full":
+        lines += _matches(cells)
     for experiment in experiments().values():
-        lines += section(experiment, places, scale)
+        lines += section(experiment, cells, places, scale)
     return "\n".join(lines).rstrip() + "\n"
 
 
 def write_document(places: Places, scale: Scale) -> None:
-    """Write the page and draw its curves."""
-    for experiment in experiments().values():
-        panels = curves(experiment, read_cells(experiment, scale, places))
-        if panels:
-            save_curves(panels, OVER[str(experiment.picture)], places.picture(scale, experiment.name))
+    """Write the page and draw its charts."""
+    cells = read_all(scale, places)
+    for name, experiment in experiments().items():
+        if panels := panels_of(name, cells):
+            save_curves(panels, OVER[str(experiment.picture)], chart(places, scale, name))
+    if scale == "full":
+        save_iou(cells, chart(places, scale, IOU_CHART))
     path = places.document(scale)
     path.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(path, document(places, scale).encode())
 
 
-def section(experiment: Experiment, places: Places, scale: Scale) -> list[str]:
+def chart(places: Places, scale: Scale, name: str) -> Path:
+    """Charts are drawn as vectors: sharp at any size, and their words can be searched."""
+    return places.picture(scale, name).with_suffix(".svg")
+
+
+def section(experiment: Experiment, cells: dict[str, Measured], places: Places, scale: Scale) -> list[str]:
     """All about one experiment."""
-    measured = read_cells(experiment, scale, places)
+    measured = cells[experiment.name]
     lines = [f"## {experiment.title}", "", f"`{experiment.name}`. In the paper: {experiment.source}.", ""]
     if experiment.measure in ("scores", "generator"):
         lines += score_tables(experiment, measured)
@@ -75,9 +93,8 @@ def section(experiment: Experiment, places: Places, scale: Scale) -> list[str]:
         lines += robustness_tables(experiment, measured)
     else:
         lines += _gallery(experiment, measured)
-    if curves(experiment, measured):
-        name = places.picture(scale, experiment.name).name
-        lines += [f"![{experiment.title}](images/{name})", ""]
+    if panels_of(experiment.name, cells):
+        lines += [f"![{experiment.title}](images/{chart(places, scale, experiment.name).name})", ""]
     if scale == "full":
         lines += comparison(experiment, measured)
     for heading, texts in (("Notes", experiment.notes), ("Why", experiment.why)):
@@ -86,46 +103,40 @@ def section(experiment: Experiment, places: Places, scale: Scale) -> list[str]:
     return [*lines, *provenance(experiment, scale, measured)]
 
 
-def curves(
-    experiment: Experiment, measured: dict[str, dict[str, Any]]
-) -> dict[str, dict[str, dict[float, list[float]]]]:
-    """By the title of a panel and by metric: the values of all runs at each place along the axis."""
-    if experiment.picture is None:
-        return {}
-    panels: defaultdict[str, Any] = defaultdict(lambda: defaultdict(lambda: defaultdict(list)))
-    for cell in measured.values():
-        own = experiment.rows[cell["protocol"]][cell["row"]]
-        where = f"{columns()[cell['column']].title}, {cell['protocol']}"
-        title = experiment.title_of(cell["protocol"], cell["row"])
-        for entry in cell.get("shares", []):
-            for run in entry["runs"]:
-                for metric in experiment.metrics:
-                    panels[f"{title}, {where}"][metric][entry["share"]].append(run[metric])
-        if experiment.picture == "steps" and "steps" in own and "scores" in cell:
-            for metric in experiment.metrics:
-                panels[f"{title.split(',')[0]}, {where}"][metric][own["steps"]].append(cell["scores"][metric])
-    return {title: {metric: dict(at) for metric, at in panel.items()} for title, panel in panels.items()}
-
-
-def _overview(places: Places, scale: Scale) -> list[str]:
-    lines = ["| experiment | in the paper | cells measured |", "| --- | --- | --- |"]
+def _overview(cells: dict[str, Measured], scale: Scale) -> list[str]:
+    table = [["experiment", "in the paper", "cells measured, of those that can be"]]
     for name, experiment in experiments().items():
-        total = sum(1 for _ in cells_of(experiment, scale))
-        done = len(read_cells(experiment, scale, places))
-        lines.append(f"| [{name}](#{_anchor(experiment.title)}) | {experiment.source} | {done} of {total} |")
-    return [*lines, ""]
+        can_be = [c.name for c in cells_of(experiment, scale) if not cannot(c, cells[name].get(c.name))]
+        done = sum(cell in cells[name] for cell in can_be)
+        link = f"[{name}](#{_anchor(experiment.title)})"
+        table.append([link, experiment.source, f"{done} of {len(can_be)}"])
+    return [*markdown(table), ""]
 
 
-def _in_short(places: Places, scale: Scale) -> list[str]:
-    """One line for each row that was published, or stands beside one that was."""
-    lines = ["## What matches and what does not", ""]
-    for name, experiment in experiments().items():
-        for row in compared(experiment, read_cells(experiment, scale, places)):
-            lines.append(
-                f"- `{name}`: {row.title} is as good as the published {row.published}, or better, "
-                f"in {row.total - len(row.worse)} of {row.total} numbers."
-            )
-    return [*lines, "", "Which ones, and why, is said with each table.", ""]
+def _matches(cells: dict[str, Measured]) -> list[str]:
+    """Each row that was published, or stands beside one that was: in how many numbers it is as good."""
+    found = {name: compared(one, cells[name]) for name, one in experiments().items() if one.published}
+    names = [name for name, rows in found.items() if rows]
+    table = [["measured", "against published", *(f"`{name}`" for name in names)]]
+    pairs = dict.fromkeys((row.title, row.published) for name in names for row in found[name])
+    for pair in pairs:
+        counts = {
+            name: f"{row.good} of {row.total}"
+            for name in names
+            for row in found[name]
+            if (row.title, row.published) == pair
+        }
+        table.append([*pair, *(counts.get(name, "") for name in names)])
+    return [
+        "## What matches and what does not",
+        "",
+        "In how many numbers a row is as good as what is published, or better:",
+        "",
+        *markdown(table),
+        "",
+        "Which ones, and why, is said with each table.",
+        "",
+    ]
 
 
 def _anchor(title: str) -> str:
@@ -133,7 +144,7 @@ def _anchor(title: str) -> str:
     return kept.replace(" ", "-")
 
 
-def _gallery(experiment: Experiment, measured: dict[str, dict[str, Any]]) -> list[str]:
+def _gallery(experiment: Experiment, measured: Measured) -> list[str]:
     lines = []
     for cell in measured.values():
         if "picture" in cell:

@@ -1,4 +1,4 @@
-"""The pictures of the experiments: predictions with their errors, and curves."""
+"""The galleries of the experiments: predictions with their errors, and node states."""
 
 from __future__ import annotations
 
@@ -12,10 +12,8 @@ from torch_geometric.data import Data
 from gln.training.prediction import outputs
 from gln.viewing.colours import GROUPS, INK
 from gln.viewing.pictures import is_image
-from gln.viewing.sheets import Sheet, draw_curves, write_figure
+from gln.viewing.sheets import Sheet, write_figure
 
-METRIC_NAMES = {f"mmd_{name}": name for name in ("degree", "clustering", "orbit")}
-SMALLEST = 1e-5  # below this the curves' scale is linear, so that 0 can be drawn
 DPI = 130
 
 
@@ -71,18 +69,3 @@ def principal_components(rows: np.ndarray, count: int = 3) -> np.ndarray:
     _, _, directions = np.linalg.svd(centred, full_matrices=False)
     seen = centred @ directions[:count].T
     return np.pad(seen, ((0, 0), (0, count - seen.shape[1])))
-
-
-def save_curves(panels: dict[str, dict[str, dict[float, list[float]]]], over: str, path: Path) -> None:
-    """One panel for each title: by metric, the values of all runs at each place along the axis."""
-    names = list(METRIC_NAMES.values())
-    sheet = Sheet(len(panels), "", 3.6 * min(len(panels), 3), min(len(panels), 3), height=0.83)
-    for title, curves in panels.items():
-        ax = sheet.next()
-        draw_curves({METRIC_NAMES[metric]: points for metric, points in curves.items()}, ax, names)
-        ax.set_xticks(sorted({place for points in curves.values() for place in points}))
-        ax.set_yscale("symlog", linthresh=SMALLEST)
-        ax.set_ylim(0, 3)
-        sheet.label(ax, title, over, "MMD²")
-    sheet.add_lines(names)
-    write_figure(sheet.figure, path, DPI)

@@ -41,7 +41,8 @@ def make_system(
     assert settings.model is not None
     shown = standardised(parts) if settings.standardise else parts
     name, options = parse_spec(settings.model)
-    spec = write_spec(name, options | ({} if settings.steps is None else {"steps": settings.steps}))
+    steps = settings.trained_steps or settings.steps
+    spec = write_spec(name, options | ({} if steps is None else {"steps": steps}))
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model = build_model(spec, shown.train)
@@ -49,7 +50,7 @@ def make_system(
         model, shown.train, shown.val, run=run, resume=True, loss=Loss(**settings.loss), seed=seed,
         progress=False, **settings.fit,
     )  # fmt: skip
-    facts = {
+    facts: dict[str, Any] = {
         "model": spec,
         "fit": settings.fit,
         "loss": settings.loss,
@@ -60,7 +61,7 @@ def make_system(
         "training_seconds": round(result.history[-1]["seconds"], 1),
         "threshold": result.threshold,
     }
-    return model, shown, facts
+    return model, shown, facts | ({} if settings.trained_on is None else {"trained_on": settings.trained_on})
 
 
 def _fitted(method: Baseline, parts: Parts, run: Path | None, seed: int) -> Baseline:

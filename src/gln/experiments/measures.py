@@ -49,8 +49,7 @@ def measure_scores(task: Task) -> dict[str, Any]:
         paired = settings.paired and parts.family.order == "ordered"
         edges = edge_scores(parts.test, made, entries="all") if paired else {}
     else:
-        steps = settings.steps if settings.shipped else None
-        made = predict(system, shown.test, steps=steps, batch_size=BATCH)
+        made = predict(system, shown.test, steps=settings.steps, batch_size=BATCH)
         edges = edge_scores(parts.test, made, entries="all")
     return {"system": facts, "scores": _plain(edges) | _mmd(parts.test, made)}
 

@@ -84,12 +84,17 @@ class Cell:
         return places.picture(self.scale, f"{self.experiment.name}-{self.name.replace('/', '-')}")
 
     def run_folder(self, places: Places) -> Path:
-        """A system as it stands in ``systems.yaml`` is trained once for all experiments."""
-        own = self.experiment.rows[self.protocol][self.row]
-        name = f"{self.experiment.cells}-{self.row}" if own else self.row
-        if self.settings.shipped and self.seed:  # one model serves several columns
-            return places.runs(self.scale) / "shipped" / f"{self.settings.shipped}{self.mark}"
-        return places.runs(self.scale) / self.protocol / self.column / f"{name}{self.mark}"
+        """A system as it stands in ``systems.yaml`` is trained once for all experiments.
+
+        It is kept with the column that it learns from; rows that read it after some of its steps share it.
+        """
+        own, settings = self.experiment.rows[self.protocol][self.row], self.settings
+        row = f"{own['system']}-{settings.trained_steps}" if settings.trained_steps else self.row
+        name = f"{self.experiment.cells}-{row}" if own else row
+        if settings.shipped and self.seed:  # one model serves several columns
+            return places.runs(self.scale) / "shipped" / f"{settings.shipped}{self.mark}"
+        column = settings.trained_on or self.column
+        return places.runs(self.scale) / self.protocol / column / f"{name}{self.mark}"
 
 
 def cells_of(experiment: Experiment, scale: Scale) -> Iterator[Cell]:
@@ -152,6 +157,8 @@ def run_cell(cell: Cell, places: Places, say: Callable[[str], None] = print) -> 
         if settings.cannot is not None:
             raise GLNError(settings.cannot)
         parts = parts_of(cell.scale, cell.protocol, cell.column)
+        if settings.trained_on is not None:
+            parts = parts.taught_by(parts_of(cell.scale, cell.protocol, settings.trained_on))
         seed, options = parts.seed, cell.experiment.options.get(cell.scale, {})
         task = Task(settings, parts, cell.run_folder(places), cell.picture(places), options, cell.seed)
         found = {"family": str(parts.family), "test_graphs": len(parts.test)}

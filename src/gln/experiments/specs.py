@@ -46,7 +46,9 @@ class Settings:
     shipped: str | None = None
     fit: dict[str, Any] = field(default_factory=dict)
     loss: dict[str, Any] = field(default_factory=dict)
-    steps: int | None = None  # of a network that is trained; after how many to read a shipped one
+    steps: int | None = None  # after how many a network is read
+    trained_steps: int | None = None  # how many it is trained with, if not as many
+    trained_on: str | None = None  # the column whose training graphs it learns from; without, its own
     standardise: bool = False  # features to mean 0 and deviation 1 over the training graphs
     paired: bool = False  # a sampler whose graphs list their nodes as the test graphs do
     kept: bool = False  # a baseline whose fit is worth keeping in a folder

@@ -11,21 +11,28 @@ from typing import Any
 
 from gln.evaluation.metrics import METRICS, number
 from gln.experiments.runner import Cell, Places, cells_of
-from gln.experiments.specs import Experiment, Scale, columns
+from gln.experiments.specs import Experiment, Scale, columns, experiments
 
 MISSING, CANNOT = "·", "n/a"
 PUBLISHED = {"gln": "GLN"}  # titles of published rows that a table need not run itself
 DIGITS = 8  # characters of a published number that is shown as it is
 LISTED = 6  # numbers that are worse than published, of one row
 
+Measured = dict[str, dict[str, Any]]  # by the name of the cell
 
-def read_cells(experiment: Experiment, scale: Scale, places: Places) -> dict[str, dict[str, Any]]:
+
+def read_cells(experiment: Experiment, scale: Scale, places: Places) -> Measured:
     """What was measured, by the name of the cell."""
     found = {cell.name: cell.read(places) for cell in cells_of(experiment, scale)}
     return {name: measured for name, measured in found.items() if measured is not None}
 
 
-def score_tables(experiment: Experiment, measured: dict[str, dict[str, Any]]) -> list[str]:
+def read_all(scale: Scale, places: Places) -> dict[str, Measured]:
+    """What was measured, by the name of the experiment."""
+    return {name: read_cells(experiment, scale, places) for name, experiment in experiments().items()}
+
+
+def score_tables(experiment: Experiment, measured: Measured) -> list[str]:
     """One table for each protocol and group of columns: a row for each system, all metrics in one entry."""
     lines = [
         f"Each entry is {' / '.join(f'{METRICS[m].title} {METRICS[m].arrow}' for m in experiment.metrics)}.",
@@ -51,7 +58,7 @@ def score_tables(experiment: Experiment, measured: dict[str, dict[str, Any]]) ->
     return lines
 
 
-def robustness_tables(experiment: Experiment, measured: dict[str, dict[str, Any]]) -> list[str]:
+def robustness_tables(experiment: Experiment, measured: Measured) -> list[str]:
     """Mean over the runs, for each share of all pairs in the initial structure."""
     lines = [
         f"Each entry is {' / '.join(METRICS[m].title for m in experiment.metrics)}, the mean over the runs.",
@@ -90,8 +97,12 @@ class Compared:
     total: int  # numbers that both have
     worse: list[str]  # those in which the measured row is worse, in words
 
+    @property
+    def good(self) -> int:
+        return self.total - len(self.worse)
 
-def compared(experiment: Experiment, measured: dict[str, dict[str, Any]]) -> list[Compared]:
+
+def compared(experiment: Experiment, measured: Measured) -> list[Compared]:
     """Every row that has been measured against the published one of its name, or else the reference."""
     found = []
     for protocol, rows in experiment.rows.items():
@@ -105,24 +116,24 @@ def compared(experiment: Experiment, measured: dict[str, dict[str, Any]]) -> lis
     return found
 
 
-def comparison(experiment: Experiment, measured: dict[str, dict[str, Any]]) -> list[str]:
+def comparison(experiment: Experiment, measured: Measured) -> list[str]:
     """How many numbers of each row are as good as published, and which are not."""
     table = [["measured", "against published", "numbers", "as good or better", "worse"]]
     for row in compared(experiment, measured):
         more = f"; and {len(row.worse) - LISTED} more" if len(row.worse) > LISTED else ""
-        good = str(row.total - len(row.worse))
-        table.append([row.title, row.published, str(row.total), good, "; ".join(row.worse[:LISTED]) + more])
+        worse = "; ".join(row.worse[:LISTED]) + more
+        table.append([row.title, row.published, str(row.total), str(row.good), worse])
     return [*markdown(table), ""] if len(table) > 1 else []
 
 
 def _pairs(
-    experiment: Experiment, measured: dict[str, dict[str, Any]], protocol: str, row: str, published: str
+    experiment: Experiment, measured: Measured, protocol: str, row: str, published: str
 ) -> Iterable[tuple[str, bool]]:
     for column, numbers in experiment.published[published].items():
-        found = of_all_seeds(measured, f"{protocol}/{column}/{row}")
         for metric, there in zip(experiment.metrics, numbers, strict=False):
-            if values := values_of(found, metric):
-                here, title = mean(values), METRICS[metric].title
+            here = mean_of(measured, f"{protocol}/{column}/{row}", metric)
+            if here is not None:
+                title = METRICS[metric].title
                 text = f"{columns()[column].title} {title} {number(here)} (published {number(there)})"
                 yield text, as_good(here, there, METRICS[metric].higher_is_better)
 
@@ -134,24 +145,24 @@ def as_good(here: float, published: float, higher_is_better: bool) -> bool:
     return rounded >= published if higher_is_better else rounded <= published
 
 
-def provenance(experiment: Experiment, scale: Scale, measured: dict[str, dict[str, Any]]) -> list[str]:
+def provenance(experiment: Experiment, scale: Scale, measured: Measured) -> list[str]:
     """The command, seed, device, seconds and commit of every cell, and which cells are still to be run."""
     table = [["command", "seed", "device", "seconds", "training seconds", "commit"]]
     missing: defaultdict[str, list[Cell]] = defaultdict(list)
-    cannot: defaultdict[str, list[str]] = defaultdict(list)
+    never: defaultdict[str, list[str]] = defaultdict(list)
     for cell in cells_of(experiment, scale):
         found = measured.get(cell.name)
-        if found is None:
+        if reason := cannot(cell, found):
+            never[reason].append(cell.name)
+        elif found is None:
             missing[f"{cell.protocol}, {experiment.title_of(cell.protocol, cell.row)}"].append(cell)
-        elif "cannot" in found:
-            cannot[found["cannot"]].append(cell.name)
         else:
             training = found.get("system", {}).get("training_seconds", "")
             table.append(
                 [f"`{found['command']}`", str(found["seed"]), found["device"], str(found["seconds"]), str(training),
                  short_commit(found["commit"])]
             )  # fmt: skip
-    lines = [f"- {CANNOT}: {', '.join(names)}: {reason}." for reason, names in cannot.items()]
+    lines = [f"- {CANNOT}: {', '.join(names)}: {reason}." for reason, names in never.items()]
     for label, cells in missing.items():
         lines.append(
             f"- {MISSING} not measured yet: {label} ({len(cells)}), `{cells[0].command}`{_more(cells)}"
@@ -166,6 +177,11 @@ def provenance(experiment: Experiment, scale: Scale, measured: dict[str, dict[st
             "</details>",
         ]
     return [*lines, ""]
+
+
+def cannot(cell: Cell, found: dict[str, Any] | None) -> str | None:
+    """Why there is no such number, if that is known: found out when it was tried, or known before."""
+    return cell.settings.cannot if found is None else found.get("cannot")
 
 
 def short_commit(commit: str | None) -> str:
@@ -188,13 +204,19 @@ def _more(cells: list[Cell]) -> str:
     )
 
 
-def of_all_seeds(measured: dict[str, dict[str, Any]], name: str) -> list[dict[str, Any]]:
+def of_all_seeds(measured: Measured, name: str) -> list[dict[str, Any]]:
     """The cell of this name, and what was measured of it from other seeds."""
     return [cell for key, cell in measured.items() if key == name or key.startswith(f"{name}@")]
 
 
 def values_of(cells: list[dict[str, Any]], metric: str) -> list[float]:
     return [cell["scores"][metric] for cell in cells if metric in cell.get("scores", {})]
+
+
+def mean_of(measured: Measured, name: str, metric: str) -> float | None:
+    """Of the cell of this name, over the seeds that were run."""
+    values = values_of(of_all_seeds(measured, name), metric)
+    return mean(values) if values else None
 
 
 def _entry(cells: list[dict[str, Any]], metrics: Iterable[str]) -> str:

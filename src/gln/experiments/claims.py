@@ -1,0 +1,157 @@
+"""Two claims that the paper makes with a drawing, read from the curves that were measured.
+
+Five steps suffice (``figure-depth``), and the initial structure hardly matters (``figure-robustness``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from statistics import mean
+
+from gln.evaluation.metrics import METRICS, number
+from gln.experiments.headline import MMD, published
+from gln.experiments.specs import Experiment, columns, experiment, systems
+from gln.experiments.tables import Measured, mean_of
+
+FIVE = 5  # steps that the paper recommends
+MATTERS = 2.0  # an MMD² so many times larger than with the sparsest A⁰ is no small change
+NOISE = 1e-4  # the paper's smallest MMD²; changes below it are not looked at
+RULES = (
+    "*Five steps* are more than it takes if with fewer every MMD² is at most that of five, or at most what is "
+    "published (ordered) or the floor (set); they are too few if five are not that good and with more every MMD² "
+    f"is {MATTERS:g} times smaller. *A⁰* matters if an MMD² grows to more than {MATTERS:g} times what it is with the "
+    f"sparsest one; below {NOISE:g} nothing is looked at."
+)
+
+
+@dataclass(frozen=True)
+class Panel:
+    """Curves of one system on one column: by metric, the values of all runs at each place along the axis."""
+
+    system: str
+    protocol: str
+    column: str
+    points: dict[str, dict[float, list[float]]]
+    floor: dict[str, float]  # by metric: between training and test graphs, where that was measured
+
+    @property
+    def title(self) -> str:
+        return f"{self.system}, {columns()[self.column].title}, {self.protocol}"
+
+    @property
+    def along(self) -> list[float]:
+        return sorted({place for points in self.points.values() for place in points})
+
+    def at(self, place: float) -> dict[str, float]:
+        """By metric, the mean over the runs."""
+        return {metric: mean(points[place]) for metric, points in self.points.items()}
+
+
+def panels_of(name: str, cells: dict[str, Measured]) -> list[Panel]:
+    """The curves of an experiment with a picture, those on the same graphs next to one another."""
+    one = experiment(name)
+    found: dict[tuple[str, str, str], dict[str, dict[float, list[float]]]] = {}
+    for cell in cells[name].values() if one.picture else ():
+        protocol, column, row = cell["protocol"], cell["column"], cell["row"]
+        runs = [(entry["share"], run) for entry in cell.get("shares", ()) for run in entry["runs"]]
+        steps = one.rows[protocol][row].get("steps")
+        if one.picture == "steps" and steps is not None and "scores" in cell:
+            runs.append((steps, cell["scores"]))
+        system = system_title(one, protocol, row)
+        for place, scores in runs:
+            points = found.setdefault((column, protocol, system), {metric: {} for metric in one.metrics})
+            for metric in one.metrics:
+                points[metric].setdefault(place, []).append(scores[metric])
+    places = [column for group in one.columns.values() for column in group]
+    return [
+        Panel(system, protocol, column, points, floor_of(cells, protocol, column))
+        for (column, protocol, system), points in sorted(
+            found.items(), key=lambda item: places.index(item[0][0])
+        )
+    ]
+
+
+def system_title(one: Experiment, protocol: str, row: str) -> str:
+    """What runs in a row, without the settings that the row changes."""
+    return str(systems()[one.rows[protocol][row].get("system", row)]["title"])
+
+
+def floor_of(cells: dict[str, Measured], protocol: str, column: str) -> dict[str, float]:
+    """The MMD² between training and test graphs."""
+    found = {metric: mean_of(cells["table-mmd"], f"{protocol}/{column}/floor", metric) for metric in MMD}
+    return {metric: value for metric, value in found.items() if value is not None}
+
+
+def five_steps(panel: Panel) -> str:
+    """Whether five steps suffice, and whether fewer do: one sentence.
+
+    A number of steps does as well as five if each of its MMD² is at most that of five steps, or good enough:
+    on ordered nodes what is published, on sets the floor.
+    """
+    along = [int(place) for place in panel.along]
+    enough = {
+        metric: published(panel.column, metric)
+        if panel.protocol == "ordered"
+        else panel.floor.get(metric, 0.0)
+        for metric in MMD
+    }
+    good = [steps for steps in along if all(panel.at(steps)[m] <= enough[m] for m in MMD)]
+    aim = "published MMD²" if panel.protocol == "ordered" else "floor"
+    reached = f"the {aim} is reached with {_steps(good[0])}" if good else f"the {aim} is not reached"
+    if FIVE not in along:
+        return f"open, five steps have not been measured; {reached}"
+    limit = {metric: max(panel.at(FIVE)[metric], enough[metric]) for metric in MMD}
+    fewer = [s for s in along if s < FIVE and all(panel.at(s)[m] <= limit[m] for m in MMD)]
+    more = [s for s in along if s > FIVE]
+    better = [
+        s
+        for s in more
+        if FIVE not in good and all(panel.at(s)[m] <= panel.at(FIVE)[m] / MATTERS for m in MMD)
+    ]
+    if fewer:
+        verdict = f"five steps are more than it takes, {_steps(fewer[0])} {_do(fewer[0])} as well"
+    elif better:
+        verdict = f"not confirmed, {_steps(better[0])} at least halve every MMD²"
+    elif more:
+        verdict = "confirmed, fewer steps are worse and more do not halve the MMD²"
+    else:
+        verdict = "fewer steps are worse, and with more nothing was measured"
+    values = f"{_values(panel, along[0])} with {_steps(along[0])}, {_values(panel, FIVE)} with five"
+    return f"{verdict}; {reached} ({values})"
+
+
+def initial_structure(panel: Panel) -> str:
+    """Whether the share of pairs in A⁰ hardly matters: one sentence."""
+    first, *others = panel.along
+    start = panel.at(first)
+    harmed = {
+        share: [m for m in MMD if panel.at(share)[m] > MATTERS * max(start[m], NOISE)] for share in others
+    }
+    breaks = [share for share in others if harmed[share]]
+    if not others:
+        return "open, one share has been measured"
+    if not breaks:
+        most = max(panel.at(share)[m] / max(start[m], NOISE) for share in others for m in MMD)
+        return (
+            f"confirmed, from {first:.0%} to {others[-1]:.0%} of all pairs no MMD² grows beyond "
+            f"{max(most, 1.0):.2f} times its value at {first:.0%}"
+        )
+    share = breaks[0]
+    grown = ", ".join(
+        f"{METRICS[m].title} {number(start[m])} → {number(panel.at(share)[m])}" for m in harmed[share]
+    )
+    kept = [s for s in panel.along if s < share]
+    until = f"holds up to {kept[-1]:.0%}, " if len(kept) > 1 else ""
+    return f"not confirmed, {until}breaks at {share:.0%} of all pairs ({grown})"
+
+
+def _values(panel: Panel, place: float) -> str:
+    return " / ".join(number(panel.at(place)[metric]) for metric in MMD)
+
+
+def _steps(count: int) -> str:
+    return f"{count} step{'' if count == 1 else 's'}"
+
+
+def _do(count: int) -> str:
+    return "does" if count == 1 else "do"

@@ -1,0 +1,60 @@
+"""What the reproduction cost, from the seconds and the device that every cell carries."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+from gln.experiments.runner import Places, cells_of
+from gln.experiments.specs import experiments
+from gln.experiments.tables import Measured
+
+
+def cost(cells: dict[str, Measured]) -> list[str]:
+    """Minutes by kind of device, training included."""
+    seconds: defaultdict[str, float] = defaultdict(float)
+    counted: defaultdict[str, int] = defaultdict(int)
+    for device, spent in spendings(cells):
+        seconds[device] += spent
+        counted[device] += 1
+    if not seconds:
+        return ["Nothing has been measured yet."]
+    parts = [
+        f"{seconds[device] / 60:.0f} minutes of {device} ({cells_in_words(counted[device])})"
+        for device in sorted(seconds)
+    ]
+    return [
+        f"{' and '.join(parts)} for all cells on this page, with the training of their networks. "
+        "The shipped models, which are measured on sets, were trained before; their cards say how long."
+    ]
+
+
+def spendings(cells: dict[str, Measured]) -> list[tuple[str, float]]:
+    """Of every cell, once, its kind of device and the seconds that it took.
+
+    Several cells may read one training. It is counted with the one that was measured first: within its seconds if
+    they are long enough to hold it, on top of them if the training was there before.
+    """
+    by_run: defaultdict[Path, dict[str, dict[str, Any]]] = defaultdict(dict)
+    for name, one in experiments().items():
+        for cell in cells_of(one, "full"):
+            measured = cells[name].get(cell.name)
+            if measured is not None and "cannot" not in measured:
+                by_run[cell.run_folder(Places())][cell.key] = measured
+    found = []
+    for group in by_run.values():
+        first, *others = sorted(group.values(), key=lambda measured: str(measured["environment"]["time"]))
+        training, spent = first.get("system", {}).get("training_seconds", 0.0), first["seconds"]
+        found.append((kind_of(first["device"]), spent + (training if training > spent else 0.0)))
+        found += [(kind_of(measured["device"]), measured["seconds"]) for measured in others]
+    return found
+
+
+def cells_in_words(count: int) -> str:
+    return f"{count} cell{'' if count == 1 else 's'}"
+
+
+def kind_of(device: str) -> str:
+    """A CPU whatever the number of its threads, or the name of the GPU."""
+    return "CPU" if device.startswith("CPU") else device

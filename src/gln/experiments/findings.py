@@ -1,0 +1,153 @@
+"""What the tables say, in sentences that turn with the numbers: the network, the tables themselves, sets."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gln.experiments.headline import IOU, MAIN, MMD, has_published, score, short
+from gln.experiments.specs import columns, experiment, systems
+from gln.experiments.tables import Measured, compared, mean_of
+
+Cells = dict[str, Measured]
+LISTED = 3  # columns that a sentence names
+NETWORKS = {
+    "equations": "the paper's equations and settings as they are written",
+    "released": "what the authors' code computes",
+    "stabilised": "the equations with the fewest changes that make them train",
+    "gln": "the same idea without a matrix tied to n, told each node's place in the list",
+}
+EDGE_SCORES = ("accuracy", "iou", "recall", "precision")
+
+
+def network(cells: Cells) -> list[str]:
+    """Each form of the network on ordered nodes, against what is published and against the constant."""
+    lines = []
+    for row, words in NETWORKS.items():
+        title = f"**{experiment('table-scores').title_of('ordered', row)}**, {words}"
+        found = {column: score(cells, "ordered", column, row, "iou") for column in all_columns()}
+        known = {column: value for column, value in found.items() if value is not None}
+        if not known:
+            lines.append(f"{title}: not measured yet.")
+            continue
+        low, high = (short(choose(known.values())) for choose in (min, max))
+        good = [column for column in known if has_published(cells, column, row, IOU)]
+        lines.append(
+            f"{title} ({len(known)} of {len(found)} columns measured): IoU "
+            f"{low if low == high else f'{low} to {high}'}, "
+            f"at least the published in {len(good)} of {len(known)}. {against_constant(cells, row)}"
+        )
+    return lines
+
+
+def against_constant(cells: Cells, row: str) -> str:
+    """In which columns the IoU is above, level with or below that of the constant, as the numbers are shown."""
+    found: dict[str, list[str]] = {"above": [], "level with": [], "below": []}
+    for column in all_columns():
+        ours, theirs = (score(cells, "ordered", column, name, "iou") for name in (row, "constant"))
+        if ours is not None and theirs is not None:
+            gap = float(short(ours)) - float(short(theirs))
+            found["above" if gap > 0 else "below" if gap < 0 else "level with"].append(column)
+    parts = [f"{word} the constant in {listed(names)}" for word, names in found.items() if names]
+    nowhere = "" if found["above"] or not parts else ", and nowhere above it"
+    return f"It is {', '.join(parts)}{nowhere}." if parts else "The constant has not been measured there."
+
+
+def tables_show(cells: Cells) -> list[str]:
+    """How far one gets without looking at a feature."""
+    lines = [_counts(cells, row) for row in ("constant", "copy")]
+    known = [
+        column for column in all_columns() if score(cells, "ordered", column, "constant", "iou") is not None
+    ]
+    metrics = (*EDGE_SCORES, *MMD)
+    matched = [c for c in known if any(has_published(cells, c, row, metrics) for row in ("constant", "copy"))]
+    rest = [c for c in known if c not in matched]
+    lines.append(
+        f"In {len(matched)} of {len(known)} columns one of the two has every published number of the column, edge "
+        f"scores and MMD² alike: such a column cannot tell learning from memory. "
+        + (f"What is left to show something: {listed(rest, len(rest))}." if rest else "No column is left.")
+    )
+    perfect = [c for c in known if score(cells, "ordered", c, "constant", "iou") == 1.0]
+    if perfect:
+        lines.append(
+            f"In {len(perfect)} columns the constant makes no error at all: all test graphs have the same edges."
+        )
+    falls = []
+    for column in MAIN:
+        there, here = (score(cells, protocol, column, "constant", "iou") for protocol in ("ordered", "set"))
+        if there is not None and here is not None:
+            falls.append(f"{short(there)} → {short(here)} ({columns()[column].title})")
+    if falls:
+        lines.append(
+            f"The order of the nodes gives the answer away. Shuffled, the constant's IoU becomes: {', '.join(falls)}."
+        )
+    return lines
+
+
+def on_sets(cells: Cells) -> list[str]:
+    """GLN on shuffled nodes, beside the best graph of neighbours and the constant."""
+    rules = [row for row in experiment("table-scores").rows["set"] if _is_neighbours(row)]
+    parts, ahead, found = [], 0, {}
+    for column in sorted(all_columns(), key=lambda name: MAIN.index(name) if name in MAIN else len(MAIN)):
+        ours = score(cells, "set", column, "gln", "iou")
+        others = [score(cells, "set", column, row, "iou") for row in (*rules, "constant")]
+        known = [value for value in others if value is not None]
+        if ours is None or not known:
+            continue
+        found[column] = ours
+        ahead += ours > max(known)
+        if column in MAIN:
+            parts.append(f"{columns()[column].title} {short(ours)} (without learning {short(max(known))})")
+    if not found:
+        return ["Not measured yet."]
+    worst = min(found, key=lambda column: found[column])
+    return [
+        f"IoU: {', '.join(parts)}.",
+        f"It is above the best neighbour graph and above the constant in {ahead} of {len(found)} columns. Its lowest "
+        f"IoU is {short(found[worst])}, in {columns()[worst].title}.",
+        *_delaunay(cells),
+    ]
+
+
+def all_columns() -> list[str]:
+    """The columns of the paper's tables."""
+    return [column for group in experiment("table-scores").columns.values() for column in group]
+
+
+def listed(names: Sequence[str], most: int = LISTED) -> str:
+    return (
+        ", ".join(columns()[name].title for name in names) if len(names) <= most else f"{len(names)} columns"
+    )
+
+
+def _counts(cells: Cells, row: str) -> str:
+    parts, title = [], experiment("table-scores").title_of("ordered", row)
+    for name, words in (("table-scores", "edge scores"), ("table-mmd", "MMD²")):
+        for found in compared(experiment(name), cells[name]):
+            if found.title == title:
+                parts.append(f"{found.good} of {found.total} {words}")
+    if not parts:
+        return f"The {title} has not been measured yet."
+    return f"The {title} is as good as the published GLN, or better, in {' and '.join(parts)}."
+
+
+def _is_neighbours(row: str) -> bool:
+    return str(systems()[row].get("baseline", "")).startswith("neighbours")
+
+
+def _delaunay(cells: Cells) -> list[str]:
+    one, parts = experiment("benchmark-delaunay"), []
+    for column in (column for group in one.columns.values() for column in group):
+        ours = mean_of(cells[one.name], f"set/{column}/gln", "dice")
+        if ours is not None:
+            best, name = max(
+                (max(_bounds(numbers[column][0])), name) for name, numbers in one.published.items()
+            )
+            word = "above" if ours > best else "not above"
+            parts.append(
+                f"{columns()[column].title} {short(ours)}, {word} the best published ({name}, at most {best})"
+            )
+    return [f"Beyond the paper, on the benchmark of Set2Graph, F1: {'; '.join(parts)}."] if parts else []
+
+
+def _bounds(value: float | list[float]) -> list[float]:
+    return value if isinstance(value, list) else [value]

@@ -1,0 +1,132 @@
+"""The one-page summary of the reproduction: sentences whose numbers, and whose verdicts, are read from the cells."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from gln.experiments.claims import RULES, Panel, five_steps, initial_structure, panels_of, system_title
+from gln.experiments.cost import cells_in_words, cost
+from gln.experiments.findings import Cells, listed, network, on_sets, tables_show
+from gln.experiments.headline import MAIN, bar_table, iou_table, mmd_table, score, short
+from gln.experiments.runner import Cell, cells_of
+from gln.experiments.specs import experiments
+from gln.experiments.tables import MISSING, cannot, markdown
+
+
+def summary(cells: Cells, picture: str) -> list[str]:
+    """The page; ``picture`` is drawn beside the tables."""
+    return [
+        "## Summary",
+        "",
+        "*Constant* is the set of edges that at least half of the training graphs have, *copy* a training graph: "
+        f"neither looks at a feature. `{MISSING}` has not been measured yet.",
+        "",
+        "IoU ↑ over all n² entries in the main columns of the paper, the mean over the seeds that were run:",
+        "",
+        *markdown(iou_table(cells)),
+        "",
+        "MMD² ↓ of degrees / clustering / orbits:",
+        "",
+        *markdown(mmd_table(cells)),
+        "",
+        f"![IoU in the main columns, on ordered nodes and on sets]({picture})",
+        "",
+        "The bar: on ordered nodes GLN has at least the published IoU and more than the constant, and at most "
+        "the published MMD².",
+        "",
+        *markdown(bar_table(cells)),
+        "",
+        *_section("What the paper's network does when it is made to train", network(cells)),
+        *_section("What the paper's tables can and cannot show", tables_show(cells)),
+        *_section("What GLN does on unordered sets", on_sets(cells)),
+        "### The paper's two claims",
+        "",
+        *markdown(claims(cells)),
+        "",
+        RULES,
+        "",
+        *_section("What remains open", remains_open(cells)),
+        *_section("What it cost", cost(cells)),
+    ]
+
+
+def claims(cells: Cells) -> list[list[str]]:
+    """Five steps suffice; the initial structure hardly matters: a verdict for every curve."""
+    table = [["claim", "measured with", "verdict"]]
+    for name, claim, judge in (
+        ("figure-depth", "five steps suffice", five_steps),
+        ("figure-robustness", "A⁰ hardly matters", initial_structure),
+    ):
+        panels = panels_of(name, cells)
+        table += [[claim, panel.title, judge(panel) + _as_constant(cells, panel)] for panel in panels]
+        if not panels:
+            table.append([claim, MISSING, "not measured yet"])
+    return table
+
+
+def remains_open(cells: Cells) -> list[str]:
+    """What has not been measured, what cannot be, and where GLN is short of the bar."""
+    everything = {cell.key: cell for one in experiments().values() for cell in cells_of(one, "full")}
+    missing, reasons = [], Counter[str]()
+    for cell in everything.values():
+        found = cells[cell.experiment.name].get(cell.name)
+        if reason := cannot(cell, found):
+            reasons[reason] += 1
+        elif found is None:
+            missing.append(cell)
+    lines, first = [], [cell for cell in missing if not cell.seed]
+    if missing:
+        lines.append(
+            f"Not measured yet: {len(missing)} of {len(everything)} cells, {len(missing) - len(first)} of them "
+            f"repetitions from other seeds. The others by system: {_systems(first)}."
+        )
+    lines += [f"Cannot be measured ({cells_in_words(count)}): {reason}." for reason, count in reasons.items()]
+    old = earlier_weights(cells)
+    if old:
+        names = ", ".join(f"`{name}`" for name in old)
+        lines.append(f"Measured with earlier weights of a shipped model, to be measured again: {names}.")
+    short_of = [line for line in bar_table(cells)[1:] if any("no" in entry for entry in line[1:])]
+    for title, *entries in short_of:
+        where = [column for column, entry in zip(MAIN, entries, strict=True) if "no" in entry]
+        lines.append(f"Ordered GLN does not clear the bar “{title}” in {listed(where)}.")
+    lines.append(
+        "The paper does not give its images, the settings of its baselines, or the numbers behind its curves; "
+        "differences that come from there cannot be settled."
+    )
+    return lines
+
+
+def earlier_weights(cells: Cells) -> list[str]:
+    """Cells of a shipped model whose weights are not those that were measured last, by experiment and name."""
+    found: dict[str, list[tuple[str, str, str]]] = {}
+    for experiment, measured in cells.items():
+        for name, cell in measured.items():
+            system = cell.get("system", {})
+            if "shipped" in system and not cell.get("training_seed"):  # other seeds have weights of their own
+                weights, time = str(system["training"]), str(cell["environment"]["time"])
+                found.setdefault(system["shipped"], []).append((time, weights, f"{experiment} {name}"))
+    return [name for group in found.values() for _, weights, name in group if weights != max(group)[1]]
+
+
+def _section(title: str, lines: Iterable[str]) -> list[str]:
+    return [f"### {title}", "", *(f"- {line}" for line in lines), ""]
+
+
+def _as_constant(cells: Cells, panel: Panel) -> str:
+    """A network that gives out the constant cannot be moved by its initial structure."""
+    same = {m: score(cells, panel.protocol, panel.column, "constant", m) for m in panel.points}
+    if all(
+        value is not None and short(panel.at(place)[metric]) == short(value)
+        for place in panel.along
+        for metric, value in same.items()
+    ):
+        return "; but all its MMD² are the constant's, which nothing can move"
+    return ""
+
+
+def _systems(missing: list[Cell]) -> str:
+    found = Counter(
+        f"{system_title(cell.experiment, cell.protocol, cell.row)} {cell.protocol}" for cell in missing
+    )
+    return ", ".join(f"{name} ({count})" for name, count in found.most_common()) or "none"
