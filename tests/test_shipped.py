@@ -13,6 +13,7 @@ from gln.training.saved import SHIPPED
 EXPECTED = {
     "community": [("community", 0.99), ("community:communities=4", 0.99)],
     "delaunay": [("delaunay:points=40", 0.995), ("delaunay:points=140", 0.98)],
+    "delaunay-small": [("delaunay:points=40", 0.98), ("delaunay:points=140", 0.97)],
     "figures": [("figures", 0.999)],
     "surfaces": [("surfaces", 0.96), ("surfaces:points=196", 0.93)],
 }

@@ -78,13 +78,13 @@ class Loss:
     def __call__(self, output: StructureOutput, batch: GraphBatch, model: nn.Module | None = None) -> Tensor:
         """The losses ``[B]``; ``model`` is needed by the regulariser alone."""
         target, mask = output.target(batch.adj) & output.mask, output.mask  # [B, N, N | K]
-        steps = output.logits if self.every_step else output.logits[-1:]
-        losses = torch.stack([self._step(logits, target, mask, batch.sizes) for logits in steps]).mean(dim=0)
+        steps = torch.stack(output.logits if self.every_step else output.logits[-1:])  # [T, B, N, N | K]
+        losses = self._steps(steps, target, mask, batch.sizes).mean(dim=0)
         if output.proposal is not None:
             losses = losses + edge_term(output.proposal, batch.adj, batch.pair_mask, batch.sizes, "balanced")
         return losses + self.regulariser * squared_weights(model) if self.regulariser else losses
 
-    def _step(self, logits: Tensor, target: Tensor, mask: Tensor, sizes: Tensor) -> Tensor:
+    def _steps(self, logits: Tensor, target: Tensor, mask: Tensor, sizes: Tensor) -> Tensor:
         # At least float32: sums over many pairs lose small terms in half precision. Padding is replaced, not
         # multiplied by zero, so that whatever a model leaves there cannot reach the loss.
         scores = logits.to(torch.promote_types(logits.dtype, torch.float32)).masked_fill(~mask, 0)
@@ -95,8 +95,8 @@ class Loss:
 
 
 def edge_term(scores: Tensor, target: Tensor, mask: Tensor, sizes: Tensor, kind: Edge) -> Tensor:
-    """``L_c [B]`` of scores ``[B, N, N | K]``; ``sizes [B]`` is ``n``."""
-    truth = target.to(scores.dtype)
+    """``L_c [..., B]`` of scores ``[..., B, N, N | K]``; ``sizes [B]`` is ``n``."""
+    truth = target.to(scores.dtype).expand_as(scores)
     ce = binary_cross_entropy_with_logits(scores, truth, reduction="none") * mask
     pairs = _total(mask).clamp(min=1)  # [B]; a graph of one node has no pair
     edges = _total(target)
@@ -112,7 +112,7 @@ def edge_term(scores: Tensor, target: Tensor, mask: Tensor, sizes: Tensor, kind:
 
 
 def structure_term(scores: Tensor, target: Tensor, mask: Tensor, kind: Structure) -> Tensor:
-    """``L_s [B]`` of scores ``[B, N, N | K]``; 1 for a graph without edges, whatever is predicted."""
+    """``L_s [..., B]`` of scores ``[..., B, N, N | K]``; 1 for a graph without edges, whatever is predicted."""
     p, truth = scores.sigmoid() * mask, target.to(scores.dtype)
     both = _total(p * truth)
     if kind == "dice":
@@ -134,5 +134,5 @@ def squared_weights(model: nn.Module | None) -> Tensor:
 
 
 def _total(values: Tensor) -> Tensor:
-    """Sum over all pairs of each graph: ``[B]``."""
-    return values.flatten(1).sum(dim=1)
+    """Sum over all pairs of each graph: ``[..., B]``."""
+    return values.flatten(-2).sum(dim=-1)

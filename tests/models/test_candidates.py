@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from gln.models.candidates import candidate_pairs
+from gln.models.candidates import all_pairs, candidate_pairs
 from gln.models.pairs import SparsePairs
 
 GRID = torch.cartesian_prod(torch.arange(5.0), torch.arange(4.0))  # most distances are equal to others
@@ -42,3 +42,24 @@ def test_every_slot_knows_the_way_back() -> None:
     for graph, node, slot in pairs.mask.nonzero().tolist():
         other = pairs.index[graph, node, slot]
         assert pairs.index[graph, other, pairs.back[graph, node, slot]] == node
+
+
+def test_as_many_candidates_as_nodes_are_all_pairs_however_the_graphs_are_padded() -> None:
+    points = torch.rand(4, 9, 2, generator=torch.Generator().manual_seed(2))
+    mask = torch.arange(9) < torch.tensor([[9], [1], [2], [6]])
+    sizes = mask.sum(1)
+    for nearest in (sizes, sizes + 3):
+        assert candidate_pairs(points, mask, nearest).mask.equal(all_pairs(mask).mask)
+
+
+def test_few_candidates_of_a_small_set_are_the_nearest_by_sorting() -> None:
+    points = torch.rand(2, 9, 2, generator=torch.Generator().manual_seed(3))
+    mask = torch.arange(9) < torch.tensor([[9], [5]])
+    got = candidate_pairs(points, mask, torch.tensor([3, 1])).mask
+    for graph, nearest in enumerate((3, 1)):
+        size = int(mask[graph].sum())
+        distance = torch.cdist(points[graph, :size], points[graph, :size]).fill_diagonal_(torch.inf)
+        expected = torch.zeros(9, 9, dtype=torch.bool)
+        for node in range(size):
+            expected[node, distance[node].argsort()[:nearest]] = True
+        assert got[graph].equal(expected | expected.T)

@@ -11,8 +11,12 @@ import torch
 
 from gln.errors import GLNError
 from gln.training.checkpoint import Progress, read_checkpoint, write_checkpoint
+from gln.training.config import FitConfig
+from gln.training.feed import Feed
+from gln.training.learner import Learner
+from gln.training.run import RunFolder
 from gln.training.tensors import load_weights, read_tensors, write_tensors
-from tests.training.tiny import Payload, Tiny, tiny
+from tests.training.tiny import Payload, Tiny, TinyLoss, tiny
 
 
 @pytest.fixture
@@ -94,3 +98,20 @@ def test_tied_weights_are_kept(tmp_path: Path) -> None:
 def test_a_missing_file_is_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(GLNError, match="cannot be read"):
         read_tensors(tmp_path / "nothing")
+
+
+def test_the_kind_of_device_decides_on_fused_steps_not_the_one_that_a_run_began_on(tmp_path: Path) -> None:
+    model = tiny()
+    begun = torch.optim.AdamW(model.parameters(), fused=True)  # as on a GPU
+    sum(parameter.square().sum() for parameter in model.parameters()).backward()  # type: ignore[union-attr]
+    begun.step()
+    write_checkpoint(tmp_path / "c.safetensors", model, model.state_dict(), begun, Progress(step=1))
+    checkpoint = read_checkpoint(tmp_path / "c.safetensors")
+    config = FitConfig()
+    learner = Learner(model, TinyLoss(), Feed([], [], None, config), config, RunFolder(tmp_path), checkpoint)
+    here = learner.configure_optimizers()
+    assert begun.param_groups[0]["fused"] is True
+    assert here.param_groups[0]["fused"] is False
+    for parameter in model.parameters():
+        for name, value in begun.state[parameter].items():
+            assert here.state[parameter][name].equal(value)

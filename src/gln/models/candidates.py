@@ -82,7 +82,9 @@ def candidate_recall(pairs: DensePairs | SparsePairs, adj: Tensor) -> Tensor:
 def _near_by_matrix(where: Tensor, mask: Tensor, nearest: Tensor) -> Tensor:
     """True at ``[b, i, j]`` if ``j`` is among the ``nearest[b]`` of ``i``: ``[B, N, N]``."""
     everything = pair_mask(mask)
-    most = min(max(int(nearest.max()), 1), mask.shape[1])
+    most = mask.shape[1]
+    if most > DENSE_NODES:  # of fewer, ranking all takes less than waiting for a GPU to tell
+        most = min(max(int(nearest.max()), 1), most)
     where = where.to(torch.promote_types(where.dtype, torch.float32))  # cdist has no half precision
     # The direct formula: the usual one with a matrix product loses the digits that decide between neighbours.
     distance = torch.cdist(where, where, compute_mode="donot_use_mm_for_euclid_dist")

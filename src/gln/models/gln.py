@@ -214,18 +214,22 @@ class GLN(nn.Module):
 
         Each graph by its own size: what it is padded to must not matter.
         """
+        # What the number of nodes decides, the host knows; anything else it would have to wait for a GPU to tell.
+        all_small = mask.shape[1] <= SMALL and candidates is None
+        share, everything = torch.rand(2).tolist() if self.training else (1.0, 0.0)
+        if all_small and everything < 0.5:
+            return all_pairs(mask)
         sizes = mask.sum(1)  # [B]
         small = (sizes <= SMALL) & (candidates is None)
         candidates = candidates or self.candidates
         nearest = torch.where(small, sizes, candidates)
         if self.training:
-            share, everything = torch.rand(2).tolist()
             least = min(max(FEWEST, candidates // 2), candidates)
             most = torch.where(small, sizes, 2 * candidates).clamp(min=least)
             nearest = torch.where(
                 small & (everything < 0.5), sizes, (least * (most / least) ** share).round().long()
             )
-        if bool((nearest >= sizes).all()):
+        if not all_small and bool((nearest >= sizes).all()):
             return all_pairs(mask)
         extra = [] if initial is None else [PairList(*(initial >= 0.5).nonzero(as_tuple=True))]
         if self.propose is not None and proposal is not None:

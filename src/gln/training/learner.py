@@ -74,9 +74,13 @@ class Learner(LightningModule):
 
     def configure_optimizers(self) -> Optimizer:
         kind = {"adamw": AdamW, "adam": Adam}[self.config.optimizer]
-        optimizer = kind(self.model.parameters(), lr=self.config.lr, weight_decay=self.config.weight_decay)
+        settings = {"lr": self.config.lr, "weight_decay": self.config.weight_decay}
+        fused = self.device.type == "cuda"  # all weights in one kernel
+        optimizer = kind(self.model.parameters(), fused=fused, **settings)
         if self.checkpoint is not None:
-            optimizer.load_state_dict(self.checkpoint.optimizer)
+            kept = self.checkpoint.optimizer  # perhaps of another kind of device
+            groups = [group | {"fused": fused} for group in kept["param_groups"]]
+            optimizer.load_state_dict(kept | {"param_groups": groups})
             self.checkpoint = None  # its memory
         return optimizer
 
