@@ -13,14 +13,15 @@ from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from torch_geometric.data import Data
 
 import gln
 from gln.files import write_atomically
 from gln.models.candidates import candidate_pairs
 from gln.models.pairs import SparsePairs
-from gln.viewing.pictures import EDGE, EXTRA, GROUPS, INK, MISSING, draw_errors, draw_graph
+from gln.viewing.colours import EDGE, GROUPS, INK
+from gln.viewing.edges import RIGHT, WRONG, legend_entry
+from gln.viewing.pictures import draw_errors, draw_graph
 
 IMAGES, RESULTS = Path("docs/images"), Path("results")
 PALE, MIDDLE = "#d5e3ee", "#8fb4d1"
@@ -49,8 +50,8 @@ def steps() -> None:
         if number:
             said = "{} missing, {} extra".format(*draw_errors(graph, truth, ax))
         ax.set_title(f"$A^{number}$: {said}", fontsize=9, color=INK, y=-0.09)
-    lines = [Line2D([], [], color=colour, linewidth=2) for colour in (EDGE, MISSING, EXTRA)]
-    names = ["predicted and true", "missing", "extra"]
+    names = [RIGHT, *WRONG]
+    lines = [legend_entry(kind, image=False, thick=1.0) for kind in names]
     figure.legend(lines, names, loc="outside lower center", ncols=3, frameon=False, labelcolor=INK)
     save(figure, "how-steps.svg")
 

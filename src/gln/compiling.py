@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from gln.vectors import teach
+
 Kernel = Callable[..., None]
 
 # Sums may be added in another order, for vector instructions; infinities and NaN stay what they are.
@@ -41,6 +43,7 @@ def compiled(function: Kernel) -> Kernel:
     import numba
 
     _teach_exp()
+    teach()
     try:
         return numba.njit(cache=True, **OPTIONS)(function)
     except RuntimeError:  # no folder to keep it in

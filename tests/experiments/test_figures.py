@@ -9,9 +9,12 @@ import pytest
 import torch
 
 import gln
-from gln.experiments import Places, choose, run_cell
+from gln.experiments import Places, cells_of, choose, experiments, run_cell
+from gln.experiments.data import parts_of
 from gln.experiments.figures import node_states, principal_components, save_errors
-from gln.experiments.measures import random_pairs
+from gln.experiments.measures import column_title, random_pairs
+from gln.experiments.specs import Scale, columns
+from gln.viewing.sheets import Sheet
 
 
 @pytest.mark.parametrize("share", [0.0, 0.1, 0.5, 1.0])
@@ -42,6 +45,38 @@ def test_errors_are_counted(tmp_path: Path) -> None:
     counts = save_errors([guess], [truth], ["five"], "errors", tmp_path / "new" / "a.png")
     assert counts == [{"right": 1, "missing": 2, "extra": 1}]
     assert (tmp_path / "new" / "a.png").read_bytes().startswith(b"\x89PNG")
+    assert (tmp_path / "new" / "a.pdf").read_bytes().startswith(b"%PDF")
+
+
+@pytest.mark.parametrize("count", [1, 2, 4, 6])
+def test_node_states_lie_below_their_graphs(
+    count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sheets: list[Sheet] = []
+    monkeypatch.setattr(Sheet, "write", lambda self, path, dpi: sheets.append(self))
+    torch.manual_seed(0)
+    model = gln.GLN(width=8, pair_width=8, kernels=2, steps=2).eval()
+    graphs = gln.family("delaunay", points=6).sample(count)
+    counts = save_errors(graphs, graphs, [str(n) for n in range(count)], "", tmp_path / "a.png", model)
+    assert counts == [{"right": graph.num_edges // 2, "missing": 0, "extra": 0} for graph in graphs]
+    places = {ax.get_title(): ax.get_subplotspec() for ax in sheets[0].figure.axes}
+    states = [ax.get_subplotspec() for ax in sheets[0].figure.axes if ax.get_title() == "node states"]
+    for number, below in enumerate(states):
+        above = places[f"{number}, 0 missing, 0 extra"]
+        assert above is not None
+        assert below is not None
+        assert (below.rowspan.start, below.colspan) == (above.rowspan.stop, above.colspan)
+    assert len(states) == count
+
+
+@pytest.mark.parametrize("scale", ["full", "smoke"])
+def test_every_column_of_a_gallery_finds_its_title(scale: Scale) -> None:
+    for one in experiments().values():
+        if one.measure == "gallery":
+            for cell in cells_of(one, scale):
+                family = parts_of(scale, cell.protocol, cell.column).family
+                assert column_title(family) == columns()[cell.column].title
+    assert column_title(gln.family("delaunay", points=17)) == "delaunay:points=17"
 
 
 def test_node_states_come_in_the_order_of_the_graphs() -> None:

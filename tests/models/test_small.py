@@ -24,9 +24,10 @@ SIZES = (1, 12, 2, 17, 30)
 pytestmark = pytest.mark.skipif(not can_compile(), reason="numba is not installed")
 
 
-@pytest.fixture(autouse=True)
-def always(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Every batch is worth it, in groups of a few sets; how many sets each group had."""
+@pytest.fixture(autouse=True, params=[0.0, 1.0], ids=["all places", "third nodes by list"])
+def always(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> list[int]:
+    """Every batch is worth it, in groups of a few sets, either way; how many sets each group had."""
+    monkeypatch.setattr(small, "CROWDED", request.param)
     groups: list[int] = []
     score_group = small._score_group
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+from itertools import combinations
 from pathlib import Path
 
 import networkx as nx
 import numpy as np
 import pytest
 from hypothesis import given, settings
+from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 from torch_geometric.data import Data
 
@@ -17,7 +20,8 @@ from gln.errors import GLNError
 from gln.families import parse_family
 from gln.graphs import make_graph
 from gln.viewing import draw_curves, draw_errors, draw_graph, save_curves, save_gallery, save_steps
-from gln.viewing.colours import EDGE, EXTRA, MISSING
+from gln.viewing.colours import EDGE, EXTRA, INK, MISSING
+from gln.viewing.edges import ON_IMAGE, PLAIN, RIGHT, WRONG, Look
 from gln.viewing.sheets import Sheet
 from tests.conftest import graphs
 
@@ -29,7 +33,7 @@ def test_every_edge_and_node_is_drawn_for_any_width_of_pos(width: int | None) ->
     def check(graph: Data) -> None:
         ax = Figure().add_subplot()
         draw_graph(graph, ax)
-        lines, dots = ax.collections
+        dots, lines = ax.collections
         assert len(lines.get_segments()) == graph.num_edges // 2
         assert len(dots.get_offsets()) == graph.num_nodes
 
@@ -66,9 +70,108 @@ def test_missing_and_extra_edges_are_counted_and_drawn() -> None:
     ax = Figure().add_subplot()
     draw_graph(predicted, ax)
     assert draw_errors(predicted, truth, ax) == (1, 1)
-    missing, extra = ax.collections[-2:]
+    ((_, missing), (_, _, extra)) = (drawn(ax, kind) for kind in WRONG)
     assert missing.get_segments()[0].tolist() == [[0, 0], [0, 1]]
     assert extra.get_segments()[0].tolist() == [[1, 0], [0, 1]]
+
+
+def drawn(ax: Axes, kind: str) -> list[LineCollection]:
+    """The lines of one kind of edge, the lowest first."""
+    lines = [one for one in ax.collections if one.get_label() == kind]
+    return sorted(lines, key=lambda one: one.get_zorder())  # type: ignore[arg-type,return-value]
+
+
+def nodes_joined(graph: Data) -> set[tuple[int, int]]:
+    return {(a, b) for a, b in graph.edge_index.T.tolist() if a < b}
+
+
+def a_guess(spec: str, missing: int = 1, extra: int = 2) -> tuple[Data, Data]:
+    """A guess with so many edges missing and extra, and the truth."""
+    (truth,) = parse_family(spec).sample(1)
+    joined = nodes_joined(truth)
+    other = [pair for pair in combinations(range(truth.num_nodes), 2) if pair not in joined]
+    guess = truth.clone()
+    edges = [*sorted(joined)[missing:], *other[:extra]]
+    guess.edge_index = make_graph(edges=edges, num_nodes=truth.num_nodes).edge_index
+    return guess, truth
+
+
+FAMILIES = ["delaunay:points=8", "surfaces:points=16", "figures:side=5", "community:size=4"]
+
+
+@pytest.mark.parametrize("spec", FAMILIES)
+def test_wrong_edges_lie_above_right_ones_and_every_casing_below_all_colours(spec: str) -> None:
+    guess, truth = a_guess(spec)
+    sheet = Sheet(1, "", None, None)
+    sheet.draw(guess, truth, "")
+    (ax,) = sheet.figure.axes
+    right, missing, extra = (drawn(ax, kind) for kind in (RIGHT, *WRONG))
+    together = nodes_joined(guess) & nodes_joined(truth)
+    for lines, count in ((right, len(together)), (missing, 1), (extra, 2)):
+        for line in lines:
+            np.testing.assert_array_equal(line.get_segments(), lines[0].get_segments())
+            assert len(line.get_segments()) == count
+        widths = [line.get_linewidths()[0] for line in lines]
+        assert widths == sorted(widths, reverse=True)
+    colours = [lines[-1].get_zorder() for lines in (missing, extra)]
+    casings = [line.get_zorder() for lines in (missing, extra) for line in lines[:-1]]
+    assert casings
+    assert right[-1].get_zorder() < min(casings) <= max(casings) < min(colours)
+
+
+@pytest.mark.parametrize("look", [PLAIN, ON_IMAGE])
+def test_kinds_of_edges_are_told_apart_without_colours(look: Look) -> None:
+    """By dashes and by what lies below; and on an image there is dark and light in every edge."""
+    assert len({tuple((line.width, line.dashed) for line in lines) for lines in look.values()}) == len(look)
+    assert [lines[-1].dashed for lines in look.values()] == [False, True, False]
+    if look is ON_IMAGE:
+        assert all({INK, "white"} <= {line.colour for line in lines} for lines in look.values())
+
+
+@pytest.mark.parametrize("spec", FAMILIES)
+@pytest.mark.parametrize("wrong", ["", "missing", "extra", "missing extra"])
+def test_the_legend_names_the_kinds_of_edges_that_are_there(spec: str, wrong: str) -> None:
+    guess, truth = a_guess(spec, int("missing" in wrong), int("extra" in wrong))
+    sheet = Sheet(1, "", 3.3, None)
+    sheet.draw(guess, truth, "")
+    sheet.add_legend()
+    (legend,) = sheet.figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == [RIGHT, *wrong.split()]
+    assert all(text.get_fontsize() <= sheet.text for text in legend.get_texts())
+    (ax,) = sheet.figure.axes
+    assert {one.get_label() for one in ax.collections} & {RIGHT, *WRONG} == {RIGHT, *wrong.split()}
+
+
+def test_a_row_is_as_high_as_its_highest_drawing_and_nothing_is_cut(tmp_path: Path) -> None:
+    flat = [make_graph(pos=[[0, 0], [4, height]], edges=[[0, 1]]) for height in (0, 2, 3, 40)]
+    sheet = Sheet(4, "title", 4.0, 2)
+    for graph in flat:
+        sheet.draw(graph, None, "caption")
+    sheet.write(tmp_path / "a.svg")
+    boxes = [ax.get_window_extent() for ax in sheet.figure.axes]
+    shapes = [box.height / box.width for box in boxes]
+    assert shapes == pytest.approx([2.32 / 4.32, 2.32 / 4.32, 1, 1], rel=0.01)
+    panel = 2.0 * sheet.figure.dpi
+    for ax, box, graph in zip(sheet.figure.axes, boxes, flat, strict=True):
+        assert 0.9 * panel < box.width <= panel
+        for point in graph.pos.tolist():
+            assert box.contains(*ax.transData.transform(point))
+
+
+def test_captions_do_not_touch_what_is_below_them(tmp_path: Path) -> None:
+    guess, truth = a_guess("surfaces:points=16")
+    sheet = Sheet(4, "title", 3.3, 2)
+    for _ in range(4):
+        sheet.draw(guess, truth, "a surface: 16 nodes")
+    sheet.add_legend()
+    sheet.write(tmp_path / "a.svg")
+    boxes = [ax.get_window_extent() for ax in sheet.figure.axes]
+    words = [ax.title.get_window_extent() for ax in sheet.figure.axes]
+    (legend,) = sheet.figure.legends
+    for place in range(4):
+        assert words[place].y1 <= boxes[place].y0 + 1
+        assert words[place].y0 >= (boxes[place + 2].y1 if place < 2 else legend.get_window_extent().y1) - 1
+    assert words[0].x1 < words[1].x0
 
 
 ONE = make_graph(pos=[[0, 0], [1, 1]], edges=[[0, 1]])
@@ -178,10 +281,11 @@ def test_nodes_without_places_are_where_the_truth_pulls_them() -> None:
     sheet = Sheet(1, "", None, None)
     sheet.draw(gln.as_graph(guess), gln.as_graph(truth), "")
     (ax,) = sheet.figure.axes
-    right, dots, missing, extra = ax.collections
-    assert (len(missing.get_segments()), len(extra.get_segments())) == (0, 1)
-    assert extra.get_segments()[0] == pytest.approx(np.asarray(dots.get_offsets())[[0, 5]])
-    assert len(right.get_segments()) == 5
+    dots = ax.collections[0]
+    assert not drawn(ax, "missing")
+    (extra,) = drawn(ax, "extra")[-1].get_segments()
+    assert extra == pytest.approx(np.asarray(dots.get_offsets())[[0, 5]])
+    assert len(drawn(ax, RIGHT)[-1].get_segments()) == 5
 
 
 def test_curves_are_means_and_bands() -> None:

@@ -156,5 +156,7 @@ def _gallery(experiment: Experiment, measured: Measured) -> list[str]:
             counts = (
                 f"{right} edges right, {missing} missing, {extra} extra in {len(cell['graphs'])} test graphs"
             )
-            lines += [f"{title}: {counts}.", "", f"![{title}](images/{cell['picture']})", ""]
+            vector = Path(cell["picture"]).with_suffix(".pdf")
+            lines += [f"{title}: {counts} ([as PDF](images/{vector})).", ""]
+            lines += [f"![{title}](images/{cell['picture']})", ""]
     return lines

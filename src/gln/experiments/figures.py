@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from torch import nn
 from torch_geometric.data import Data
 
 from gln.training.prediction import outputs
-from gln.viewing.colours import GROUPS, INK
-from gln.viewing.pictures import is_image
-from gln.viewing.sheets import Sheet, write_figure
+from gln.viewing.clouds import draw_cloud
+from gln.viewing.pictures import node_colours
+from gln.viewing.sheets import Sheet
 
-DPI = 130
+WIDTH = 7.2  # inches, as a page of two columns is wide
+DPI = 200
 
 
 def save_errors(
@@ -25,32 +25,31 @@ def save_errors(
     path: Path,
     model: nn.Module | None = None,
 ) -> list[dict[str, int]]:
-    """Draw predictions, right, missing and extra edges in their colours; count them for every graph.
+    """Draw predictions, right, missing and extra edges in their looks; count them for every graph.
 
-    With ``model``, its node states are drawn below each graph, by their three principal components.
+    A PDF with the same drawing is written beside ``path``. With ``model``, its node states are drawn below each
+    graph, by their three principal components.
     """
-    below = model is not None
-    shown = len(graphs) * (1 + below)
-    sheet = Sheet(shown, title, None, len(graphs) if below else min(len(graphs), 4))
+    states = [] if model is None else node_states(model, graphs)
+    columns = min(len(graphs), 3 if states else 4)
+    rows = -(-len(graphs) // columns) * (2 if states else 1)
+    sheet = Sheet(rows * columns, title, WIDTH, columns)
     counts = []
-    for graph, truth, caption in zip(graphs, truths, captions, strict=True):
-        missing, extra = sheet.draw(graph, truth, caption)
-        right = truth.num_edges // 2 - missing
-        counts.append({"right": right, "missing": missing, "extra": extra})
-    for index, state in enumerate([] if model is None else node_states(model, graphs)):
-        place: Any = sheet.figure.add_subplot(2, sheet.columns, sheet.columns + index + 1, projection="3d")
-        _draw_states(state, truths[index], place)
-    sheet.add_legend(is_image(graphs[0]))
-    write_figure(sheet.figure, path, DPI)
+    for start in range(0, len(graphs), columns):
+        row = slice(start, start + columns)
+        for graph, truth, caption in zip(graphs[row], truths[row], captions[row], strict=True):
+            missing, extra = sheet.draw(graph, truth, caption)
+            counts.append({"right": truth.num_edges // 2 - missing, "missing": missing, "extra": extra})
+        sheet.end_row()
+        for state, truth in zip(states[row], truths[row], strict=False):
+            place = sheet.next()
+            draw_cloud(principal_components(state), node_colours(truth), place, sheet.scale)
+            sheet.caption(place, "node states")
+        sheet.end_row()
+    sheet.add_legend()
+    for suffix in (".png", ".pdf"):
+        sheet.write(path.with_suffix(suffix), DPI)
     return counts
-
-
-def _draw_states(state: np.ndarray, truth: Data, ax: Any) -> None:
-    groups = truth.get("community")
-    colours = INK if groups is None else [GROUPS[group % len(GROUPS)] for group in groups.tolist()]
-    ax.scatter(*principal_components(state).T, c=colours, s=12, depthshade=False)
-    ax.set(xticklabels=[], yticklabels=[], zticklabels=[])
-    ax.set_title("node states", fontsize=8, color=INK, y=-0.1)
 
 
 def node_states(model: nn.Module, graphs: list[Data]) -> list[np.ndarray]:

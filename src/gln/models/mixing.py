@@ -16,6 +16,7 @@ from torch import Tensor
 from gln.compiling import Kernel, can_compile, compiled, exp, spread
 from gln.models.flat import Neighbourhood, slots
 from gln.models.pairs import SparsePairs
+from gln.vectors import add_scaled_sum, dot
 
 
 def mix_flat(near: Neighbourhood, ours: Tensor, theirs: Tensor) -> tuple[Tensor, Tensor]:
@@ -58,25 +59,37 @@ def _mix_compiled(near: Neighbourhood, ours: Tensor, theirs: Tensor) -> tuple[Te
     arrays = [
         values.contiguous().numpy() for values in (near.start, near.target, *read, mixed.flatten(1), total)
     ]
-    kernel = compiled_kernel(*ours.shape[2:])
-    spread(kernel, near.rows.start, near.rows.stop, near.own.start, *arrays)
+    heads, width = ours.shape[2:]
+    channels = heads * width
+    layout = (2 * channels, channels, 0, channels)
+    kernel = compiled_kernel(heads, width)
+    spread(kernel, near.rows.start, near.rows.stop, near.own.start, layout, *arrays)
     return mixed.to(ours.dtype), total.to(ours.dtype)
 
 
 @cache
 def compiled_kernel(heads: int, width: int) -> Kernel:
     """The loop for so many heads of such a width, which are known to the compiler."""
+    channels = heads * width
 
-    def kernel(begin, end, shift, start, target, ours, theirs, mixed, total):  # type: ignore[no-untyped-def]
+    def kernel(begin, end, shift, layout, start, target, ours, theirs, mixed, total):  # type: ignore[no-untyped-def]
+        """Of the rows ``begin : end``; ``ours`` begins with pair ``shift``.
+
+        ``layout``: how many numbers a pair has in ``ours`` and ``theirs``, and where first, key and second stand among
+        them; the query comes first.
+        """
+        stride, at_first, at_key, at_second = layout
         nodes = len(start) - 1
         place = np.full(nodes, -1, np.int64)  # where node k stands among the pairs of i
         longest = 0
         for i in range(nodes):
             longest = max(longest, start[i + 1] - start[i])
-        ik, jk = np.empty(longest, np.int64), np.empty(longest, np.int64)
-        weight = np.empty((heads, longest), ours.dtype)
-        value = np.empty(heads * width, ours.dtype)
-        zero = value.dtype.type(0)
+        ik, jk = np.empty(longest + 1, np.int64), np.empty(longest + 1, np.int64)  # where ik and jk begin
+        weight = np.empty(longest * heads, ours.dtype)  # [third node, head]
+        most, norm = np.empty(heads, ours.dtype), np.empty(heads, ours.dtype)
+        value = np.empty(channels, ours.dtype)
+        zero, one = value.dtype.type(0), value.dtype.type(1)
+        own, other = ours.reshape(-1), theirs.reshape(-1)
         for i in range(begin, end):
             for p in range(start[i], start[i + 1]):
                 place[target[p]] = p - shift
@@ -84,35 +97,34 @@ def compiled_kernel(heads: int, width: int) -> Kernel:
                 j, count = target[p], 0
                 for q in range(start[j], start[j + 1]):
                     at = place[target[q]]
-                    ik[count], jk[count] = at, q
+                    ik[count], jk[count] = stride * at, stride * q
                     count += at >= 0
+                most[:] = zero  # one slot of score 0 and value 0 stands beside the others
                 for c in range(count):
-                    a, b = ik[c], jk[c]
+                    query, key = ik[c], jk[c] + at_key
                     for h in range(heads):
-                        dot = zero
-                        for d in range(h * width, h * width + width):
-                            dot += ours[a, 0, d] * theirs[b, 0, d]
-                        weight[h, c] = dot
+                        score = dot(own, query + h * width, other, key + h * width, width)
+                        weight[c * heads + h] = score
+                        most[h] = max(most[h], score)
+                for c in range(count):
+                    for h in range(heads):
+                        weight[c * heads + h] -= most[h]
+                for c in range(count * heads):
+                    weight[c] = exp(weight[c])
                 for h in range(heads):
-                    most = zero  # one slot of score 0 and value 0 stands beside the others
-                    for c in range(count):
-                        most = max(most, weight[h, c])
-                    norm = exp(-most)
-                    for c in range(count):
-                        share = exp(weight[h, c] - most)
-                        weight[h, c] = share
-                        norm += share
-                    total[p - shift, h] = most + math.log(norm)
-                    for c in range(count):
-                        weight[h, c] /= norm
-                value[:] = 0
+                    norm[h] = exp(-most[h])
+                value[:] = zero
                 for c in range(count):
-                    a, b = ik[c], jk[c]
+                    first, second = ik[c] + at_first, jk[c] + at_second
                     for h in range(heads):
-                        share = weight[h, c]
-                        for d in range(h * width, h * width + width):
-                            value[d] += share * (ours[a, 1, d] + theirs[b, 1, d])
-                mixed[p - shift] = value
+                        share, here = weight[c * heads + h], h * width
+                        norm[h] += share
+                        add_scaled_sum(value, here, share, own, first + here, other, second + here, width)
+                for h in range(heads):
+                    total[p - shift, h] = most[h] + math.log(norm[h])
+                    share = one / norm[h]
+                    for d in range(h * width, h * width + width):
+                        mixed[p - shift, d] = value[d] * share
             for p in range(start[i], start[i + 1]):
                 place[target[p]] = -1
 

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gln.compiling import Kernel, compiled, exp
+from gln.vectors import add_scaled, add_scaled_sum, dot, dot_sum
 
 
 class SparseLoops(NamedTuple):
@@ -27,6 +28,7 @@ class SparseLoops(NamedTuple):
 def sparse_loops(heads: int, width: int) -> SparseLoops:
     """The loops for so many heads of such a width, which are known to the compiler."""
     channels = heads * width
+    states = 4 * channels  # query, key, first and second of a pair
 
     def forward(begin, end, nodes, read, pair, target, out, total):  # type: ignore[no-untyped-def]
         """``read`` ``[B · N, K, 4, h · d]``; ``out`` ``[B · N, K, h · d]`` and ``total`` ``[B · N, K, h]``.
@@ -41,6 +43,7 @@ def sparse_loops(heads: int, width: int) -> SparseLoops:
         weight = np.empty(slots * heads, read.dtype)  # [third node, head]
         most, norm = np.empty(heads, read.dtype), np.empty(heads, read.dtype)
         value = np.empty(channels, read.dtype)
+        flat = read.reshape(-1)
         for i in range(begin, end):
             for a in range(slots):
                 if pair[i, a]:
@@ -50,17 +53,16 @@ def sparse_loops(heads: int, width: int) -> SparseLoops:
                     continue
                 j, count = i // nodes * nodes + target[i, a], 0
                 for t in range(slots):
-                    ours[count], theirs[count] = place[target[j, t]], t
-                    count += pair[j, t] and place[target[j, t]] >= 0
+                    s = place[target[j, t]]
+                    ours[count], theirs[count] = (i * slots + s) * states, (j * slots + t) * states
+                    count += pair[j, t] and s >= 0
                 most[:] = zero  # one slot of score 0 and value 0 stands beside the others
                 for c in range(count):
-                    s, t = ours[c], theirs[c]
+                    query, key = ours[c], theirs[c] + channels
                     for h in range(heads):
-                        dot = zero
-                        for d in range(width):
-                            dot += read[i, s, 0, h * width + d] * read[j, t, 1, h * width + d]
-                        weight[c * heads + h] = dot
-                        most[h] = max(most[h], dot)
+                        score = dot(flat, query + h * width, flat, key + h * width, width)
+                        weight[c * heads + h] = score
+                        most[h] = max(most[h], score)
                 for c in range(count):
                     for h in range(heads):
                         weight[c * heads + h] -= most[h]
@@ -70,12 +72,11 @@ def sparse_loops(heads: int, width: int) -> SparseLoops:
                     norm[h] = exp(-most[h])
                 value[:] = zero
                 for c in range(count):
-                    s, t = ours[c], theirs[c]
+                    first, second = ours[c] + 2 * channels, theirs[c] + 3 * channels
                     for h in range(heads):
-                        share = weight[c * heads + h]
+                        share, here = weight[c * heads + h], h * width
                         norm[h] += share
-                        for d in range(h * width, h * width + width):
-                            value[d] += share * (read[i, s, 2, d] + read[j, t, 3, d])
+                        add_scaled_sum(value, here, share, flat, first + here, flat, second + here, width)
                 for h in range(heads):
                     total[i, a, h] = most[h] + math.log(norm[h])
                     share = one / norm[h]
@@ -99,6 +100,10 @@ def sparse_loops(heads: int, width: int) -> SparseLoops:
         ours, theirs = np.empty(slots + 1, np.int64), np.empty(slots + 1, np.int64)  # where ik and jk stand
         weight = np.empty(slots * heads, read.dtype)  # [third node, head]
         pull = np.empty(slots * heads, read.dtype)  # the gradient of its score
+        flat, wanted, found = read.reshape(-1), grad.reshape(-1), result.reshape(-1)
+        # Of query, key, first and second, in this order, which of ours meets which of theirs.
+        score_ours, score_theirs = mine * channels, (1 - mine) * channels
+        value_ours, value_theirs = (2 + mine) * channels, (3 - mine) * channels
         for i in range(begin, end):
             for a in range(slots):
                 result[i, a, mine], result[i, a, 2 + mine] = zero, zero
@@ -109,33 +114,29 @@ def sparse_loops(heads: int, width: int) -> SparseLoops:
                     continue
                 j, count = i // nodes * nodes + target[i, a], 0
                 for t in range(slots):
-                    ours[count], theirs[count] = place[target[j, t]], t
-                    count += pair[j, t] and place[target[j, t]] >= 0
+                    s = place[target[j, t]]
+                    ours[count], theirs[count] = (i * slots + s) * states, (j * slots + t) * states
+                    count += pair[j, t] and s >= 0
                 row, slot = (j, back[i, a]) if mine else (i, a)  # where the pair's answer stands
-                wanted = grad[row, slot]
+                answer = (row * slots + slot) * channels
                 for c in range(count):
-                    s, t = ours[c], theirs[c]
+                    one, two = ours[c] + score_ours, theirs[c] + score_theirs
+                    first, second = ours[c] + value_ours, theirs[c] + value_theirs
                     for h in range(heads):
-                        dot, value = zero, zero
-                        for d in range(h * width, h * width + width):
-                            dot += read[i, s, mine, d] * read[j, t, 1 - mine, d]
-                        for d in range(h * width, h * width + width):
-                            value += (read[i, s, 2 + mine, d] + read[j, t, 3 - mine, d]) * wanted[d]
-                        dot -= total[row, slot, h]
-                        value -= delta[row, slot, h]
-                        weight[c * heads + h] = dot
-                        pull[c * heads + h] = value
+                        here = h * width
+                        score = dot(flat, one + here, flat, two + here, width)
+                        value = dot_sum(wanted, answer + here, flat, first + here, flat, second + here, width)
+                        weight[c * heads + h] = score - total[row, slot, h]
+                        pull[c * heads + h] = value - delta[row, slot, h]
                 for c in range(count * heads):
                     weight[c] = exp(weight[c])
                     pull[c] *= weight[c]
                 for c in range(count):
-                    s, t = ours[c], theirs[c]
+                    one, two, first = ours[c] + score_ours, theirs[c] + score_theirs, ours[c] + value_ours
                     for h in range(heads):
-                        share, part = weight[c * heads + h], pull[c * heads + h]
-                        for d in range(h * width, h * width + width):
-                            result[i, s, mine, d] += part * read[j, t, 1 - mine, d]
-                        for d in range(h * width, h * width + width):
-                            result[i, s, 2 + mine, d] += share * wanted[d]
+                        share, part, here = weight[c * heads + h], pull[c * heads + h], h * width
+                        add_scaled(found, one + here, part, flat, two + here, width)
+                        add_scaled(found, first + here, share, wanted, answer + here, width)
             for a in range(slots):
                 if pair[i, a]:
                     place[target[i, a]] = -1

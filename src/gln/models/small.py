@@ -19,6 +19,7 @@ from gln.compiling import can_compile, spread
 from gln.models.features import pair_features
 from gln.models.flat import FlatBlock, FlatPairs
 from gln.models.gln_parts import Step, inverse_root
+from gln.models.mixing import compiled_kernel
 from gln.models.pairs import DensePairs
 from gln.models.small_kernels import EPS, Kernels, kernels
 from gln.models.streaming import unit_of_length
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from gln.models.gln import GLN
 
 WORTH = 2**14  # a batch with fewer places is done before the compiled loops are loaded
+CROWDED = 0.75  # share of all places that are pairs, above which all of them are worked on at once
 GROUP = 2**12  # pairs that go through all steps together, per thread: what a cache holds
 
 
@@ -151,6 +153,9 @@ class _Group:
         self.nodes, self.count = len(pairs.start) - 1, len(pairs.target)
         self.ends = (pairs.start.numpy(), pairs.target.numpy())
         self.kernels: Kernels = kernels(heads, width // heads)
+        # Where most pairs are left out, it pays to look for the third nodes that both ends share.
+        crowded = self.count > CROWDED * self.nodes * (bounds[1] - bounds[0])
+        self.sparse = None if crowded else compiled_kernel(heads, width // heads)
         self.normed, self.joined = like.new_empty(2, self.count, width)
         self.mixed = like.new_empty(self.count, width + heads)
 
@@ -174,13 +179,24 @@ class _Group:
         bias = step.ends.out.bias
         if step.mix is not None and part.read is not None:
             read = part.read(self.normalised(e, bias))
-            arrays = (self.bounds, *self.ends, self.pairs.back.numpy(), read.numpy(), self.mixed.numpy())
-            spread(self.kernels.mix, 0, len(self.bounds) - 1, *arrays)
+            self._mix(read.numpy())
             e.addmm_(self.mixed, step.mix.out.weight.T)
             bias = step.mix.out.bias
         e.addmm_(functional.gelu(part.weigh(self.normalised(e, bias))), part.weighed.weight.T)
         score, gate = part.score(self.normalised(e, part.weighed.bias)).tensor_split([1], dim=1)
         return h, score[:, 0], gate
+
+    def _mix(self, read: np.ndarray) -> None:
+        """Into ``mixed``, from query, key, first and second of every pair, ``[m, 4 · c]``."""
+        mixed = self.mixed.numpy()
+        if self.sparse is None:
+            arrays = (self.bounds, *self.ends, self.pairs.back.numpy(), read, mixed)
+            spread(self.kernels.mix, 0, len(self.bounds) - 1, *arrays)
+            return
+        channels = read.shape[1] // 4
+        layout = (4 * channels, 2 * channels, channels, 3 * channels)
+        out = (mixed[:, :channels], mixed[:, channels:])
+        spread(self.sparse, 0, self.nodes, 0, layout, *self.ends, read, read, *out)
 
     def _heard(self, step: Step, h: Tensor, a: Tensor, gate: Tensor) -> Tensor:
         values = step.listen.speak(h).flatten(1)

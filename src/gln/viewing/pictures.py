@@ -13,11 +13,14 @@ from torch_geometric.data import Data
 
 from gln.errors import GLNError
 from gln.graphs import as_graph, to_networkx
-from gln.viewing.colours import DEPTH, EDGE, EXTRA, GROUPS, INK, MISSING
+from gln.viewing.colours import DEPTH, EDGE, GROUPS, INK
+from gln.viewing.edges import RIGHT, WRONG, draw_kind
 
 FAR_TO_NEAR = LinearSegmentedColormap.from_list("depth", DEPTH)
 TILT = np.radians(35)  # solids lie on their two longest axes, seen from this angle above
 FLATTEST = 0.6  # solids are drawn with no axis shorter than this share of the longest
+SHADES = 40
+MARGIN = 0.04  # around a drawing, of its longer side
 FORMATS = ("png", "pdf", "svg")
 
 
@@ -38,28 +41,42 @@ def draw_graph(graph: Any, ax: Axes, scale: float = 1.0) -> None:
     points, depth = _project(graph)
     segments = points[ends.T]  # [m, 2, 2]
     size, thick = float(np.clip(900 / len(points), 3, 28)) * scale**1.6, scale**0.5
+    fine = _thickness(len(segments), scale)
     if depth is None:
-        ax.add_collection(LineCollection(segments, colors=EDGE, alpha=0.45, linewidths=0.7 * thick))
+        lines = LineCollection(
+            segments, colors=EDGE, alpha=0.45, linewidths=0.7 * fine, zorder=1, label=RIGHT
+        )
         ax.scatter(
             points[:, 0],
             points[:, 1],
             s=size,
-            c=_node_colours(graph),
+            c=node_colours(graph),
             edgecolors="white",
             linewidths=0.4 * thick,
             zorder=2,
         )
     else:
         middle = depth[ends].mean(axis=0)  # [m]
-        order = np.argsort(middle)  # what is near is drawn last
-        near = middle[order]
+        order, front = np.argsort(middle), np.argsort(depth)  # what is near is drawn last
+        near = _shades(middle[order])
         lines = LineCollection(
-            segments[order], colors=FAR_TO_NEAR(near), linewidths=thick * (0.5 + 0.6 * near)
+            segments[order],
+            colors=FAR_TO_NEAR(near),
+            linewidths=fine * (0.5 + 0.6 * near),
+            zorder=1,
+            label=RIGHT,
         )
-        ax.add_collection(lines)
-        ax.scatter(points[:, 0], points[:, 1], s=size / 2, c=FAR_TO_NEAR(depth), linewidths=0, zorder=2)
-    centre, reach = (points.max(0) + points.min(0)) / 2, max(np.ptp(points, axis=0).max() * 0.54, 1e-9)
-    ax.set(xlim=(centre[0] - reach, centre[0] + reach), ylim=(centre[1] - reach, centre[1] + reach))
+        x, y = points[front].T
+        ax.scatter(x, y, s=size / 2, c=FAR_TO_NEAR(_shades(depth[front])), linewidths=0, zorder=2)
+    ax.add_collection(lines)
+    show(ax, points)
+
+
+def show(ax: Axes, points: np.ndarray) -> None:
+    """Limit ``ax`` to ``points [n, 2]`` and a little around them."""
+    margin = max(MARGIN * np.ptp(points, axis=0).max(), 1e-9)
+    (left, bottom), (right, top) = points.min(0) - margin, points.max(0) + margin
+    ax.set(xlim=(left, right), ylim=(bottom, top))
 
 
 def draw_errors(graph: Any, truth: Any, ax: Axes, scale: float = 1.0) -> tuple[int, int]:
@@ -73,15 +90,24 @@ def draw_errors(graph: Any, truth: Any, ax: Axes, scale: float = 1.0) -> tuple[i
     image = is_image(graph)
     points = graph.pos.numpy(force=True) if image else _project(graph)[0]
     keys = [edges[0] * graph.num_nodes + edges[1] for edges in map(_pairs, (graph, truth))]
-    counts, thick = [], scale if image else scale**0.5
-    for wrong, colour in ((np.setdiff1d(*keys[::-1]), MISSING), (np.setdiff1d(*keys), EXTRA)):
+    thick = _image_thickness(points, scale) if image else _thickness(len(keys[1]), scale)
+    zorder = 3.0 if image else 1.5  # below the dots of the nodes
+    counts = []
+    for kind, wrong in zip(WRONG, (np.setdiff1d(*keys[::-1]), np.setdiff1d(*keys)), strict=True):
         ends = np.stack(np.divmod(wrong, graph.num_nodes), axis=-1)  # [w, 2]
-        if image:  # above the edges, with a rim as they have, so that it shows on any colour
-            ax.add_collection(LineCollection(points[ends], colors=INK, linewidths=5 * thick, zorder=3))
-        width, height = (3 * thick, 4) if image else (1.8 * thick, 1.5)
-        ax.add_collection(LineCollection(points[ends], colors=colour, linewidths=width, zorder=height))
+        draw_kind(ax, points[ends], kind, image=image, thick=thick, zorder=zorder)
         counts.append(len(wrong))
     return counts[0], counts[1]
+
+
+def _thickness(edges: int, scale: float) -> float:
+    """Of so many edges: many are drawn thinner."""
+    return scale**0.5 * float(np.clip((300 / max(edges, 1)) ** 0.3, 0.5, 1))
+
+
+def _shades(depth: np.ndarray) -> np.ndarray:
+    """Depths 0 to 1 in so few steps that nobody sees them; what looks the same takes little room in a vector file."""
+    return np.round(depth * SHADES) / SHADES
 
 
 def check_nodes(graph: Data, truth: Data) -> None:
@@ -98,17 +124,18 @@ def _pairs(graph: Data) -> np.ndarray:
 
 
 def _draw_image(ax: Axes, graph: Data, ends: np.ndarray, scale: float) -> None:
-    """The pixels below; the edges above are light with a dark rim, so that they show on any colour."""
+    """The pixels below, the edges above."""
     points = graph.pos.numpy(force=True)
     column, row = points.astype(int).T
     image = np.ones((row.max() + 1, column.max() + 1, 3))
     image[row, column] = graph.x.numpy(force=True).clip(0, 1)
     ax.imshow(image, interpolation="nearest")
-    width = scale * 28 / max(image.shape)
-    ax.add_collection(LineCollection(points[ends.T], colors=INK, linewidths=1.7 * width, capstyle="round"))
-    ax.add_collection(
-        LineCollection(points[ends.T], colors="white", linewidths=0.8 * width, capstyle="round")
-    )
+    draw_kind(ax, points[ends.T], RIGHT, image=True, thick=_image_thickness(points, scale))
+
+
+def _image_thickness(points: np.ndarray, scale: float) -> float:
+    """Of edges between pixels at ``points [n, 2]``: narrower than a pixel, unless there are very many."""
+    return scale * float(np.clip(28 / (points.max() + 1), 0.5, 2))
 
 
 def is_image(graph: Data) -> bool:
@@ -125,13 +152,17 @@ def _project(graph: Data) -> tuple[np.ndarray, np.ndarray | None]:
     points = places(graph)
     if points.shape[1] < 3:
         return points, None
-    extent = np.ptp(points, axis=0).clip(min=1e-12)
-    points *= np.maximum(1, FLATTEST * extent.max() / extent).clip(max=50)
-    across, along, up = points.T
+    across, along, up = not_flat(points).T
     sine, cosine = np.sin(TILT), np.cos(TILT)
     depth = sine * up - cosine * along
     seen = np.stack([across, sine * along + cosine * up], axis=1)
     return seen, (depth - depth.min()) / max(np.ptp(depth), 1e-12)
+
+
+def not_flat(points: np.ndarray) -> np.ndarray:
+    """Points ``[n, 3]`` with their shorter axes stretched, so that in a picture all of them can be seen."""
+    extent = np.ptp(points, axis=0).clip(min=1e-12)
+    return points * np.maximum(1, FLATTEST * extent.max() / extent).clip(max=50)
 
 
 def places(graph: Data) -> np.ndarray:
@@ -155,7 +186,8 @@ def main_axes(points: np.ndarray) -> np.ndarray:
     return points @ np.linalg.eigh(points.T @ points)[1][:, :-4:-1]
 
 
-def _node_colours(graph: Data) -> list[str]:
+def node_colours(graph: Data) -> list[str]:
+    """Of each node, by its ``community``."""
     groups = graph.get("community")
     if groups is None:
         return [INK] * graph.num_nodes

@@ -13,8 +13,7 @@ from torch_geometric.data import Data
 from gln.errors import GLNError
 from gln.graphs import as_graph, as_graphs, make_graph
 from gln.training.prediction import Predictor
-from gln.viewing.pictures import is_image
-from gln.viewing.sheets import Curves, Sheet, check_picture, draw_curves, write_figure
+from gln.viewing.sheets import Curves, Sheet, check_picture, draw_curves
 from gln.viewing.views import View, watch
 
 SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
@@ -55,9 +54,8 @@ def save_gallery(
         caption = f"{graph.num_nodes} nodes, {graph.num_edges // 2} edges"
         caption = caption if captions is None else captions[index]
         sheet.draw(graph, None if truths is None else truths[index], caption)
-    if truths is not None:
-        sheet.add_legend(all(map(is_image, graphs)))
-    return write_figure(sheet.figure, path)
+    sheet.add_legend()
+    return sheet.write(path)
 
 
 def save_steps(
@@ -89,9 +87,8 @@ def save_steps(
         if not compared:
             caption = f"{caption}, {found.num_edges // 2 or 'no'} edges"
         sheet.draw(found, graph if compared else None, caption)
-    if graph.num_edges:
-        sheet.add_legend(is_image(graph))
-    return write_figure(sheet.figure, path)
+    sheet.add_legend()
+    return sheet.write(path)
 
 
 def save_curves(
@@ -130,7 +127,7 @@ def save_curves(
         sheet.label(ax, title, over, value)
     if len(names) > 1:
         sheet.add_lines(names)
-    return write_figure(sheet.figure, path)
+    return sheet.write(path)
 
 
 def _with_edges(graph: Data, pairs: np.ndarray) -> Data:

@@ -6,10 +6,8 @@ The suffix of a path says the format. In SVG and PDF text stays text: it can be 
 from __future__ import annotations
 
 import io
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from textwrap import fill
 from typing import Any
 
 import matplotlib
@@ -19,17 +17,19 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
-from matplotlib.patheffects import Normal, Stroke
 from torch_geometric.data import Data
 
 from gln.errors import GLNError
 from gln.files import write_atomically
-from gln.viewing.colours import EDGE, EXTRA, GROUPS, INK, MISSING
-from gln.viewing.pictures import FORMATS, check_nodes, draw_errors, draw_graph, places
+from gln.viewing.colours import GROUPS, INK
+from gln.viewing.edges import RIGHT, WRONG, legend_entry
+from gln.viewing.fitting import height_of, widen, wrapped
+from gln.viewing.pictures import FORMATS, check_nodes, draw_errors, draw_graph, is_image, places
 
 PANEL = 3.2  # inches that a drawing has, unless the whole picture is to be narrower
 NARROWEST = 1.05  # inches; below, a picture has fewer columns
 SMALLEST = 7  # points of the smallest letters, however narrow the picture is
+FLATTEST = 0.4  # a row of drawings is at least this high, in its columns' width
 MARKERS = "os^Dvp"
 TEXT: Any = {"svg.fonttype": "none", "pdf.fonttype": 42, "svg.hashsalt": "gln"}
 
@@ -71,30 +71,71 @@ class Sheet:
         self.panel = width / self.columns
         self.scale = min(self.panel / PANEL, 1.0)
         self.text = max(9 * self.scale, SMALLEST)
-        size = (width, (height * self.panel + (0.12 if self.scale < 1 else 0)) * self.rows + 0.45)
-        tight: Any = {"w_pad": 0.02, "h_pad": 0.04, "wspace": 0, "hspace": 0} if self.scale < 1 else {}
-        self.figure = Figure(figsize=size, layout=ConstrainedLayoutEngine(**tight))
+        self.figure = Figure(
+            figsize=(width, height * self.panel * self.rows + 0.45),
+            layout=ConstrainedLayoutEngine(w_pad=0.03, h_pad=0.03, wspace=0, hspace=0),
+        )
+        self.grid = self.figure.add_gridspec(self.rows, self.columns)
+        self.title = title
         if title:
             self.figure.suptitle(title, color=INK, fontsize=max(13 * self.scale, 8), parse_math=False)
         self.drawn = 0
+        self.drawings: list[tuple[int, Axes, int]] = []  # row, place, and how many lines of words are below
+        self.kinds: set[str] = set()  # of edges that were compared with a truth
+        self.images: list[bool] = []  # whether each of those graphs lies on an image
 
     def next(self) -> Axes:
         """The next free place."""
         self.drawn += 1
-        return self.figure.add_subplot(self.rows, self.columns, self.drawn)
+        return self.figure.add_subplot(self.grid[divmod(self.drawn - 1, self.columns)])
+
+    def end_row(self) -> None:
+        """Leave what is left of a row that was begun."""
+        self.drawn += -self.drawn % self.columns
 
     def draw(self, graph: Data, truth: Data | None, caption: str) -> tuple[int, int]:
         """A graph with its caption; against a truth, how many edges are missing and extra."""
-        ax, wrong = self.next(), (0, 0)
+        ax, wrong, counts = self.next(), (0, 0), ""
         if truth is None:
             draw_graph(graph, ax, self.scale)
         else:
             wrong = _draw_against(graph, truth, ax, self.scale)
-            caption = f"{caption}, {wrong[0]} missing, {wrong[1]} extra"
-        words = _wrapped(caption, max(int(self.panel * 72 / (0.57 * self.text)), 8))
-        ax.set_anchor("N")  # the room that is left is below, for the words
-        ax.set_title(words, fontsize=self.text, color=INK, y=-0.03, pad=0, va="top", parse_math=False)
+            counts = f"{wrong[0]} missing, {wrong[1]} extra"
+            there = {RIGHT: truth.num_edges // 2 > wrong[0]} | dict(zip(WRONG, wrong, strict=True))
+            self.kinds |= {kind for kind, some in there.items() if some}
+            self.images.append(is_image(graph))
+        self.caption(ax, caption, counts)
         return wrong
+
+    def caption(self, ax: Axes, words: str, more: str = "") -> None:
+        """Words below a drawing, with ``more`` on a line of its own unless one line holds all."""
+        letters = max(int(self.panel * 72 / (0.57 * self.text)), 8)
+        line = f"{words}, {more}" if more else words
+        if len(line) > letters:
+            line = "\n".join(wrapped(part, letters) for part in (words, more) if part)
+        ax.set_title(line, fontsize=self.text, color=INK, y=0, pad=-2, va="top", parse_math=False)
+        ax.set_anchor("N")  # the room that is left is below, for the words
+        self.drawings.append(((self.drawn - 1) // self.columns, ax, line.count("\n") + 1))
+
+    def fit(self) -> None:
+        """Make every row as high as its highest drawing, but not higher than wide, and the picture as all rows."""
+        ratios, words = [], 0
+        for row in range(self.rows):
+            drawings = [(ax, lines) for where, ax, lines in self.drawings if where == row]
+            ratios.append(float(np.clip(max(height_of(ax) for ax, _ in drawings), FLATTEST, 1)))
+            for ax, _ in drawings:
+                widen(ax, ratios[-1])
+            words += max(lines for _, lines in drawings)
+        self.grid.set_height_ratios(ratios)
+        inches = sum(ratios) * (self.panel - 0.06) + words * self.text * 1.25 / 72 + self.rows * 0.1
+        around = bool(self.title) + len(self.figure.legends)
+        self.figure.set_figheight(inches + 0.22 * around)
+
+    def write(self, path: Path, dpi: int = 150) -> Path:
+        """Write the sheet in the format of the path."""
+        if self.drawings:
+            self.fit()
+        return write_figure(self.figure, path, dpi)
 
     def label(self, ax: Axes, title: str, over: str, value: str) -> None:
         """Words around curves."""
@@ -102,12 +143,12 @@ class Sheet:
         ax.set_xlabel(over, fontsize=max(8 * self.scale, SMALLEST), color=INK)
         ax.set_ylabel(value, fontsize=max(8 * self.scale, SMALLEST), color=INK)
 
-    def add_legend(self, image: bool) -> None:
-        """What the colours of right, missing and extra edges mean; on an image right ones are white."""
-        rim = [Stroke(linewidth=4, foreground=INK), Normal()] if image else None
-        colours = {"predicted and true": "white" if image else EDGE, "missing": MISSING, "extra": EXTRA}
-        lines = [Line2D([], [], color=colour, linewidth=2, path_effects=rim) for colour in colours.values()]
-        self._legend(lines, list(colours))
+    def add_legend(self) -> None:
+        """What the looks of right, missing and extra edges mean, of those that were drawn."""
+        kinds = [kind for kind in (RIGHT, *WRONG) if kind in self.kinds]
+        if kinds:
+            image = all(self.images)  # right edges are white there
+            self._legend([legend_entry(kind, image, self.scale**0.5) for kind in kinds], kinds)
 
     def add_lines(self, names: Sequence[str]) -> None:
         """The names of curves with their looks."""
@@ -116,7 +157,7 @@ class Sheet:
             [Line2D([], [], color=c, marker=m, markersize=3, linewidth=1.5) for c, m in looks], names
         )
 
-    def _legend(self, lines: Sequence[Line2D], names: Sequence[str]) -> None:
+    def _legend(self, lines: Sequence[Any], names: Sequence[str]) -> None:
         width = self.panel * self.columns
         small: dict[str, Any] = {"handlelength": 1.4, "columnspacing": 1.0} if width < 5 else {}
         self.figure.legend(
@@ -126,7 +167,7 @@ class Sheet:
             ncols=min(len(names), 3 if width < 5 else 6),
             frameon=False,
             labelcolor=INK,
-            fontsize=min(max(2.2 * width, SMALLEST), 10),
+            fontsize=self.text,
             **small,
         )
 
@@ -163,14 +204,3 @@ def _draw_against(graph: Data, truth: Data, ax: Axes, scale: float) -> tuple[int
     right = Data(**truth.to_dict() | {"edge_index": truth.edge_index[:, torch.isin(*keys)]})
     draw_graph(right, ax, scale)
     return draw_errors(graph, truth, ax, scale)
-
-
-def _wrapped(caption: str, letters: int) -> str:
-    """Lines of so many letters, broken after a comma where that can be."""
-    lines: list[str] = []
-    for part in re.split(r"(?<=,) ", caption):
-        if lines and len(lines[-1]) + 1 + len(part) <= letters:
-            lines[-1] += f" {part}"
-        else:
-            lines.append(fill(part, letters))
-    return "\n".join(lines)
