@@ -42,8 +42,7 @@ def compiled(function: Kernel) -> Kernel:
     """
     import numba
 
-    _teach_exp()
-    teach()
+    _teach()
     try:
         return numba.njit(cache=True, **OPTIONS)(function)
     except RuntimeError:  # no folder to keep it in
@@ -55,15 +54,33 @@ def exp(x: Any) -> Any:
     return math.exp(x)
 
 
+def soften(weight, most, norm, count):  # type: ignore[no-untyped-def]
+    """For compiled loops: of ``count`` scores of every head, ``[count · h]``, their ``e^(score − most)``, in place.
+
+    One slot of score 0 stands beside them: ``norm`` ``[h]`` begins with its share. ``most`` ``[h]`` is at least 0.
+    """
+    heads = len(most)
+    for c in range(count):
+        for h in range(heads):
+            weight[c * heads + h] -= most[h]
+    for c in range(count * heads):
+        weight[c] = exp(weight[c])
+    for h in range(heads):
+        norm[h] = exp(-most[h])
+
+
 @cache
-def _teach_exp() -> None:
-    """Tell numba what :func:`exp` is."""
+def _teach() -> None:
+    """Tell numba what :func:`exp`, :func:`soften` and vectors are."""
     from numba import types
-    from numba.extending import overload
+    from numba.extending import overload, register_jitable
 
     @overload(exp, jit_options=OPTIONS)
     def _(x):  # type: ignore[no-untyped-def]
         return _short_exp if x == types.float32 else _long_exp
+
+    register_jitable(**OPTIONS)(soften)
+    teach()
 
 
 # In float32: 2^k times a polynomial (Cephes) in the rest, exact to the last digit or two.

@@ -7,7 +7,9 @@ from typing import Any
 from llvmlite import ir  # type: ignore[import-untyped]
 from numba.core import cgutils
 
-FLAGS = ("reassoc", "contract", "nsz")  # as in gln.compiling.OPTIONS
+from gln.compiling import OPTIONS
+
+FLAGS = tuple(sorted(OPTIONS["fastmath"]))
 
 
 class Emit:

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gln.compiling import Kernel, can_compile, compiled, exp, spread
+from gln.compiling import Kernel, can_compile, compiled, soften, spread
 from gln.models.flat import Neighbourhood, slots
 from gln.models.pairs import SparsePairs
 from gln.vectors import add_scaled_sum, dot
@@ -106,13 +106,7 @@ def compiled_kernel(heads: int, width: int) -> Kernel:
                         score = dot(own, query + h * width, other, key + h * width, width)
                         weight[c * heads + h] = score
                         most[h] = max(most[h], score)
-                for c in range(count):
-                    for h in range(heads):
-                        weight[c * heads + h] -= most[h]
-                for c in range(count * heads):
-                    weight[c] = exp(weight[c])
-                for h in range(heads):
-                    norm[h] = exp(-most[h])
+                soften(weight, most, norm, count)
                 value[:] = zero
                 for c in range(count):
                     first, second = ik[c] + at_first, jk[c] + at_second

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gln.compiling import Kernel, compiled, exp
+from gln.compiling import Kernel, compiled, exp, soften
 from gln.vectors import add_scaled, add_scaled_sum, dot, dot_sum
 
 
@@ -63,13 +63,7 @@ def sparse_loops(heads: int, width: int) -> SparseLoops:
                         score = dot(flat, query + h * width, flat, key + h * width, width)
                         weight[c * heads + h] = score
                         most[h] = max(most[h], score)
-                for c in range(count):
-                    for h in range(heads):
-                        weight[c * heads + h] -= most[h]
-                for c in range(count * heads):
-                    weight[c] = exp(weight[c])
-                for h in range(heads):
-                    norm[h] = exp(-most[h])
+                soften(weight, most, norm, count)
                 value[:] = zero
                 for c in range(count):
                     first, second = ours[c] + 2 * channels, theirs[c] + 3 * channels
