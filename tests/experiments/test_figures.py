@@ -10,9 +10,9 @@ import torch
 
 import gln
 from gln.experiments import Places, cells_of, choose, experiments, run_cell
-from gln.experiments.data import parts_of
+from gln.experiments.data import Parts
 from gln.experiments.figures import node_states, principal_components, save_errors
-from gln.experiments.measures import column_title, random_pairs
+from gln.experiments.measures import MEASURES, Task, random_pairs
 from gln.experiments.specs import Scale, columns
 from gln.viewing.sheets import Sheet
 
@@ -70,13 +70,19 @@ def test_node_states_lie_below_their_graphs(
 
 
 @pytest.mark.parametrize("scale", ["full", "smoke"])
-def test_every_column_of_a_gallery_finds_its_title(scale: Scale) -> None:
+def test_every_column_of_a_gallery_finds_its_title(
+    scale: Scale, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tasks: list[Task] = []
+    monkeypatch.setitem(MEASURES, "gallery", lambda task: tasks.append(task) or {"picture": ""})
+    monkeypatch.setattr(Parts, "test", [])  # no graph is drawn
+    monkeypatch.setattr(Parts, "taught_by", lambda parts, other: parts)
     for one in experiments().values():
         if one.measure == "gallery":
             for cell in cells_of(one, scale):
-                family = parts_of(scale, cell.protocol, cell.column).family
-                assert column_title(family) == columns()[cell.column].title
-    assert column_title(gln.family("delaunay", points=17)) == "delaunay:points=17"
+                run_cell(cell, Places(tmp_path))
+                assert tasks[-1].column == columns()[cell.column].title
+    assert tasks
 
 
 def test_node_states_come_in_the_order_of_the_graphs() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,8 +15,7 @@ from gln.evaluation import edge_scores, mmd, novelty
 from gln.experiments.data import SEED, Parts
 from gln.experiments.figures import save_errors
 from gln.experiments.making import make_system
-from gln.experiments.specs import Settings, columns
-from gln.families import Family, parse_family
+from gln.experiments.specs import Settings
 from gln.training import generate, predict
 from gln.training.prediction import joined
 
@@ -29,6 +27,7 @@ class Task:
     """One cell to measure."""
 
     settings: Settings
+    column: str  # the title of its graphs
     parts: Parts
     run: Path  # keeps a training
     picture: Path  # where a gallery is drawn
@@ -98,7 +97,7 @@ def measure_gallery(task: Task) -> dict[str, Any]:
     ]
     captions = [parts.family.caption(truth).split(",")[0] for truth in truths]
     with_states = model if task.options.get("states") else None
-    title = f"{task.settings.title} on {column_title(parts.family)}, {parts.family.order} protocol"
+    title = f"{task.settings.title} on {task.column}, {parts.family.order} protocol"
     errors = save_errors(drawn, truths, captions, title, task.picture, with_states)
     rows = [{"test_graph": number, **row} for number, row in zip(chosen, errors, strict=True)]
     return {"system": facts, "picture": task.picture.name, "graphs": rows}
@@ -118,15 +117,6 @@ def _mmd(test: list[Data], made: list[Data]) -> dict[str, float]:
 
 def _plain(scores: Any) -> dict[str, float]:
     return {name: float(value) for name, value in scores.items()}
-
-
-def column_title(family: Family) -> str:
-    """What tables call the graphs of ``family``, under any protocol."""
-    graphs = dataclasses.replace(family, order="set")
-    for column in columns().values():
-        if graphs in (parse_family(column.full), parse_family(column.smoke)):
-            return column.title
-    return str(graphs)
 
 
 def _one_of_each_kind(graphs: list[Data]) -> list[int]:

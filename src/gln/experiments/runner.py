@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from gln.errors import GLNError
-from gln.experiments.specs import Experiment, Scale, Settings, experiments
+from gln.experiments.specs import Experiment, Scale, Settings, columns, experiments
 
 
 @dataclass(frozen=True)
@@ -160,7 +160,8 @@ def run_cell(cell: Cell, places: Places, say: Callable[[str], None] = print) -> 
         if settings.trained_on is not None:
             parts = parts.taught_by(parts_of(cell.scale, cell.protocol, settings.trained_on))
         seed, options = parts.seed, cell.experiment.options.get(cell.scale, {})
-        task = Task(settings, parts, cell.run_folder(places), cell.picture(places), options, cell.seed)
+        title, folder = columns()[cell.column].title, cell.run_folder(places)
+        task = Task(settings, title, parts, folder, cell.picture(places), options, cell.seed)
         found = {"family": str(parts.family), "test_graphs": len(parts.test)}
         found |= MEASURES[cell.experiment.measure](task)
     except GLNError as error:
