@@ -59,8 +59,8 @@ def run(family: str, name: str, runs: Path) -> None:
     start = time.perf_counter()
     result = gln.fit(
         model,
-        member.sample(STEPS_PER_EPOCH * batch_size, TRAIN_SEED),
-        member.sample(TEST_GRAPHS, VAL_SEED),
+        member.sample(STEPS_PER_EPOCH * batch_size, TRAIN_SEED, cache=runs / "graphs"),
+        member.sample(TEST_GRAPHS, VAL_SEED, cache=runs / "graphs"),
         run=folder,
         resume=True,
         loss=Loss(**USUAL | losses),
@@ -71,7 +71,7 @@ def run(family: str, name: str, runs: Path) -> None:
         **settings,
     )
     seconds = time.perf_counter() - start
-    tests = member.sample(TEST_GRAPHS, TEST_SEED)
+    tests = member.sample(TEST_GRAPHS, TEST_SEED, cache=runs / "graphs")
     _, scores, _ = predict_and_score(model, tests, model.threshold)
     measured: dict[str, Any] = {
         "family": spec,

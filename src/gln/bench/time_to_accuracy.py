@@ -40,7 +40,7 @@ class Size:
     workers: int = 0
 
 
-GPU = Size(50, 50_000, 64, 2, 0.995, {}, "published", compile=True, workers=4)
+GPU = Size(50, 50_000, 64, 3, 0.995, {}, "published", compile=True, workers=4)
 CPU = Size(10, 4000, 32, 4, 0.95, {"width": 32, "pair_width": 32, "steps": 2}, "small")
 
 
