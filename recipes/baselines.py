@@ -32,7 +32,7 @@ from gln.losses import Loss
 from gln.training import Interrupted
 from gln.training.checkpoint import read_checkpoint
 from gln.training.facts import write_result
-from gln.training.tensors import read_json
+from gln.training.tensors import read_json, write_json
 
 SEED = 0
 RESULTS = Path("results")
@@ -106,15 +106,19 @@ def set2graph(
     size: str,
     workers: int,
     compile: bool,
+    start: Path | None,
 ) -> None:
-    """The benchmark of Set2Graph: sets of 50 points, Adam at .001, batches of 64, the plain cross-entropy."""
+    """The benchmark of Set2Graph: sets of 50 points, Adam at .001, batches of 64, the plain cross-entropy.
+
+    With ``start`` it goes on from the best weights of another run, whose rate of learning was perhaps too high to end.
+    """
     torch.set_float32_matmul_precision("high")
     family = parse_family("delaunay:points=50")
     cache = run.parent / "graphs"
     train = family.sample(count, TRAIN_SEED, workers=max(1, workers), cache=cache)
     val = family.sample(val_count, VAL_SEED, cache=cache)
     torch.manual_seed(TRAIN_SEED)
-    model = Set2Graph(size=size)
+    model = Set2Graph(size=size) if start is None else gln.load(start)
     settings: dict[str, Any] = {
         "loss": Loss(edge="plain", structure="none"),
         "optimizer": "adam",
@@ -124,7 +128,7 @@ def set2graph(
         "warmup": 0.02,
         "batch_size": batch_size,
         "num_workers": workers,
-        "precision": "bf16" if torch.cuda.is_available() else "32",
+        "precision": "bf16",
         "compile": compile,
         "progress": False,
     }
@@ -137,6 +141,8 @@ def set2graph(
         print(stopped)
     finally:
         alarm.cancel()
+    if start is not None:
+        write_json(run / "start.json", training_of(start))
     retest(run)
 
 
@@ -150,13 +156,12 @@ def score_set2graph(run: Path) -> None:
         "sets": len(graphs),
         "model": model.config,
         "weights": sum(weight.numel() for weight in model.parameters()),
-        "training": model.training_facts,
-        "fit": read_json(run / "config.json")["fit"],
+        **training_of(run),
+        "start": read_json(run / "start.json") if (run / "start.json").exists() else None,
         "threshold": threshold,
         "test": chosen,
         "test_at_threshold_.5": score(model, graphs),
         "published_f1": 0.926,
-        **_training_time(run),
     }
     print(measured["test"])
     fit = measured["fit"]
@@ -166,11 +171,18 @@ def score_set2graph(run: Path) -> None:
     write_result(RESULTS / f"baseline-set2graph{name}.json", command, TEST_SEED, measured)
 
 
-def _training_time(run: Path) -> dict[str, Any]:
-    """From the last row of the run's metrics."""
-    names, *_, last = (run / "metrics.csv").read_text().splitlines()
-    row = dict(zip(names.split(","), last.split(","), strict=True))
-    return {"epochs": int(row["epoch"]), "minutes": round(float(row["seconds"]) / 60, 2)}
+def training_of(run: Path) -> dict[str, Any]:
+    """How a run was trained, and for how long."""
+    names, *rows = (run / "metrics.csv").read_text().splitlines()
+    last = dict(zip(names.split(","), rows[-1].split(","), strict=True))
+    return {
+        "training": read_json(run / "model.json")["training"],
+        "fit": read_json(run / "config.json")["fit"],
+        "epochs": len(rows),
+        "minutes": round(float(last["seconds"]) / 60, 2),
+        "val_iou": [round(float(row.split(",")[names.split(",").index("val_iou")]), 4) for row in rows],
+        "gpu": read_json(run / "environment.json")["starts"][-1].get("gpu"),
+    }
 
 
 def retest(run: Path, samples: int = 100) -> None:
@@ -232,6 +244,7 @@ def main() -> None:
     two.add_argument("--size", choices=("published", "small"), default="published")
     two.add_argument("--workers", type=int, default=4)
     two.add_argument("--compile", action="store_true")
+    two.add_argument("--start", type=Path, help="a run whose best weights to begin with")
     three = commands.add_parser("test")
     three.add_argument("--run", type=Path, required=True)
     three.add_argument("--samples", type=int, default=100)
