@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from gln.bench.train_step import floor_words
 from gln.experiments import Places
 from gln.experiments.headline import iou_table, mmd_table
 from gln.experiments.tables import markdown, read_all
@@ -102,7 +103,8 @@ def benchmarks(results: Path) -> str:
             note = ""
         else:
             continue
-        parts.append(f"## {title}\n\n{note}{_columns(rows)}\n{_source(name, facts)}")
+        floor = f"{floor_words(facts['floor'])}\n\n" if "floor" in facts else ""
+        parts.append(f"## {title}\n\n{note}{_columns(rows)}\n{floor}{_source(name, facts)}")
     return "\n".join(parts)
 
 

@@ -102,13 +102,16 @@ def table(row: dict[str, Any]) -> str:
     for line in row["rows"]:
         floor = "" if line["way"] == "Set2Graph" else f"{line['of_floor']:.1f}×"
         lines.append(f"{line['way']:<24}{1e3 * line['seconds']:>11.2f}{line['ratio']:>15.2f}×{floor:>14}")
-    floor = row["floor"]
-    lines.append(
+    return "\n".join([*lines, floor_words(row["floor"])])
+
+
+def floor_words(floor: dict[str, Any]) -> str:
+    """What a step cannot go below, and why."""
+    return (
         f"Floor: {1e3 * floor['seconds']:.2f} ms, the longer of {floor['products'] / 1e9:.1f} billion products "
         f"({1e3 * floor['matrix_seconds']:.2f} ms as one float32 matrix product) and "
         f"{floor['bytes'] / 1e9:.2f} GB moved ({1e3 * floor['copy_seconds']:.2f} ms as one copy)."
     )
-    return "\n".join(lines)
 
 
 def step_work(config: dict[str, Any], sets: int, points: int) -> Work:
