@@ -303,6 +303,15 @@ def test_a_spoilt_checkpoint_is_one_sentence_on_resume(tmp_path: Path) -> None:
         train(tmp_path, epochs=1, resume=True)
 
 
+def test_a_trained_model_without_its_checkpoint_is_not_trained_over(tmp_path: Path) -> None:
+    train(tmp_path, epochs=1)
+    (tmp_path / "checkpoint.safetensors").unlink()
+    before = (tmp_path / "model.safetensors").read_bytes()
+    with pytest.raises(GLNError, match="holds a trained model and no checkpoint"):
+        train(tmp_path, epochs=1, resume=True)
+    assert (tmp_path / "model.safetensors").read_bytes() == before
+
+
 def _named(loss: At) -> Any:
     """Under the name of the plain loss, which a run compares when it is resumed."""
 

@@ -44,6 +44,7 @@ class RunFolder:
         self.metrics = path / "metrics.csv"
         self.tensorboard = path / "tensorboard"
         self.checkpoint = path / "checkpoint.safetensors"
+        self.model = path / "model.safetensors"
 
     def begin(self, resolved: dict[str, Any], resume: bool) -> None:
         """Make the folder and write what was asked for; refuse to mix two runs.
@@ -59,6 +60,11 @@ class RunFolder:
                     f"{self.path} already holds a run; continue it with --resume (resume=True) or take another folder."
                 )
             check_same(read_json(self.config), resolved)
+            if self.model.exists() and not self.checkpoint.exists():
+                raise GLNError(
+                    f"{self.path} holds a trained model and no checkpoint to go on from; load it with gln.load, "
+                    "or train into another folder."
+                )
             starts = read_json(self.environment).get("starts", []) if self.environment.exists() else []
         with clear_disk_errors(self.path):
             self.path.mkdir(parents=True, exist_ok=True)
