@@ -2,6 +2,7 @@
 
     python recipes/baselines.py graphrnn --family community --run runs/graphrnn-community --minutes 5
     python recipes/baselines.py set2graph --run runs/set2graph --compile
+    python recipes/baselines.py set2graph --run runs/fine --start runs/set2graph --lr 3e-4 --epochs 1 --count 25600
     python recipes/baselines.py test --run runs/set2graph
     python recipes/baselines.py neighbours
     python recipes/baselines.py constant
@@ -142,7 +143,7 @@ def set2graph(
     finally:
         alarm.cancel()
     if start is not None:
-        write_json(run / "start.json", training_of(start))
+        write_json(run / "start.json", {"run": start.as_posix(), **training_of(start)})
     retest(run)
 
 
@@ -164,9 +165,10 @@ def score_set2graph(run: Path) -> None:
         "published_f1": 0.926,
     }
     print(measured["test"])
-    fit = measured["fit"]
+    fit, count = measured["fit"], read_json(run / "config.json")["data"]["train"]["graphs"]
     command = f"python recipes/baselines.py set2graph --run {run} --epochs {fit['epochs']} --lr {fit['lr']}"
-    command += " --compile" if fit["compile"] else ""
+    command += f" --count {count}" + (" --compile" if fit["compile"] else "")
+    command += f" --start {measured['start']['run']}" if measured["start"] else ""
     name = "" if model.config["size"] == "published" else f"-{model.config['size']}"
     write_result(RESULTS / f"baseline-set2graph{name}.json", command, TEST_SEED, measured)
 
