@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from gln.experiments.claims import MATTERS, NOISE, five_steps, initial_structure, panels_of
@@ -61,11 +63,30 @@ def test_initial_structure(values: dict[float, float], verdict: str) -> None:
     assert initial_structure(panel("set", "community-2", values)).startswith(verdict)
 
 
+@pytest.mark.parametrize(
+    ("empty", "words"),
+    [
+        (0.1, "; an empty A⁰ gives 0.1000 / 0.1000 / 0.1000"),
+        (0.2 / MATTERS, "; an empty A⁰ gives"),
+        (
+            0.19 / MATTERS,
+            "; but an empty A⁰ is better than any of them (0.0950 / 0.0950 / 0.0950, and 0.2000",
+        ),
+    ],
+)
+def test_an_empty_initial_structure_is_told_beside_the_others(empty: float, words: str) -> None:
+    curve = panel("set", "community-2", {0.1: 0.2, 1.0: 0.2})
+    assert words not in initial_structure(curve)
+    assert words in initial_structure(replace(curve, empty=dict.fromkeys(MMD, empty)))
+
+
 def test_panels_gather_all_runs_and_know_their_floor() -> None:
     runs = [dict.fromkeys(MMD, 1.0), dict.fromkeys(MMD, 3.0)]
     cells = with_scores({"set/community-2/floor": dict.fromkeys(MMD, 0.5)})
     for name in ("set/community-4/gln", "set/community-2/gln", "ordered/community-2/stabilised"):
-        cells["figure-robustness"][name] = measured(name, shares=[{"share": 0.1, "runs": runs}])
+        cells["figure-robustness"][name] = measured(
+            name, shares=[{"share": 0.1, "runs": runs}], empty=runs[0]
+        )
     panels = panels_of("figure-robustness", cells)
     assert [one.title for one in panels] == [
         "GLN, Community 2, set",
@@ -75,6 +96,7 @@ def test_panels_gather_all_runs_and_know_their_floor() -> None:
     assert panels[0].points == {metric: {0.1: [1.0, 3.0]} for metric in MMD}
     assert panels[0].at(0.1) == dict.fromkeys(MMD, 2.0)
     assert panels[0].floor == dict.fromkeys(MMD, 0.5)
+    assert panels[0].empty == runs[0]
     assert panels[2].floor == {}
 
 

@@ -33,6 +33,7 @@ class Panel:
     column: str
     points: dict[str, dict[float, list[float]]]
     floor: dict[str, float]  # by metric: between training and test graphs, where that was measured
+    empty: dict[str, float] | None = None  # by metric: from an A⁰ without edges
 
     @property
     def title(self) -> str:
@@ -51,23 +52,24 @@ def panels_of(name: str, cells: dict[str, Measured]) -> list[Panel]:
     """The curves of an experiment with a picture, those on the same graphs next to one another."""
     one = experiment(name)
     found: dict[tuple[str, str, str], dict[str, dict[float, list[float]]]] = {}
+    empty: dict[tuple[str, str, str], dict[str, float]] = {}
     for cell in cells[name].values() if one.picture else ():
         protocol, column, row = cell["protocol"], cell["column"], cell["row"]
         runs = [(entry["share"], run) for entry in cell.get("shares", ()) for run in entry["runs"]]
         steps = one.rows[protocol][row].get("steps")
         if one.picture == "steps" and steps is not None and "scores" in cell:
             runs.append((steps, cell["scores"]))
-        system = system_title(one, protocol, row)
+        key = system_title(one, protocol, row), protocol, column
+        if "empty" in cell:
+            empty[key] = cell["empty"]
         for place, scores in runs:
-            points = found.setdefault((column, protocol, system), {metric: {} for metric in one.metrics})
+            points = found.setdefault(key, {metric: {} for metric in one.metrics})
             for metric in one.metrics:
                 points[metric].setdefault(place, []).append(scores[metric])
     places = [column for group in one.columns.values() for column in group]
     return [
-        Panel(system, protocol, column, points, floor_of(cells, protocol, column))
-        for (column, protocol, system), points in sorted(
-            found.items(), key=lambda item: places.index(item[0][0])
-        )
+        Panel(*key, points, floor_of(cells, *key[1:]), empty.get(key))
+        for key, points in sorted(found.items(), key=lambda item: places.index(item[0][2]))
     ]
 
 
@@ -121,7 +123,24 @@ def five_steps(panel: Panel) -> str:
 
 
 def initial_structure(panel: Panel) -> str:
-    """Whether the share of pairs in A⁰ hardly matters: one sentence."""
+    """Whether the share of pairs in A⁰ hardly matters, and whether having none does: one sentence."""
+    return _shares(panel) + _emptiness(panel)
+
+
+def _emptiness(panel: Panel) -> str:
+    """Beside the shares: what comes of an A⁰ without edges."""
+    if panel.empty is None:
+        return ""
+    first = panel.at(panel.along[0])
+    worse = [m for m in MMD if first[m] > MATTERS * max(panel.empty[m], NOISE)]
+    values = " / ".join(number(panel.empty[m]) for m in MMD)
+    if not worse:
+        return f"; an empty A⁰ gives {values}"
+    sparsest = f"{_values(panel, panel.along[0])} at {panel.along[0]:.0%}"
+    return f"; but an empty A⁰ is better than any of them ({values}, and {sparsest})"
+
+
+def _shares(panel: Panel) -> str:
     first, *others = panel.along
     start = panel.at(first)
     harmed = {

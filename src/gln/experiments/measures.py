@@ -56,17 +56,25 @@ def measure_scores(task: Task) -> dict[str, Any]:
 
 
 def measure_robustness(task: Task) -> dict[str, Any]:
-    """MMD² from random initial structures: ``{"shares": [{"share", "runs": [scores, …]}, …]}``."""
+    """MMD² from an empty and from random initial structures.
+
+    ``{"empty": scores, "shares": [{"share", "runs": [scores, …]}, …]}``
+    """
     model, shown, facts = task.make()
+
+    def scores(starts: list[np.ndarray]) -> dict[str, float]:
+        return _mmd(task.parts.test, predict(model, shown.test, known=starts, batch_size=BATCH))
+
+    empty = [np.zeros((0, 2), dtype=np.int64) for _ in shown.test]
     shares = []
     for number, share in enumerate(task.options["shares"]):
         runs = []
         for run in range(task.options["runs"]):
             rng = np.random.default_rng([SEED, number, run])
             starts = [random_pairs(graph.num_nodes, share, rng) for graph in shown.test]
-            runs.append(_mmd(task.parts.test, predict(model, shown.test, known=starts, batch_size=BATCH)))
+            runs.append(scores(starts))
         shares.append({"share": share, "runs": runs})
-    return {"system": facts, "shares": shares}
+    return {"system": facts, "empty": scores(empty), "shares": shares}
 
 
 def random_pairs(nodes: int, share: float, rng: np.random.Generator) -> np.ndarray:
