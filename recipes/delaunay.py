@@ -78,7 +78,9 @@ def test(run: Path, points: list[str], output: Path) -> None:
         rows.append(row)
         print(row)
     measured = {"model": model.config, "training": model.training_facts, "rows": rows}
-    write_result(output, f"python recipes/delaunay.py test --run {run}", TEST_SEED, measured)
+    write_result(
+        output, f"python recipes/delaunay.py test --run {run} --output {output}", TEST_SEED, measured
+    )
 
 
 def score(model: torch.nn.Module, graphs: list) -> dict[str, float]:

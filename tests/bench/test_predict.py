@@ -20,7 +20,7 @@ def test_every_model_is_timed_and_compared_with_the_peer(
     row = bench.run(points=20, sets=4, scored=6, repeats=1, peer="small")
     alone = [line for line in row["rows"] if line["threads"] == 1]
     assert [(line["model"], line["candidates"]) for line in alone] == [
-        ("Set2Graph (small)", None),
+        ("Set2Graph (small widths)", None),
         ("delaunay", None),
         *(("delaunay", candidates) for candidates in bench.CANDIDATES),
         ("delaunay-small", bench.CANDIDATES[-1]),

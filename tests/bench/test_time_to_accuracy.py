@@ -15,7 +15,7 @@ TINY = replace(bench.CPU, points=6, sets=64, epochs=1, model={"width": 8, "pair_
 def test_both_are_trained_and_tested() -> None:
     row = bench.run(TINY, tests=8)
     ours, peer = row["rows"]
-    assert (ours["model"], peer["model"]) == ("GLN", "Set2Graph (small)")
+    assert (ours["model"], peer["model"]) == ("GLN", "Set2Graph (small widths)")
     assert ours["seconds"] > 0 < peer["seconds"]
     assert 0 < ours["f1"] <= 1
     assert 0 < peer["f1"] <= 1

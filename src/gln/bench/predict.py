@@ -77,7 +77,9 @@ def run(
     try:
         for threads in sorted({1, default}):
             torch.set_num_threads(threads)
-            rows += _measure([(f"Set2Graph ({peer})", baseline, None), *ours], graphs, repeats, threads)
+            rows += _measure(
+                [(f"Set2Graph ({peer} widths)", baseline, None), *ours], graphs, repeats, threads
+            )
     finally:
         torch.set_num_threads(default)
     found = [_peer_f1(peer, points), *f1]

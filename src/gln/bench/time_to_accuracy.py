@@ -86,7 +86,7 @@ def run(size: Size | None = None, seed: int = 0, tests: int = 1000) -> dict[str,
         torch.set_float32_matmul_precision(before)
     rows = [
         ("GLN", ours, size.epochs, seconds),
-        (f"Set2Graph ({size.peer})", peer, peer_epochs, peer_seconds),
+        (f"Set2Graph ({size.peer} widths)", peer, peer_epochs, peer_seconds),
     ]
     return {
         "name": "time-to-accuracy",

@@ -87,7 +87,7 @@ def run(size: Size | None = None, seed: int = 0) -> dict[str, Any]:
             "sets": size.sets,
             "seed": seed,
             "model": GLN(**size.model).config,
-            "peer": f"Set2Graph ({size.peer})",
+            "peer": f"Set2Graph ({size.peer} widths)",
             "device": torch.cuda.get_device_name() if device.type == "cuda" else "CPU",
             "threads": torch.get_num_threads(),
             "products_per_second": matrix,

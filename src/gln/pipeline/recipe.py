@@ -23,7 +23,7 @@ from gln.training.tensors import read_json, write_json
 
 FORMAT = "gln recipe 1"
 RECALL = 0.999  # share of the true edges that should be among the candidates
-MOST = 64  # candidates per node at most: time and memory grow with their square
+MOST = 64  # candidates per node at most: time grows with their square
 NEARLY = 0.005  # of the recall that MOST give, where they do not reach RECALL
 GOOD = 0.99  # below, edges that are not near are proposed by a learned score,
 PROPOSALS = 16  # so many per node
