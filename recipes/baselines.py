@@ -34,6 +34,7 @@ from gln.training import Interrupted
 from gln.training.checkpoint import read_checkpoint
 from gln.training.facts import write_result
 from gln.training.tensors import read_json, write_json
+from gln.viewing.runs import read_run
 
 SEED = 0
 RESULTS = Path("results")
@@ -175,15 +176,14 @@ def score_set2graph(run: Path) -> None:
 
 def training_of(run: Path) -> dict[str, Any]:
     """How a run was trained, and for how long."""
-    names, *rows = (run / "metrics.csv").read_text().splitlines()
-    last = dict(zip(names.split(","), rows[-1].split(","), strict=True))
+    facts = read_run(run)
     return {
-        "training": read_json(run / "model.json")["training"],
-        "fit": read_json(run / "config.json")["fit"],
-        "epochs": len(rows),
-        "minutes": round(float(last["seconds"]) / 60, 2),
-        "val_iou": [round(float(row.split(",")[names.split(",").index("val_iou")]), 4) for row in rows],
-        "gpu": read_json(run / "environment.json")["starts"][-1].get("gpu"),
+        "training": facts.model["training"],
+        "fit": facts.config["fit"],
+        "epochs": len(facts.history),
+        "minutes": round(facts.history[-1]["seconds"] / 60, 2),
+        "val_iou": [round(row["val_iou"], 4) for row in facts.history],
+        "gpu": facts.environment["starts"][-1].get("gpu"),
     }
 
 

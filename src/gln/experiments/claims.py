@@ -118,7 +118,7 @@ def five_steps(panel: Panel) -> str:
         verdict = "confirmed, fewer steps are worse and more do not halve the MMD²"
     else:
         verdict = "fewer steps are worse, and with more nothing was measured"
-    values = f"{_values(panel, along[0])} with {_steps(along[0])}, {_values(panel, FIVE)} with five"
+    values = f"{_values(panel.at(along[0]))} with {_steps(along[0])}, {_values(panel.at(FIVE))} with five"
     return f"{verdict}; {reached} ({values})"
 
 
@@ -131,21 +131,23 @@ def _emptiness(panel: Panel) -> str:
     """Beside the shares: what comes of an A⁰ without edges."""
     if panel.empty is None:
         return ""
-    first = panel.at(panel.along[0])
-    worse = [m for m in MMD if first[m] > MATTERS * max(panel.empty[m], NOISE)]
-    values = " / ".join(number(panel.empty[m]) for m in MMD)
-    if not worse:
+    values, first = _values(panel.empty), panel.along[0]
+    best = all(panel.empty[m] <= panel.at(share)[m] for share in panel.along for m in MMD)
+    if not (best and _grown(panel.at(first), panel.empty)):
         return f"; an empty A⁰ gives {values}"
-    sparsest = f"{_values(panel, panel.along[0])} at {panel.along[0]:.0%}"
+    sparsest = f"{_values(panel.at(first))} at {first:.0%}"
     return f"; but an empty A⁰ is better than any of them ({values}, and {sparsest})"
+
+
+def _grown(scores: dict[str, float], before: dict[str, float]) -> list[str]:
+    """The metrics in which ``scores`` are so much larger that it matters."""
+    return [m for m in MMD if scores[m] > MATTERS * max(before[m], NOISE)]
 
 
 def _shares(panel: Panel) -> str:
     first, *others = panel.along
     start = panel.at(first)
-    harmed = {
-        share: [m for m in MMD if panel.at(share)[m] > MATTERS * max(start[m], NOISE)] for share in others
-    }
+    harmed = {share: _grown(panel.at(share), start) for share in others}
     breaks = [share for share in others if harmed[share]]
     if not others:
         return "open, one share has been measured"
@@ -164,8 +166,8 @@ def _shares(panel: Panel) -> str:
     return f"not confirmed, {until}breaks at {share:.0%} of all pairs ({grown})"
 
 
-def _values(panel: Panel, place: float) -> str:
-    return " / ".join(number(panel.at(place)[metric]) for metric in MMD)
+def _values(scores: dict[str, float]) -> str:
+    return " / ".join(number(scores[metric]) for metric in MMD)
 
 
 def _steps(count: int) -> str:
