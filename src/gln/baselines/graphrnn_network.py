@@ -20,6 +20,8 @@ from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits
 from torch.nn.utils.rnn import PackedSequence
 
+from gln.baselines.graphrnn_gru import run_gru
+
 Variant = Literal["rnn", "mlp"]
 
 
@@ -79,7 +81,7 @@ class GraphRNNNetwork(nn.Module):
         before = torch.cat([torch.ones_like(truth[:, :1]), truth[:, :-1]], dim=1)  # the row of the last node
         packed = PackedSequence(self.read_row(before[layout.graph, layout.row]), layout.graph_steps)
         # From here on the longest row comes first, as the edge level takes them.
-        expected = self.expect(self.graph_level(packed)[0].data).flip(0)  # [R, edge_hidden | M]
+        expected = self.expect(run_gru(self.graph_level, packed)).flip(0)  # [R, edge_hidden | M]
         rows = truth[layout.graph, layout.row].flip(0)  # [R, M]
         loss = binary_cross_entropy_with_logits(
             self._edge_logits(expected, rows, layout),
@@ -98,7 +100,7 @@ class GraphRNNNetwork(nn.Module):
             return expected[layout.edge_row, layout.edge_bit]
         before = torch.cat([torch.ones_like(rows[:, :1]), rows[:, :-1]], dim=1)  # the bit before
         inputs = self.read_bit(before[layout.edge_row, layout.edge_bit][:, None])
-        states = self.edge_level(PackedSequence(inputs, layout.edge_steps), self._start(expected))[0].data
+        states = run_gru(self.edge_level, PackedSequence(inputs, layout.edge_steps), self._start(expected))
         return self.score_bit(states).squeeze(-1)
 
     def _start(self, expected: Tensor) -> Tensor:
