@@ -2,11 +2,10 @@
 
     python recipes/families.py train surfaces --run runs/surfaces          # a shipped model, minutes on one GPU
     python recipes/families.py test surfaces --run runs/surfaces --output results/surfaces.json
-    python recipes/families.py train ordered-figures --run runs/ordered-figures
 
 One model serves all sizes and kinds of its family. Its test graphs come from a seed that neither training nor tuning
-uses, as many of each as the paper has. The ordered recipes have the paper's sizes and splits instead: 80 % of
-its graphs train, a tenth of them validates, 20 % test. Training goes on where it stopped when the command is repeated.
+uses, as many of each as the paper has. Training goes on where it stopped when the command is repeated. On ordered
+nodes ``gln reproduce table-scores`` trains.
 """
 
 from __future__ import annotations
@@ -86,45 +85,23 @@ RECIPES = {
         segments=True,
     ),
 }
-INDEXED = {"index_channels": 18}
-ORDERED = {
-    "ordered-community-2": ("community", {"pos_channels": 2}, {"epochs": 60, "batch_size": 16}),
-    "ordered-community-4": ("community:communities=4", {"pos_channels": 2}, {"epochs": 40, "batch_size": 16}),
-    "ordered-surfaces-100": ("surfaces", {"pos_channels": 3}, {"epochs": 20, "batch_size": 16}),
-    "ordered-surfaces-400": (
-        "surfaces:points=400",
-        {"pos_channels": 3, "candidates": 24, "proposals": 24},
-        {"epochs": 8, "batch_size": 8},
-    ),
-    "ordered-figures": (
-        "figures",
-        {"in_channels": 3, "pos_channels": 2, "width": 64, "pair_width": 32, "steps": 4, "candidates": 12},
-        {"epochs": 5, "batch_size": 16},
-    ),
-}
 
 
 def train(name: str, run: Path, epochs: int | None, workers: int, seed: int) -> None:
     torch.set_float32_matmul_precision("high")
     torch.manual_seed(seed)
-    if name in RECIPES:
-        recipe = RECIPES[name]
-        graphs = [g for spec, n in recipe.train.items() for g in pieces(recipe, spec, n, seed, workers)]
-        val = [g for spec in recipe.train for g in pieces(recipe, spec, recipe.val, VAL_SEED, workers)]
-        model, settings, augment = recipe.model, recipe.fit, recipe.augment
-    else:
-        spec, model, settings = ORDERED[name]
-        graphs, val, _ = ordered_split(spec)
-        model, augment = model | INDEXED, None
-    settings = USUAL | settings | ({} if epochs is None else {"epochs": epochs})
-    network = gln.GLN(**model)
+    recipe = RECIPES[name]
+    graphs = [g for spec, n in recipe.train.items() for g in pieces(recipe, spec, n, seed, workers)]
+    val = [g for spec in recipe.train for g in pieces(recipe, spec, recipe.val, VAL_SEED, workers)]
+    settings = USUAL | recipe.fit | ({} if epochs is None else {"epochs": epochs})
+    network = gln.GLN(**recipe.model)
     start = time.perf_counter()
     result = gln.fit(
         network, graphs, val, run=run, resume=True, loss=Loss(edge="plain", psi1=5, every_step=True),
-        augment=augment, num_workers=workers, progress=False, seed=seed - TRAIN_SEED, **settings,
+        augment=recipe.augment, num_workers=workers, progress=False, seed=seed - TRAIN_SEED, **settings,
     )  # fmt: skip
     print(f"{name}: {result}; {(time.perf_counter() - start) / 60:.1f} minutes")
-    if name in RECIPES and RECIPES[name].segments:
+    if recipe.segments:
         network.threshold = segmenting_threshold(network, val)
         gln.save(network, run)
         print(f"{name}: threshold {network.threshold}")
@@ -151,26 +128,19 @@ def edges_from(graph: Data, threshold: float) -> Data:
 def test(name: str, run: Path, output: Path, only: list[str] | None, count: int | None) -> None:
     device = "cuda" if torch.cuda.is_available() else "cpu"
     model = gln.load(run).to(device)
-    if name in RECIPES:
-        parts = {
-            spec: draw(spec, count or count_of(spec), TEST_SEED, 1) for spec in only or RECIPES[name].test
-        }
-        seed = TEST_SEED
-    else:
-        parts, seed = {ORDERED[name][0]: ordered_split(ORDERED[name][0])[2]}, TRAIN_SEED
     rows = []
-    for spec, graphs in parts.items():
+    for spec in only or RECIPES[name].test:
+        graphs = draw(spec, count or count_of(spec), TEST_SEED, 1)
         start = time.perf_counter()
-        row = {"graphs_of": spec, "graphs": len(graphs), "seed": seed, **score(model, graphs)}
+        row = {"graphs_of": spec, "graphs": len(graphs), "seed": TEST_SEED, **score(model, graphs)}
         row["seconds"] = round(time.perf_counter() - start, 2)
         rows.append(row)
         print(
             {key: round(value, 5) if isinstance(value, float) else value for key, value in row.items()},
             flush=True,
         )
-    order = "set" if name in RECIPES else "ordered"
-    measured = {"order": order, "model": model.config, "training": model.training_facts, "rows": rows}
-    write_result(output, "python " + " ".join(sys.argv), seed, measured)
+    measured = {"order": "set", "model": model.config, "training": model.training_facts, "rows": rows}
+    write_result(output, "python " + " ".join(sys.argv), TEST_SEED, measured)
 
 
 def score(model: torch.nn.Module, graphs: list[Data]) -> dict[str, float]:
@@ -210,11 +180,6 @@ def count_of(spec: str) -> int:
     return parse_family(spec).paper_count or 300
 
 
-def ordered_split(spec: str) -> tuple[list[Data], list[Data], list[Data]]:
-    family = parse_family(f"{spec}{',' if ':' in spec else ':'}order=ordered")
-    return gln.split(family.sample(count_of(spec), TRAIN_SEED), seed=TRAIN_SEED)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -222,7 +187,7 @@ def main() -> None:
     commands = parser.add_subparsers(required=True, dest="command")
     for name in ("train", "test"):
         command = commands.add_parser(name)
-        command.add_argument("name", choices=[*RECIPES, *ORDERED])
+        command.add_argument("name", choices=list(RECIPES))
         command.add_argument("--run", type=Path, required=True)
     training = commands.choices["train"]
     training.add_argument("--epochs", type=int)

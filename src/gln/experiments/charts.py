@@ -103,6 +103,7 @@ def _draw_panel(panel: Panel | None, ax: Axes) -> None:
     _dress(ax)
     for line, size in zip(ax.lines, (5.5, 4.0, 2.5), strict=False):  # so that equal curves can all be seen
         line.set_markersize(size)
+        line.set_clip_on(False)  # a marker at zero is whole
     for metric, value in panel.floor.items():
         colour = GROUPS[list(NAMES).index(metric)]
         ax.axhline(max(value, 0.0), color=colour, linewidth=0.9, linestyle=(0, (4, 2)), zorder=1)
