@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from gln.experiments.claims import MATTERS, NOISE, five_steps, initial_structure, panels_of
@@ -26,7 +24,7 @@ LEAST = min(published(COLUMN, metric) for metric in MMD)
         ({1: 1.0, 5: 0.1, 6: 0.06}, "confirmed, "),
         ({1: 1.0, 5: 0.1, 6: 0.05}, "not confirmed, 6 steps at least halve"),
         ({1: 1.0, 3: 0.1, 5: 0.1, 6: 0.09}, "five steps are more than it takes, 3 steps do as well"),
-        ({1: LEAST, 5: 0.0}, "five steps are more than it takes, 1 step does as well"),
+        ({1: LEAST, 5: 0.0}, "five steps are more than it takes; the published MMD² is reached with 1 step"),
         ({1: 1.0, 5: LEAST, 6: 0.0}, "confirmed, "),  # good enough is not made better
     ],
 )
@@ -37,9 +35,16 @@ def test_five_steps(values: dict[float, float], verdict: str) -> None:
 def test_on_sets_the_floor_is_good_enough() -> None:
     values = {1.0: 0.2, 5.0: 0.1}
     assert five_steps(panel("set", COLUMN, values)).startswith("fewer steps are worse")
-    assert "1 step does as well; the floor is reached with 1 step" in five_steps(
+    assert "more than it takes; the floor is reached with 1 step" in five_steps(
         panel("set", COLUMN, values, 0.2)
     )
+
+
+def test_the_ends_of_the_curve_stand_beside_five_steps() -> None:
+    text = five_steps(panel("ordered", COLUMN, {1.0: 0.3, 5.0: 0.2, 8.0: 0.19}))
+    shown = [f"{value} / {value} / {value} with" for value in ("0.3000", "0.2000", "0.1900")]
+    assert all(words in text for words in shown)
+    assert five_steps(panel("ordered", COLUMN, {1.0: 0.3, 5.0: 0.2})).count("5 steps") == 1
 
 
 @pytest.mark.parametrize(
@@ -63,21 +68,11 @@ def test_initial_structure(values: dict[float, float], verdict: str) -> None:
     assert initial_structure(panel("set", "community-2", values)).startswith(verdict)
 
 
-@pytest.mark.parametrize(
-    ("empty", "words"),
-    [
-        (0.1, "; an empty A⁰ gives 0.1000 / 0.1000 / 0.1000"),
-        (0.2 / MATTERS, "; an empty A⁰ gives"),
-        (
-            0.19 / MATTERS,
-            "; but an empty A⁰ is better than any of them (0.0950 / 0.0950 / 0.0950, and 0.2000",
-        ),
-    ],
-)
-def test_an_empty_initial_structure_is_told_beside_the_others(empty: float, words: str) -> None:
-    curve = panel("set", "community-2", {0.1: 0.2, 1.0: 0.2})
-    assert words not in initial_structure(curve)
-    assert words in initial_structure(replace(curve, empty=dict.fromkeys(MMD, empty)))
+def test_where_the_empty_structure_is_left_the_others_are_compared_among_themselves() -> None:
+    curve = panel("set", "community-2", {0.0: 0.1, 0.1: 0.9, 0.5: 0.3, 1.0: 0.6})
+    assert initial_structure(curve).endswith("; from 10% to 100% an MMD² varies by a factor of up to 3.0")
+    curve = panel("set", "community-2", {0.0: 0.1, 0.1: 0.1, 1.0: 0.6})
+    assert "varies" not in initial_structure(curve)
 
 
 def test_panels_gather_all_runs_and_know_their_floor() -> None:
@@ -93,10 +88,9 @@ def test_panels_gather_all_runs_and_know_their_floor() -> None:
         "PaperGLN stabilised, Community 2, ordered",
         "GLN, Community 4, set",
     ]
-    assert panels[0].points == {metric: {0.1: [1.0, 3.0]} for metric in MMD}
+    assert panels[0].points == {metric: {0.0: [1.0], 0.1: [1.0, 3.0]} for metric in MMD}
     assert panels[0].at(0.1) == dict.fromkeys(MMD, 2.0)
     assert panels[0].floor == dict.fromkeys(MMD, 0.5)
-    assert panels[0].empty == runs[0]
     assert panels[2].floor == {}
 
 

@@ -8,6 +8,7 @@ from gln.experiments.headline import (
     MAIN,
     above,
     bar_table,
+    behind,
     has_published,
     iou_table,
     mmd_table,
@@ -32,6 +33,15 @@ def test_tables_show_the_mean_over_seeds_and_mark_what_is_missing() -> None:
     assert entry(table, "**GLN**", "set", column="figures") == "·"
     assert entry(table, "**GLN**", "ordered", column="figures") == "n/a"
     assert entry(table, "*GLN, published*", "ordered") == "0.993"
+
+
+def test_the_graphs_and_seeds_behind_a_mean_are_counted() -> None:
+    cells = with_scores({"set/community-4/gln": {"iou": 0.5}, "set/community-4/gln@1": {"iou": 0.7}})
+    name = "ordered/community-2/constant"
+    cells["table-mmd"][name] = measured(name, scores={}, test_graphs=60)
+    text = behind(cells)
+    assert text.startswith("Test graphs, column by column: 60, ·, ·, ·, ·.")
+    assert "GLN ordered 0, 0, 0, 0, 0; GLN set 0, 2, 0, 0, 0;" in text
 
 
 def test_a_row_of_one_table_alone_is_found() -> None:

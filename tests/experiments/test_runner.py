@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -140,3 +141,9 @@ def test_the_command_keeps_a_cell_and_writes_the_page(tmp_path: Path, capsys: py
     assert not (tmp_path / "docs").exists()
     reproduce(root=tmp_path, scale="smoke")
     assert "1 of  40 cells at scale smoke" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("asked", [{"cell": "set/community-2/copy"}, {"again": True}])
+def test_what_to_measure_needs_an_experiment(tmp_path: Path, asked: dict[str, Any]) -> None:
+    with pytest.raises(GLNError, match=f"--{next(iter(asked))} without an experiment; name one, or all"):
+        reproduce(root=tmp_path, **asked)

@@ -34,14 +34,32 @@ def test_a_bar_that_is_missed_is_said() -> None:
     )
 
 
-def test_a_network_that_gives_out_the_constant_is_not_called_robust_without_a_word() -> None:
+def test_what_is_open_is_told_by_experiment() -> None:
+    (line,) = (line for line in remains_open(no_cells()) if line.startswith("Not measured yet"))
+    assert "`table-ablation` PaperGLN stabilised ordered (6)," in line
+    assert "`table-scores`" not in line  # its cells are those of table-mmd
+
+
+def test_a_network_that_gives_out_the_constant_is_not_called_robust() -> None:
     cells = with_scores({"ordered/community-2/constant": dict.fromkeys(MMD, 0.3)})
     name = "ordered/community-2/stabilised"
     shares = [{"share": share, "runs": [dict.fromkeys(MMD, 0.3)]} for share in (0.1, 1.0)]
     cells["figure-robustness"][name] = measured(name, shares=shares)
-    assert claims(cells)[-1][2].endswith("the constant's, which nothing can move")
+    assert claims(cells)[-1][2].startswith("shows nothing, its MMD² are the constant's throughout (0.3000 /")
     shares[1]["runs"] = [dict.fromkeys(MMD, 0.31)]
-    assert not claims(cells)[-1][2].endswith("nothing can move")
+    assert claims(cells)[-1][2].startswith("confirmed, ")
+
+
+def test_cells_of_a_network_that_was_trained_again_are_named() -> None:
+    cells, name = no_cells(), "ordered/community-2/gln"
+    for experiment, time, seconds in (("table-mmd", "1", 50.0), ("figure-robustness", "2", 60.0)):
+        system = {"training_seconds": seconds}
+        cells[experiment][name] = measured(name, system=system, environment={"time": time})
+    other = {"training_seconds": 70.0}  # another seed is another network
+    cells["table-mmd"][f"{name}@1"] = measured(name, system=other, environment={"time": "3"})
+    assert earlier_weights(cells) == [f"table-mmd {name}"]
+    cells["table-mmd"][name]["system"]["training_seconds"] = 60.0
+    assert earlier_weights(cells) == []
 
 
 def test_cells_of_a_shipped_model_that_has_changed_since_are_named() -> None:

@@ -7,6 +7,8 @@ from typing import Annotated, Literal
 
 from tyro.conf import Positional, arg
 
+from gln.errors import GLNError
+
 
 def reproduce(
     names: Annotated[
@@ -38,6 +40,8 @@ def reproduce(
     from gln.experiments.specs import experiments
     from gln.experiments.tables import read_cells
 
+    if (cell or again) and not names:
+        raise GLNError(f"Got {'--cell' if cell else '--again'} without an experiment; name one, or all.")
     places = Places(root)
     if names:
         cells = choose([] if "all" in names else list(names), scale, cell)

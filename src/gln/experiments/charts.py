@@ -111,7 +111,7 @@ def _draw_panel(panel: Panel | None, ax: Axes) -> None:
 
 def _scale(ax: Axes, ticks: list[float]) -> None:
     """The scale that all panels share."""
-    shown = ticks if len(ticks) <= 8 else ticks[1::2]
+    shown = ticks if len(ticks) <= 8 else ticks[::-2]
     ax.set_xticks(shown)
     if max(ticks) <= 1:
         ax.xaxis.set_major_formatter(FuncFormatter(lambda share, _: f"{share:.0%}"))

@@ -26,7 +26,7 @@ def cost(cells: dict[str, Measured]) -> list[str]:
     ]
     return [
         f"{' and '.join(parts)} for all cells on this page, with the training of their networks. "
-        "The shipped models, which are measured on sets, were trained before; their cards say how long."
+        "Not counted: GLN on sets is trained by recipes; the cards of the shipped models say how long one takes."
     ]
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from gln.evaluation.metrics import METRICS
-from gln.experiments.specs import columns, experiment
-from gln.experiments.tables import CANNOT, MISSING, Measured, as_good, mean_of, of_all_seeds
+from gln.experiments.specs import all_repeats, columns, experiment
+from gln.experiments.tables import CANNOT, MISSING, Measured, as_good, mean_of, of_all_seeds, values_of
 
 MAIN = ("community-2", "community-4", "surfaces-400-all", "surfaces-100-all", "figures")
 IOU, MMD = ("iou",), ("mmd_degree", "mmd_clustering", "mmd_orbit")
@@ -38,6 +38,19 @@ def bar_table(cells: dict[str, Measured]) -> list[list[str]]:
         ],
     }
     return [_header("ordered GLN"), *([title, *entries] for title, entries in lines.items())]
+
+
+def behind(cells: dict[str, Measured]) -> str:
+    """How many test graphs, and how many seeds of each network, the means are of: column by column."""
+    graphs = [cells["table-mmd"].get(f"ordered/{column}/constant", {}).get("test_graphs") for column in MAIN]
+    table, parts = experiment(TABLES[IOU]), []
+    for protocol, rows in ROWS[IOU].items():
+        for row in (row for row in rows if row in all_repeats()[table.cells].rows):
+            found = (of_all_seeds(_both(cells), f"{protocol}/{column}/{row}") for column in MAIN)
+            counts = ", ".join(str(len(values_of(seeds, "iou"))) for seeds in found)
+            parts.append(f"{table.title_of(protocol, row)} {protocol} {counts}")
+    listed = ", ".join(MISSING if count is None else str(count) for count in graphs)
+    return f"Test graphs, column by column: {listed}. Seeds: {'; '.join(parts)}; the other rows need none."
 
 
 def published(column: str, metric: str) -> float:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 
 from gln.experiments.claims import RULES, Panel, five_steps, initial_structure, panels_of, system_title
 from gln.experiments.cost import cells_in_words, cost
 from gln.experiments.findings import Cells, listed, network, on_sets, tables_show
-from gln.experiments.headline import MAIN, bar_table, iou_table, mmd_table, score, short
-from gln.experiments.runner import Cell, cells_of
+from gln.experiments.headline import MAIN, MMD, bar_table, behind, iou_table, mmd_table, score, short
+from gln.experiments.runner import Cell, Places, cells_of
 from gln.experiments.specs import experiments
 from gln.experiments.tables import MISSING, cannot, markdown
 
@@ -22,7 +22,9 @@ def summary(cells: Cells, picture: str) -> list[str]:
         "*Constant* is the set of edges that at least half of the training graphs have, *copy* a training graph: "
         f"neither looks at a feature. `{MISSING}` has not been measured yet.",
         "",
-        "IoU ↑ over all n² entries in the main columns of the paper, the mean over the seeds that were run:",
+        f"{behind(cells)} Spreads are in the tables below.",
+        "",
+        "IoU ↑ over all n² entries in the main columns of the paper, the mean over test graphs and seeds:",
         "",
         *markdown(iou_table(cells)),
         "",
@@ -59,7 +61,7 @@ def claims(cells: Cells) -> list[list[str]]:
         ("figure-robustness", "A⁰ hardly matters", initial_structure),
     ):
         panels = panels_of(name, cells)
-        table += [[claim, panel.title, judge(panel) + _as_constant(cells, panel)] for panel in panels]
+        table += [[claim, panel.title, _as_constant(cells, panel) or judge(panel)] for panel in panels]
         if not panels:
             table.append([claim, MISSING, "not measured yet"])
     return table
@@ -67,9 +69,8 @@ def claims(cells: Cells) -> list[list[str]]:
 
 def remains_open(cells: Cells) -> list[str]:
     """What has not been measured, what cannot be, and where GLN is short of the bar."""
-    everything = {cell.key: cell for one in experiments().values() for cell in cells_of(one, "full")}
-    missing, reasons = [], Counter[str]()
-    for cell in everything.values():
+    everything, missing, reasons = all_cells(), [], Counter[str]()
+    for cell in everything:
         found = cells[cell.experiment.name].get(cell.name)
         if reason := cannot(cell, found):
             reasons[reason] += 1
@@ -79,13 +80,13 @@ def remains_open(cells: Cells) -> list[str]:
     if missing:
         lines.append(
             f"Not measured yet: {len(missing)} of {len(everything)} cells, {len(missing) - len(first)} of them "
-            f"repetitions from other seeds. The others by system: {_systems(first)}."
+            f"repetitions from other seeds. The others: {_by_experiment(first) or 'none'}."
         )
     lines += [f"Cannot be measured ({cells_in_words(count)}): {reason}." for reason, count in reasons.items()]
     old = earlier_weights(cells)
     if old:
         names = ", ".join(f"`{name}`" for name in old)
-        lines.append(f"Measured with earlier weights of a shipped model, to be measured again: {names}.")
+        lines.append(f"Measured with earlier weights of the same network, to be measured again: {names}.")
     short_of = [line for line in bar_table(cells)[1:] if any("no" in entry for entry in line[1:])]
     for title, *entries in short_of:
         where = [column for column, entry in zip(MAIN, entries, strict=True) if "no" in entry]
@@ -98,15 +99,25 @@ def remains_open(cells: Cells) -> list[str]:
 
 
 def earlier_weights(cells: Cells) -> list[str]:
-    """Cells of a shipped model whose weights are not those that were measured last, by experiment and name."""
-    found: dict[str, list[tuple[str, str, str]]] = {}
-    for experiment, measured in cells.items():
-        for name, cell in measured.items():
-            system = cell.get("system", {})
-            if "shipped" in system and not cell.get("training_seed"):  # other seeds have weights of their own
-                weights, time = str(system["training"]), str(cell["environment"]["time"])
-                found.setdefault(system["shipped"], []).append((time, weights, f"{experiment} {name}"))
+    """Cells of a network whose weights are not those that were measured last, by experiment and name."""
+    found: defaultdict[str, list[tuple[str, str, str]]] = defaultdict(list)
+    for cell in all_cells():
+        measured = cells[cell.experiment.name].get(cell.name, {})
+        system = measured.get("system", {})
+        weights = system.get("training") or system.get("training_seconds")
+        if weights is not None:
+            network = system.get("shipped") or cell.run_folder(Places()).as_posix()
+            label = f"{cell.experiment.name} {cell.name}"
+            found[network + cell.mark].append((str(measured["environment"]["time"]), str(weights), label))
     return [name for group in found.values() for _, weights, name in group if weights != max(group)[1]]
+
+
+def all_cells() -> list[Cell]:
+    """Every cell once: one that is shared belongs to the first experiment that lists it."""
+    found: dict[str, Cell] = {}
+    for cell in (cell for one in experiments().values() for cell in cells_of(one, "full")):
+        found.setdefault(cell.key, cell)
+    return list(found.values())
 
 
 def _section(title: str, lines: Iterable[str]) -> list[str]:
@@ -121,12 +132,17 @@ def _as_constant(cells: Cells, panel: Panel) -> str:
         for place in panel.along
         for metric, value in same.items()
     ):
-        return "; but all its MMD² are the constant's, which nothing can move"
+        values = " / ".join(short(panel.at(panel.along[0])[metric]) for metric in MMD)
+        return f"shows nothing, its MMD² are the constant's throughout ({values})"
     return ""
 
 
-def _systems(missing: list[Cell]) -> str:
-    found = Counter(
-        f"{system_title(cell.experiment, cell.protocol, cell.row)} {cell.protocol}" for cell in missing
+def _by_experiment(missing: list[Cell]) -> str:
+    found: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    for cell in missing:
+        system = system_title(cell.experiment, cell.protocol, cell.row)
+        found[cell.experiment.name][f"{system} {cell.protocol}"] += 1
+    return "; ".join(
+        f"`{name}` {', '.join(f'{system} ({count})' for system, count in counts.most_common())}"
+        for name, counts in found.items()
     )
-    return ", ".join(f"{name} ({count})" for name, count in found.most_common()) or "none"

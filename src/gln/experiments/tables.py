@@ -65,27 +65,30 @@ def robustness_tables(experiment: Experiment, measured: Measured) -> list[str]:
         "",
     ]
     for protocol in experiment.rows:
-        found = {
-            name: cell
-            for name, cell in measured.items()
-            if name.startswith(f"{protocol}/") and "shares" in cell
-        }
-        shares = sorted({entry["share"] for cell in found.values() for entry in cell["shares"]})
+        found = [
+            cell for name, cell in measured.items() if name.startswith(f"{protocol}/") and "shares" in cell
+        ]
         if not found:
             continue
+        shares = sorted({entry["share"] for cell in found for entry in shares_of(cell)})
         table = [["share of all pairs in A⁰", *(f"{share:.0%}" for share in shares)]]
-        for cell in found.values():
+        for cell in found:
             means = {
                 entry["share"]: " / ".join(
-                    number(sum(run[metric] for run in entry["runs"]) / len(entry["runs"]))
-                    for metric in experiment.metrics
+                    number(mean(run[metric] for run in entry["runs"])) for metric in experiment.metrics
                 )
-                for entry in cell["shares"]
+                for entry in shares_of(cell)
             }
             label = f"{experiment.title_of(protocol, cell['row'])}, {columns()[cell['column']].title}"
             table.append([label, *(means.get(share, MISSING) for share in shares)])
         lines += [f"**{protocol}**", "", *markdown(table), ""]
     return lines
+
+
+def shares_of(cell: dict[str, Any]) -> list[dict[str, Any]]:
+    """The shares of all pairs in A⁰ with their runs; an empty A⁰, which can be drawn once, has the share 0."""
+    empty = [{"share": 0.0, "runs": [cell["empty"]]}] if "empty" in cell else []
+    return [*empty, *cell.get("shares", ())]
 
 
 @dataclass(frozen=True)
