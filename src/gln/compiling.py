@@ -1,4 +1,4 @@
-"""Loops in machine code, where numba is installed."""
+"""Loops in machine code, where numba is installed, and kernels for a GPU, where Triton is."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
+from importlib import import_module
 from itertools import pairwise
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -33,6 +35,16 @@ def can_compile() -> bool:
     except ImportError:
         return False
     return True
+
+
+def gpu_kernels(module: str) -> dict[str, ModuleType]:
+    """By device: ``module``, which needs Triton, where there are a GPU and a compiler for it."""
+    if not torch.cuda.is_available():
+        return {}
+    try:
+        return {"cuda": import_module(module)}
+    except ImportError:
+        return {}
 
 
 def compiled(function: Kernel) -> Kernel:

@@ -6,25 +6,12 @@ waits for most of them.
 
 from __future__ import annotations
 
-from types import ModuleType
-
-import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence
 
+from gln.compiling import gpu_kernels
 
-def _find_kernels() -> dict[str, ModuleType]:
-    """By device: the same GRU in one kernel per layer, where there is a compiler for it."""
-    if torch.cuda.is_available():
-        try:
-            from gln.baselines import graphrnn_gru_kernels
-        except ImportError:
-            return {}
-        return {"cuda": graphrnn_gru_kernels}
-    return {}
-
-
-KERNELS = _find_kernels()
+KERNELS = gpu_kernels("gln.baselines.graphrnn_gru_kernels")
 
 
 def run_gru(gru: nn.GRU, inputs: PackedSequence, start: Tensor | None = None) -> Tensor:

@@ -117,7 +117,7 @@ def five_steps(panel: Panel) -> str:
     else:
         verdict = "fewer steps are worse, and with more nothing was measured"
     shown = dict.fromkeys((along[0], FIVE, along[-1]))
-    values = ", ".join(f"{_values(panel.at(steps))} with {_steps(steps)}" for steps in shown)
+    values = ", ".join(f"{mmd_values(panel.at(steps))} with {_steps(steps)}" for steps in shown)
     return f"{verdict}; {reached} ({values})"
 
 
@@ -159,7 +159,8 @@ def _grown(scores: dict[str, float], before: dict[str, float]) -> list[str]:
     return [m for m in MMD if scores[m] > MATTERS * max(before[m], NOISE)]
 
 
-def _values(scores: dict[str, float]) -> str:
+def mmd_values(scores: dict[str, float]) -> str:
+    """Of degrees, clustering and orbits."""
     return " / ".join(number(scores[metric]) for metric in MMD)
 
 

@@ -109,8 +109,8 @@ def on_sets(cells: Cells) -> list[str]:
     parts = [f"{columns()[column].title} {value:.0%}" for column, value in exact.items() if value is not None]
     worst = min(found, key=lambda column: found[column])
     return [
-        "Each family has one shipped model, which learned from many times the paper's number of graphs, drawn from "
-        "other seeds (its card says how many); on ordered nodes all networks learn from the paper's 80 %.",
+        "Each family has one shipped model, which learned from several times the paper's number of graphs or more, "
+        "drawn from other seeds (its card says how many); on ordered nodes all networks learn from the paper's 80 %.",
         f"It is above the graph of nearest neighbours and above the constant in {ahead} of {len(found)} columns. "
         f"Its lowest IoU is {short(found[worst])}, in {columns()[worst].title}.",
         *([f"Test graphs without a wrong edge: {', '.join(parts)}."] if parts else []),

@@ -5,12 +5,19 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 
-from gln.experiments.claims import RULES, Panel, five_steps, initial_structure, panels_of, system_title
+from gln.experiments.claims import (
+    RULES,
+    Panel,
+    five_steps,
+    initial_structure,
+    mmd_values,
+    panels_of,
+    system_title,
+)
 from gln.experiments.cost import cells_in_words, cost
 from gln.experiments.findings import Cells, listed, network, on_sets, tables_show
-from gln.experiments.headline import MAIN, MMD, bar_table, behind, iou_table, mmd_table, score, short
-from gln.experiments.runner import Cell, Places, cells_of
-from gln.experiments.specs import experiments
+from gln.experiments.headline import MAIN, bar_table, behind, iou_table, mmd_table, score, short
+from gln.experiments.runner import Cell, Places, choose
 from gln.experiments.tables import MISSING, cannot, markdown
 
 
@@ -69,7 +76,7 @@ def claims(cells: Cells) -> list[list[str]]:
 
 def remains_open(cells: Cells) -> list[str]:
     """What has not been measured, what cannot be, and where GLN is short of the bar."""
-    everything, missing, reasons = all_cells(), [], Counter[str]()
+    everything, missing, reasons = choose([], "full", None), [], Counter[str]()
     for cell in everything:
         found = cells[cell.experiment.name].get(cell.name)
         if reason := cannot(cell, found):
@@ -101,7 +108,7 @@ def remains_open(cells: Cells) -> list[str]:
 def earlier_weights(cells: Cells) -> list[str]:
     """Cells of a network whose weights are not those that were measured last, by experiment and name."""
     found: defaultdict[str, list[tuple[str, str, str]]] = defaultdict(list)
-    for cell in all_cells():
+    for cell in choose([], "full", None):
         measured = cells[cell.experiment.name].get(cell.name, {})
         system = measured.get("system", {})
         weights = system.get("training") or system.get("training_seconds")
@@ -110,14 +117,6 @@ def earlier_weights(cells: Cells) -> list[str]:
             label = f"{cell.experiment.name} {cell.name}"
             found[network + cell.mark].append((str(measured["environment"]["time"]), str(weights), label))
     return [name for group in found.values() for _, weights, name in group if weights != max(group)[1]]
-
-
-def all_cells() -> list[Cell]:
-    """Every cell once: one that is shared belongs to the first experiment that lists it."""
-    found: dict[str, Cell] = {}
-    for cell in (cell for one in experiments().values() for cell in cells_of(one, "full")):
-        found.setdefault(cell.key, cell)
-    return list(found.values())
 
 
 def _section(title: str, lines: Iterable[str]) -> list[str]:
@@ -132,7 +131,7 @@ def _as_constant(cells: Cells, panel: Panel) -> str:
         for place in panel.along
         for metric, value in same.items()
     ):
-        values = " / ".join(short(panel.at(panel.along[0])[metric]) for metric in MMD)
+        values = mmd_values(panel.at(panel.along[0]))
         return f"shows nothing, its MMD² are the constant's throughout ({values})"
     return ""
 

@@ -28,6 +28,7 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
+from gln.compiling import gpu_kernels
 from gln.models import mixing_cpu
 from gln.models.mixing_operator import NEVER
 
@@ -67,19 +68,8 @@ def _attend(scores: Tensor, allowed: Tensor, axis: int) -> tuple[Tensor, Tensor]
     return (scores - total.unsqueeze(axis)).exp(), total
 
 
-def _find_kernels() -> dict[str, ModuleType]:
-    """By device: the same mixing in one kernel, where there is a compiler for it."""
-    found: dict[str, ModuleType] = {"cpu": mixing_cpu}
-    if torch.cuda.is_available():
-        try:
-            from gln.models import fused
-        except ImportError:
-            return found
-        found["cuda"] = fused
-    return found
-
-
-KERNELS = _find_kernels()
+# By device: the same mixing in one kernel.
+KERNELS: dict[str, ModuleType] = {"cpu": mixing_cpu, **gpu_kernels("gln.models.fused")}
 
 
 def _kernels(read: Tensor) -> ModuleType | None:
