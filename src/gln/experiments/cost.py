@@ -26,7 +26,8 @@ def cost(cells: dict[str, Measured]) -> list[str]:
     ]
     return [
         f"{' and '.join(parts)} for all cells on this page, with the training of their networks. "
-        "Not counted: GLN on sets is trained by recipes; the cards of the shipped models say how long one takes."
+        "Not counted: what GraphRNN did before it was stopped and went on, and GLN on sets, which recipes train; "
+        "the cards of the shipped models say how long one takes."
     ]
 
 

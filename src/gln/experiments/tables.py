@@ -149,8 +149,8 @@ def as_good(here: float, published: float, higher_is_better: bool) -> bool:
 
 
 def provenance(experiment: Experiment, scale: Scale, measured: Measured) -> list[str]:
-    """The command, seed, device, seconds and commit of every cell, and which cells are still to be run."""
-    table = [["command", "seed", "device", "seconds", "training seconds", "commit"]]
+    """The command, seeds, device, seconds and commit of every cell, and which cells are still to be run."""
+    table = [["command", "seed of graphs", "of training", "device", "seconds", "training seconds", "commit"]]
     missing: defaultdict[str, list[Cell]] = defaultdict(list)
     never: defaultdict[str, list[str]] = defaultdict(list)
     for cell in cells_of(experiment, scale):
@@ -162,8 +162,8 @@ def provenance(experiment: Experiment, scale: Scale, measured: Measured) -> list
         else:
             training = found.get("system", {}).get("training_seconds", "")
             table.append(
-                [f"`{found['command']}`", str(found["seed"]), found["device"], str(found["seconds"]), str(training),
-                 short_commit(found["commit"])]
+                [f"`{found['command']}`", str(found["seed"]), str(cell.seed), found["device"],
+                 str(found["seconds"]), str(training), short_commit(found["commit"])]
             )  # fmt: skip
     lines = [f"- {CANNOT}: {', '.join(names)}: {reason}." for reason, names in never.items()]
     for label, cells in missing.items():
