@@ -133,7 +133,7 @@ def test_files_are_as_good_as_a_family_and_a_recipe_repeats_the_run(
         (["--model", "copy", "--epochs", "3"], "--epochs, which is for networks"),
         (["--model", "copy", "--edge-loss", "plain"], "--edge-loss, which is for networks"),
         (["--model", "copy", "--every-step", "True"], "--every-step, which is for networks"),
-        (["--model", "constant"], "constant needs graphs of one size"),
+        (["--model", "constant"], "constant needs graphs of the same size"),
     ],
 )
 def test_a_mistake_is_one_sentence_and_no_run_begins(

@@ -62,7 +62,7 @@ def test_a_sampler_shows_what_it_draws(here: Path, monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["view"], "nothing to look at"),
+        (["view"], "nothing to show"),
         (["view", "nowhere"], "no file and no family 'nowhere'"),
         (["view", "delaunay", "-o", "a.png"], "'a.png'; a page is written as .html"),
         (["view", "delaunay", "--count", "0"], "count=0"),

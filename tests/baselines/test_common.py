@@ -150,5 +150,5 @@ def test_mistakes_are_told_in_one_sentence(tmp_path: Path) -> None:
     gln.save(gln.GLN(width=8, pair_width=8, kernels=2, steps=1), tmp_path)
     with pytest.raises(GLNError, match="holds no baseline"):
         load_baseline(tmp_path)
-    with pytest.raises(GLNError, match="registered already"):
+    with pytest.raises(GLNError, match="already registered"):
         register("copy")(Stranger)

@@ -106,7 +106,7 @@ def test_likelihoods_come_in_the_order_of_the_graphs() -> None:
     # Orders are drawn anew, but the path of two nodes has one only.
     torch.testing.assert_close(together[0], backwards[3])
     assert together[0] > together[3]
-    with pytest.raises(GLNError, match="9 connected nodes; the largest that this graphrnn knows has 8"):
+    with pytest.raises(GLNError, match="9 connected nodes; this graphrnn was trained on at most 8"):
         model.log_likelihood([gln.as_graph(nx.path_graph(9))])
 
 

@@ -15,17 +15,17 @@ LEAST = min(published(COLUMN, metric) for metric in MMD)
 @pytest.mark.parametrize(
     ("values", "verdict"),
     [
-        ({1: 1.0, 4: 0.5}, "open, five steps have not been measured; the published MMD² is not reached"),
+        ({1: 1.0, 4: 0.5}, "open: five steps have not been measured; the published MMD² is not reached"),
         (
             {1: LEAST, 4: 0.5},
-            "open, five steps have not been measured; the published MMD² is reached with 1 step",
+            "open: five steps have not been measured; the published MMD² is reached with 1 step",
         ),
-        ({1: 1.0, 5: 0.1}, "fewer steps are worse, and with more nothing was measured"),
-        ({1: 1.0, 5: 0.1, 6: 0.06}, "confirmed, "),
-        ({1: 1.0, 5: 0.1, 6: 0.05}, "not confirmed, 6 steps at least halve"),
-        ({1: 1.0, 3: 0.1, 5: 0.1, 6: 0.09}, "five steps are more than it takes, 3 steps do as well"),
-        ({1: LEAST, 5: 0.0}, "five steps are more than it takes; the published MMD² is reached with 1 step"),
-        ({1: 1.0, 5: LEAST, 6: 0.0}, "confirmed, "),  # good enough is not made better
+        ({1: 1.0, 5: 0.1}, "fewer steps are worse; more were not measured"),
+        ({1: 1.0, 5: 0.1, 6: 0.06}, "confirmed: "),
+        ({1: 1.0, 5: 0.1, 6: 0.05}, "not confirmed: 6 steps at least halve"),
+        ({1: 1.0, 3: 0.1, 5: 0.1, 6: 0.09}, "five steps are more than needed: 3 steps do as well"),
+        ({1: LEAST, 5: 0.0}, "five steps are more than needed; the published MMD² is reached with 1 step"),
+        ({1: 1.0, 5: LEAST, 6: 0.0}, "confirmed: "),  # good enough is not made better
     ],
 )
 def test_five_steps(values: dict[float, float], verdict: str) -> None:
@@ -35,7 +35,7 @@ def test_five_steps(values: dict[float, float], verdict: str) -> None:
 def test_on_sets_the_floor_is_good_enough() -> None:
     values = {1.0: 0.2, 5.0: 0.1}
     assert five_steps(panel("set", COLUMN, values)).startswith("fewer steps are worse")
-    assert "more than it takes; the floor is reached with 1 step" in five_steps(
+    assert "more than needed; the floor is reached with 1 step" in five_steps(
         panel("set", COLUMN, values, 0.2)
     )
 
@@ -50,17 +50,17 @@ def test_the_ends_of_the_curve_stand_beside_five_steps() -> None:
 @pytest.mark.parametrize(
     ("values", "verdict"),
     [
-        ({0.1: 0.3}, "open, one share has been measured"),
+        ({0.1: 0.3}, "open: only one share has been measured"),
         (
             {0.1: 0.1, 1.0: 0.1 * MATTERS},
-            "confirmed, from 10% to 100% of all pairs no MMD² grows beyond 2.00 times",
+            "confirmed: from 10% to 100% of all pairs, no MMD² grows beyond 2.00 times",
         ),
-        ({0.1: 0.3, 1.0: 0.1}, "confirmed, from 10% to 100% of all pairs no MMD² grows beyond 1.00 times"),
-        ({0.1: 0.0, 1.0: NOISE * MATTERS}, "confirmed, "),
-        ({0.1: 0.0, 1.0: NOISE * MATTERS * 1.1}, "not confirmed, breaks at 100%"),
+        ({0.1: 0.3, 1.0: 0.1}, "confirmed: from 10% to 100% of all pairs, no MMD² grows beyond 1.00 times"),
+        ({0.1: 0.0, 1.0: NOISE * MATTERS}, "confirmed: "),
+        ({0.1: 0.0, 1.0: NOISE * MATTERS * 1.1}, "not confirmed: breaks at 100%"),
         (
             {0.1: 0.1, 0.9: 0.1, 1.0: 0.21},
-            "not confirmed, holds up to 90%, breaks at 100% of all pairs (MMD² degree",
+            "not confirmed: holds up to 90%, breaks at 100% of all pairs (MMD² degree",
         ),
     ],
 )
@@ -70,9 +70,9 @@ def test_initial_structure(values: dict[float, float], verdict: str) -> None:
 
 def test_where_the_empty_structure_is_left_the_others_are_compared_among_themselves() -> None:
     curve = panel("set", "community-2", {0.0: 0.1, 0.1: 0.9, 0.5: 0.3, 1.0: 0.6})
-    assert initial_structure(curve).endswith("; from 10% to 100% an MMD² varies by a factor of up to 3.0")
+    assert initial_structure(curve).endswith("; from 10% to 100%, MMD² vary by a factor of up to 3.0")
     curve = panel("set", "community-2", {0.0: 0.1, 0.1: 0.1, 1.0: 0.6})
-    assert "varies" not in initial_structure(curve)
+    assert "vary" not in initial_structure(curve)
 
 
 def test_panels_gather_all_runs_and_know_their_floor() -> None:

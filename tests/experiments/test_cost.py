@@ -36,5 +36,5 @@ def test_minutes_are_summed_by_kind_of_device() -> None:
     name = "ordered/figures/released"
     cells["table-mmd"][name] = measured(name, seconds=500.0, cannot="too large")
     assert cost(cells)[0].startswith(
-        "3 minutes of CPU (2 cells) and 2 minutes of NVIDIA H200 (1 cell) for all cells"
+        "The cells on this page took 3 minutes on CPU (2 cells) and 2 minutes on NVIDIA H200 (1 cell)"
     )

@@ -1,4 +1,4 @@
-"""Sentences turn with the numbers."""
+"""Sentences follow the numbers."""
 
 from __future__ import annotations
 
@@ -17,16 +17,13 @@ def test_against_the_constant() -> None:
         }
     )
     assert against_constant(cells, "gln") == (
-        "It is above the constant in Community 2, level with the constant in Community 4, "
-        "below the constant in Figures."
+        "Against the constant it wins in Community 2; ties in Community 4; loses in Figures."
     )
     for row in ("gln", "constant"):
         del cells["table-mmd"][f"ordered/community-2/{row}"]
-    assert against_constant(cells, "gln").endswith("below the constant in Figures, and nowhere above it.")
+    assert against_constant(cells, "gln").endswith("loses in Figures, and wins nowhere.")
     cells["table-mmd"]["ordered/figures/constant"]["scores"]["iou"] = 1.0
-    assert "below the constant in Figures, in all of which the constant makes no error" in against_constant(
-        cells, "gln"
-    )
+    assert "loses in Figures, in all of which the constant makes no error" in against_constant(cells, "gln")
     assert against_constant(no_cells(), "gln") == "The constant has not been measured there."
 
 
@@ -36,7 +33,7 @@ def test_networks_count_the_columns_that_have_the_published_iou() -> None:
     )
     equations, _, stabilised, _ = network(cells)
     assert equations.endswith("not measured yet.")
-    counts = "IoU 0.5000 to 0.9930, at least the published in 1 of 2 (not in Community 4)."
+    counts = "IoU 0.5000 to 0.9930, at least as high as published in 1 of 2 (not in Community 4)."
     assert f"(2 of 17 columns measured): {counts}" in stabilised
 
 
@@ -46,14 +43,14 @@ def test_a_column_whose_every_number_the_constant_has_shows_nothing() -> None:
         {"ordered/community-2/constant": as_published, "set/community-2/constant": {"iou": 0.25}}
     )
     text = "\n".join(tables_show(cells))
-    assert "In 1 of 1 columns one of the two has every published number" in text
-    assert "No column is left." in text
-    assert "where the constant has an IoU of 0.9930, it has 0.2500 on sets." in text
+    assert "In 1 of 1 columns one of the two matches or beats every published number" in text
+    assert "No column can." in text
+    assert "the constant has an IoU of 0.9930 on ordered nodes and 0.2500 on sets." in text
     assert "no error at all" not in text
     cells["table-mmd"]["ordered/community-2/constant"]["scores"]["mmd_orbit"] = 2.0
     text = "\n".join(tables_show(cells))
     assert "In 0 of 1 columns" in text
-    assert "What is left to show something: Community 2." in text
+    assert "The columns that can: Community 2." in text
 
 
 def test_sets_are_compared_with_what_needs_no_learning() -> None:
@@ -69,13 +66,13 @@ def test_sets_are_compared_with_what_needs_no_learning() -> None:
     )
     _, ahead, exact = on_sets(cells)
     assert "in 1 of 2 columns. Its lowest IoU is 0.3000, in Community 4." in ahead
-    assert exact == "Test graphs without a wrong edge: Community 2 25%."
+    assert exact == "Test graphs predicted without a single error: Community 2 25%."
     for name, dice in (("delaunay-50", 0.99), ("delaunay-20-80", 0.5)):
         key = f"set/{name}/gln"
         cells["benchmark-delaunay"][key] = measured(key, scores={"dice": dice})
     last = on_sets(cells)[-1]
-    assert "Delaunay, 50 points 0.9900, above HOT 2021 (at most 0.975)" in last
-    assert "Delaunay, 20 to 80 points 0.5000, not above HOT 2021 (at most 0.971)" in last
+    assert "0.9900 (Delaunay, 50 points), above HOT 2021 (at most 0.975)" in last
+    assert "0.5000 (Delaunay, 20 to 80 points), not above HOT 2021 (at most 0.971)" in last
 
 
 def test_all_columns_are_those_of_the_paper() -> None:

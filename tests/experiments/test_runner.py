@@ -25,7 +25,7 @@ def test_names_find_cells_by_their_end() -> None:
 
 @pytest.mark.parametrize(
     ("names", "cell", "message"),
-    [(["nothing"], None, "no experiment 'nothing'"), (["table-mmd"], "2/mmsb", "No cell is named '2/mmsb'")],
+    [(["nothing"], None, "no experiment 'nothing'"), (["table-mmd"], "2/mmsb", "no cell '2/mmsb'")],
 )
 def test_unknown_names_are_refused(names: list[str], cell: str | None, message: str) -> None:
     with pytest.raises(GLNError, match=message):

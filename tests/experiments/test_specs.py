@@ -48,6 +48,7 @@ def test_names_exist(one: Experiment) -> None:
     assert len(used) == len(set(used))
     assert set(used) <= set(columns())
     assert one.metrics or one.measure == "gallery"
+    assert all(isinstance(text, str) for text in (*one.notes, *one.why))  # YAML reads "a: b" as a mapping
 
 
 @every

@@ -1,6 +1,6 @@
 """Methods to compare with, by name; each is fitted to graphs, then predicts edges or samples graphs.
 
-Set2Graph is a network like any other here, so it is a model and not in this registry: ``gln.fit`` trains it.
+Set2Graph is a network, so it is a model like any other, trained by ``gln.fit``, and not in this registry.
 """
 
 from gln.baselines.base import (

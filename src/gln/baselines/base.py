@@ -1,7 +1,7 @@
 """What all baselines share: settings, fitting, the registry, and files.
 
-A baseline is a dataclass. Its fields are its settings, plain numbers and words; what :meth:`Baseline.fit` learns lives
-in attributes that end in ``_``. To add one::
+A baseline is a dataclass. Its fields are its settings, plain numbers and words; attributes that end in ``_`` hold what
+:meth:`Baseline.fit` learned. To add one::
 
     @register("empty")
     @dataclass(kw_only=True)
@@ -47,8 +47,8 @@ class Baseline(ABC):
 
     name: ClassVar[str]  # set by register
     kind: ClassVar[Literal["predict", "sample"]]
-    fitted: ClassVar[str]  # "pooled: …" or "per graph: …", one sentence on what fit does with many graphs
-    free: ClassVar[tuple[str, ...]] = ()  # settings that may change when a fit goes on in its folder
+    fitted: ClassVar[str]  # "pooled: …" or "per graph: …": how fit uses many graphs, in one sentence
+    free: ClassVar[tuple[str, ...]] = ()  # settings that may change when a fit is resumed
 
     @abstractmethod
     def fit(
@@ -64,22 +64,22 @@ class Baseline(ABC):
 
         Args:
             graphs: the training graphs.
-            val: graphs on which a setting is chosen, for those that choose one.
-            seed: whatever is random is a function of it.
+            val: graphs on which a setting is chosen, for baselines that choose one.
+            seed: determines everything random.
             progress: show a progress bar on a terminal.
-            folder: where a long fit keeps its state and from where it goes on; ``None`` keeps nothing.
+            folder: where a long fit keeps its state and resumes from; ``None`` keeps nothing.
         """
 
     @abstractmethod
     def state(self) -> dict[str, Tensor]:
-        """What was learned, enough to go on predicting or sampling."""
+        """What was learned: all that predicting or sampling needs."""
 
     @abstractmethod
     def restore(self, state: dict[str, Tensor]) -> None:
-        """Take over what :meth:`state` of a baseline with the same settings gave."""
+        """Take over the :meth:`state` of a baseline with the same settings."""
 
     def settings(self) -> dict[str, Any]:
-        """Every setting, as plain data; ``type(self)(**settings)`` gives the baseline back, not fitted."""
+        """Every setting as plain data; ``type(self)(**settings)`` makes the same baseline, unfitted."""
         return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
 
     @classmethod
@@ -93,7 +93,7 @@ class Baseline(ABC):
         return {field.name: field.default for field in dataclasses.fields(cls)}
 
     def __str__(self) -> str:
-        """The short form that :func:`baseline` reads, defaults left out."""
+        """The short form that :func:`baseline` reads, without defaults."""
         default = self.defaults()
         changed = {key: value for key, value in self.settings().items() if value != default[key]}
         return write_spec(self.name, changed)
@@ -101,10 +101,10 @@ class Baseline(ABC):
     def _need_fit(self, attribute: str) -> None:
         """Refuse to answer before :meth:`fit` (or :meth:`restore`) has set ``attribute``."""
         if not hasattr(self, attribute):
-            raise GLNError(f"{self.name} is not fitted; call fit(graphs) first, or load a fitted one.")
+            raise GLNError(f"{self.name} is not fitted; call fit(graphs) first or load a fitted one.")
 
     def _check_choice(self, name: str, choices: Sequence[str]) -> None:
-        """Refuse a setting that is none of ``choices``."""
+        """Refuse a setting that is not among ``choices``."""
         if getattr(self, name) not in choices:
             raise GLNError(
                 f"{self.name} got {name}={getattr(self, name)!r}; choose from {', '.join(choices)}."
@@ -118,44 +118,44 @@ class Baseline(ABC):
 
 
 class Predictor(Baseline):
-    """A baseline that answers points with a graph; :func:`gln.predict` and :func:`gln.evaluate` take it."""
+    """A baseline that predicts a graph from points, for :func:`gln.predict` and :func:`gln.evaluate`."""
 
     kind = "predict"
 
     @abstractmethod
     def predict(self, points: Data) -> Data:
-        """The graph over the nodes of ``points``: ``edge_index``, perhaps ``edge_prob``; their edges are not read."""
+        """The graph over ``points``: ``edge_index`` and perhaps ``edge_prob``; the edges of ``points`` are not read."""
 
 
 class Sampler(Baseline):
-    """A baseline that makes new graphs; :func:`gln.generate` takes it."""
+    """A baseline that generates graphs, for :func:`gln.generate`."""
 
     kind = "sample"
 
     @abstractmethod
     def sample(self, count: int, seed: int = 0) -> list[Data]:
-        """``count`` graphs, as a function of ``seed``."""
+        """``count`` graphs, determined by ``seed``."""
 
 
 #: Every registered baseline by name.
 BASELINES: Registry[Baseline] = Registry("baseline", "setting")
-#: Class decorator: make a baseline known to :func:`baseline`, the command line and the common tests.
+#: Class decorator: registers a baseline for :func:`baseline`, the command line and the common tests.
 register = BASELINES.register
 
 
 def baseline(spec: str) -> Baseline:
-    """A baseline, not fitted, from its short form: ``neighbours:rule=gabriel``; case does not matter in its name."""
+    """An unfitted baseline from its short form, as in ``neighbours:rule=gabriel``; its name ignores case."""
     name, settings = parse_spec(spec)
     return BASELINES.build(name.lower(), settings)
 
 
 def structures(graphs: Iterable[Any]) -> list[Data]:
-    """Checked graphs of any kind with nothing but ``edge_index`` and ``num_nodes``, on the CPU."""
+    """Graphs of any kind, checked and reduced to ``edge_index`` and ``num_nodes``, on the CPU."""
     return [Data(edge_index=graph.edge_index.cpu(), num_nodes=graph.num_nodes) for graph in as_graphs(graphs)]
 
 
 def save_baseline(baseline: Baseline, folder: Path | str) -> Path:
-    """Write a fitted baseline into ``folder``: ``model.safetensors`` and ``model.json``, as a model is kept."""
+    """Write a fitted baseline into ``folder`` as ``model.safetensors`` and ``model.json``, like any model."""
     folder = Path(folder)
     with clear_disk_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
@@ -169,7 +169,7 @@ def load_baseline(folder: Path | str) -> Baseline:
     facts = read_json(path)
     missing = [key for key in ("baseline", "config", "weights_sha256") if key not in facts]
     if facts.get("format") != FORMAT or missing or not isinstance(facts["config"], dict):
-        raise GLNError(f"{path} holds no baseline; expected what save_baseline or gln train wrote.")
+        raise GLNError(f"{path} holds no baseline; expected a file written by save_baseline or gln train.")
     state, _ = read_tensors(weights)
     check_fingerprint(weights, facts)
     found = BASELINES.build(facts["baseline"], facts["config"])

@@ -1,4 +1,4 @@
-"""The graph that most training graphs are: what ordered nodes give away without being looked at."""
+"""The edges that most training graphs share: what ordered nodes give away without a look at their features."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from gln.training.prediction import joined
 class Constant(Predictor):
     """The same edges for all points: those that at least half of the training graphs have.
 
-    It means something where all graphs have one size and their nodes one order; ``edge_prob`` is the share of
-    the training graphs that have the edge.
+    It makes sense only where all graphs have the same size and list their nodes in the same order. ``edge_prob`` is
+    the share of training graphs that have the edge.
     """
 
-    fitted: ClassVar[str] = "pooled: the mean adjacency of all graphs, which must have one size."
+    fitted: ClassVar[str] = "pooled: the mean adjacency of all graphs, which must have the same size."
 
     def fit(
         self,
@@ -37,12 +37,12 @@ class Constant(Predictor):
         progress: bool = False,
         folder: Path | None = None,
     ) -> Self:
-        """Take the mean of the adjacency matrices; nothing else is used."""
+        """Average the adjacency matrices; nothing else is used."""
         graphs = as_graphs(graphs)
         sizes = {graph.num_nodes for graph in graphs}
         if len(sizes) > 1:
             raise GLNError(
-                f"constant needs graphs of one size, but these have {min(sizes)} to {max(sizes)} nodes; "
+                f"constant needs graphs of the same size, but these have {min(sizes)} to {max(sizes)} nodes; "
                 "choose another baseline."
             )
         size = sizes.pop()

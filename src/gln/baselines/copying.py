@@ -1,4 +1,4 @@
-"""Training graphs given out again: no method comes closer to the family with so little thought."""
+"""Training graphs, returned unchanged: the easiest way to get close to a family."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from gln.training.data import GENERATE
 @register("copy")
 @dataclass(kw_only=True)
 class Copy(Sampler):
-    """A training graph at random, as it is: the floor of every MMD, and nothing new."""
+    """A random training graph, unchanged: close to the floor of every MMD, and nothing new."""
 
-    fitted: ClassVar[str] = "pooled: all graphs are kept."
+    fitted: ClassVar[str] = "pooled: all graphs are stored."
 
     def fit(
         self,
@@ -33,7 +33,7 @@ class Copy(Sampler):
         progress: bool = False,
         folder: Path | None = None,
     ) -> Self:
-        """Keep the structure of ``graphs``; nothing else is used."""
+        """Store the structure of ``graphs``; nothing else is used."""
         self.graphs_ = structures(graphs)
         return self
 

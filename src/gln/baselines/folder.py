@@ -1,4 +1,4 @@
-"""The folder of a fit: which run it belongs to."""
+"""The folder of a fit, and the run that it belongs to."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from gln.training.tensors import clear_disk_errors, read_json, write_json
 
 
 def run_facts(model: Baseline, graphs: Sequence[Data], seed: int) -> dict[str, Any]:
-    """All that decides what a fit learns, as plain data."""
+    """Everything that determines what a fit learns, as plain data."""
     facts = {"baseline": model.name, **model.settings(), "seed": seed, "data": describe(as_graphs(graphs))}
-    plain: dict[str, Any] = json.loads(json.dumps(facts))  # as it will be read back: lists for tuples
+    plain: dict[str, Any] = json.loads(json.dumps(facts))  # as it will be read back: tuples become lists
     return plain
 
 
 def check_folder(folder: Path, facts: dict[str, Any], free: Sequence[str] = ()) -> None:
-    """Refuse a folder in which a run with other ``facts`` began; those in ``free`` may differ."""
+    """Refuse a folder that holds a run with other ``facts``; those in ``free`` may differ."""
     path = folder / "config.json"
     if not path.exists():
         return
@@ -33,12 +33,12 @@ def check_folder(folder: Path, facts: dict[str, Any], free: Sequence[str] = ()) 
         if name not in free and saved.get(name) != value:
             raise GLNError(
                 f"The run in {folder} began with {name}={saved.get(name)!r}, now it is {value!r}; "
-                "go on with the same, or choose another folder."
+                "resume with the same value or choose another folder."
             )
 
 
 def mark_folder(folder: Path, facts: dict[str, Any]) -> None:
-    """Make the folder, and write down whose it is."""
+    """Create the folder and record which run it belongs to."""
     with clear_disk_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
     write_json(folder / "config.json", facts)

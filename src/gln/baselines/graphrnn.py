@@ -1,4 +1,4 @@
-"""GraphRNN (You et al., 2018): graphs, node after node."""
+"""GraphRNN (You et al., 2018): graphs, generated node by node."""
 
 from __future__ import annotations
 
@@ -28,29 +28,29 @@ WIDTHS = (
     "edge_hidden",
     "edge_embedding",
     "layers",
-)  # the settings that shape the network
-SAMPLE_CELLS = 2**24  # random numbers in work at a time
+)  # the settings that determine the shape of the network
+SAMPLE_CELLS = 2**24  # random numbers held at a time
 
 
 @register("graphrnn")
 @dataclass(kw_only=True)
 class GraphRNN(Sampler):
-    """A recurrent network that adds a node and its edges at a time, in breadth-first order.
+    """A recurrent network that adds one node with its edges at a time, in breadth-first order.
 
-    Of a disconnected training graph the largest component is learned. The sampled graphs are connected, have at
-    most as many nodes as the largest training graph, and number their nodes in breadth-first order. The defaults
-    are the released ones; there, too, ``M`` is the widest of 20 000 random orders. It trains and samples on a GPU
-    where there is one.
+    Only the largest component of a training graph is learned. The sampled graphs are connected, have at most as many
+    nodes as the largest training graph, and number their nodes in breadth-first order. The defaults are those of the
+    released code, which also takes ``M`` as the largest width of 20 000 random orders. It trains and samples on a GPU
+    if there is one.
 
     Args:
-        variant: ``"rnn"``, every edge knows those before it; ``"mlp"``, the simplified GraphRNN-S.
+        variant: ``"rnn"``, where every edge depends on those before it; ``"mlp"``, the simplified GraphRNN-S.
         hidden, embedding: widths of the graph-level GRU.
         edge_hidden, edge_embedding: widths of the edge-level GRU.
-        layers: of each GRU.
+        layers: number of layers of each GRU.
         epochs: passes of ``batches`` batches of ``batch_size`` graphs each.
-        lr: the first learning rate; it falls to .3 of itself after 2/15 and again after 1/3 of all epochs.
-        minutes: end training after this long, the rate falling in time, if the epochs have not ended before.
-        orders: random orders from which ``M`` is estimated.
+        lr: the initial learning rate; it is multiplied by .3 after 2/15 and again after 1/3 of all epochs.
+        minutes: stop after this long, if the epochs have not ended before; the rate then falls with time.
+        orders: number of random orders from which ``M`` is estimated.
     """
 
     variant: Variant = "rnn"
@@ -86,12 +86,12 @@ class GraphRNN(Sampler):
         progress: bool = False,
         folder: Path | None = None,
     ) -> Self:
-        """Train on ``graphs``; ``val`` is not used. With ``folder`` a killed run goes on where it stood."""
+        """Train on ``graphs``; ``val`` is not used. With ``folder``, a killed run resumes where it stopped."""
         graphs, seed = as_graphs(graphs), check_whole("fit", "seed", seed, 0)
         shelf = Shelf.of(graphs, _device())
         nodes = shelf.adj.shape[1]
         if nodes < 2:
-            raise GLNError(f"None of the {len(graphs)} graphs has an edge; graphrnn needs one to learn from.")
+            raise GLNError(f"None of the {len(graphs)} graphs has an edge; graphrnn needs at least one.")
         if folder is not None:
             facts = run_facts(self, graphs, seed)
             check_folder(Path(folder), facts, self.free)
@@ -107,7 +107,7 @@ class GraphRNN(Sampler):
         return self
 
     def sample(self, count: int, seed: int = 0) -> list[Data]:
-        """``count`` connected graphs with ``edge_index`` and ``num_nodes``, as a function of ``seed``."""
+        """``count`` connected graphs with ``edge_index`` and ``num_nodes``, determined by ``seed``."""
         self._need_fit("network_")
         count, seed = check_whole("sample", "count", count, 1), check_whole("sample", "seed", seed, 0)
         network = self.network_.to(_device())
@@ -121,13 +121,13 @@ class GraphRNN(Sampler):
         return graphs
 
     def log_likelihood(self, graphs: Sequence[Data], seed: int = 0) -> Tensor:
-        """Of each graph, in nats, for one random breadth-first order: ``[G]``; compare it over many seeds."""
+        """Log-likelihoods in nats ``[G]``, each for one random breadth-first order; compare over many seeds."""
         self._need_fit("network_")
         network = self.network_.to(_device())
         shelf = Shelf.of(as_graphs(graphs), _device())
         if shelf.adj.shape[1] > network.nodes:
             raise GLNError(
-                f"Got a graph of {shelf.adj.shape[1]} connected nodes; the largest that this graphrnn knows has "
+                f"Got a graph of {shelf.adj.shape[1]} connected nodes; this graphrnn was trained on at most "
                 f"{network.nodes}."
             )
         largest_first = shelf.sizes.argsort(descending=True, stable=True)
@@ -146,7 +146,9 @@ class GraphRNN(Sampler):
     def restore(self, state: dict[str, Tensor]) -> None:
         nodes, width = state["limits"].tolist()
         weights = {key.removeprefix("network."): value for key, value in state.items() if key != "limits"}
-        with torch.random.fork_rng(devices=[]):  # the weights drawn here are overwritten: leave no trace
+        with torch.random.fork_rng(
+            devices=[]
+        ):  # the weights drawn here are overwritten; keep the global RNG untouched
             network = self._network(nodes, width)
         load_weights(network, weights, Path("model.safetensors"))
         self.network_ = network.eval()

@@ -1,12 +1,12 @@
-"""The GPU kernels of :mod:`gln.baselines.graphrnn_gru`: one launch walks along all steps of a layer.
+"""The GPU kernels of :mod:`gln.baselines.graphrnn_gru`: one launch runs all steps of a layer.
 
-A program holds ``BLOCK`` sequences, their states ``[BLOCK, H]`` and the recurrent weights, and walks along time.
-Narrow states go through the tensor cores, 16 sequences to a program. The weights of wide states fill the registers of
-a program, so it takes one sequence, a state ``[H]``, multiplied number by number: exact, on as many processors as
+A program holds ``BLOCK`` sequences, their states ``[BLOCK, H]`` and the recurrent weights, and steps through time.
+Narrow states use the tensor cores, 16 sequences per program. The weights of wide states fill the registers of a
+program, so it takes one sequence, a state ``[H]``, multiplied element by element: exact, on as many processors as
 there are sequences, and no step waits for weights.
 
-The entry of the ``r``-th sequence at step ``t`` lies at ``first[t] + r``, as torch packs them. What a step reads from
-memory is asked for one step ahead. Gates are in torch's order: r, z, n.
+The entry of the ``r``-th sequence at step ``t`` lies at ``first[t] + r``, as torch packs them. Memory reads are issued
+one step ahead. Gates are in torch's order: r, z, n.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from torch.autograd.function import once_differentiable
 from torch.nn.functional import linear
 from torch.nn.utils.rnn import PackedSequence
 
-NARROW, WIDEST = 32, 128  # states for the tensor cores; states whose weights fit into registers
-# Not told that four weights can be loaded at once, the compiler deals out columns and not rows: a thread has half a
-# column of every gate in its registers, one sum to share with one other thread, and one unit of the state.
+NARROW, WIDEST = 32, 128  # widest states for the tensor cores; widest states whose weights fit into registers
+# Unless told that four weights can be loaded at once, the compiler assigns threads columns, not rows: a thread holds
+# half a column of every gate in registers, shares one sum with one other thread, and owns one unit of the state.
 kernel = triton.jit(do_not_specialize=["weight", "R"])
 
 
@@ -40,7 +40,7 @@ def _add(a, b, c, more_a, more_b, more_c):  # type: ignore[no-untyped-def]
 
 @triton.jit
 def _places(H: tl.constexpr, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
-    """The sequences of a program ``[BLOCK, 1]`` and the units of a state ``[1, H]``; of one, ``[1]`` and ``[H]``."""
+    """The sequences of a program ``[BLOCK, 1]`` and the units of a state ``[1, H]``; ``[1]`` and ``[H]`` if one."""
     row, unit = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK), tl.arange(0, H)
     if BLOCK > 1:
         row, unit = row[:, None], unit[None, :]
@@ -49,14 +49,14 @@ def _places(H: tl.constexpr, BLOCK: tl.constexpr):  # type: ignore[no-untyped-de
 
 @triton.jit
 def _load_weights(weight, down, across, H: tl.constexpr):  # type: ignore[no-untyped-def]
-    """Of the three gates, each ``[H, H]``: so far from row to row, so far from gate to gate."""
+    """The weights of the three gates, each ``[H, H]``, with strides ``down`` the rows and ``across`` the gates."""
     place = weight + tl.arange(0, H)[:, None] * down + tl.arange(0, H)[None, :]
     return tl.load(place), tl.load(place + across), tl.load(place + 2 * across)
 
 
 @triton.jit
 def _load(values, at, unit, alive, part: tl.constexpr, PARTS: tl.constexpr, H: tl.constexpr):  # type: ignore[no-untyped-def]
-    """One of the parts of the entries ``at`` of ``values`` ``[S, PARTS, H]``; 0 of sequences that have ended."""
+    """One part of the entries ``at`` of ``values`` ``[S, PARTS, H]``; 0 for sequences that have ended."""
     return tl.load(values + at * (PARTS * H) + part * H + unit, mask=alive, other=0.0)
 
 
@@ -86,7 +86,7 @@ def _products(a, b, c, w_a, w_b, w_c, BLOCK: tl.constexpr, PRECISION: tl.constex
 
 @triton.jit
 def _read_gates(gates, first, t, row, unit, length, H: tl.constexpr):  # type: ignore[no-untyped-def]
-    """Where the entries of step ``t`` lie, and what their inputs say to the three gates."""
+    """Where the entries of step ``t`` lie, and what their inputs contribute to the three gates."""
     at, alive = tl.load(first + t) + row, t < length
     r, z = _load(gates, at, unit, alive, 0, 3, H), _load(gates, at, unit, alive, 1, 3, H)
     return at, r, z, _load(gates, at, unit, alive, 2, 3, H)
@@ -118,7 +118,7 @@ def _forward(  # type: ignore[no-untyped-def]
 
 @triton.jit
 def _read_kept(kept, grad, first, t, row, unit, length, H: tl.constexpr):  # type: ignore[no-untyped-def]
-    """Where the entries of step ``t`` lie, the gradient of their states, and what the forward pass kept of them."""
+    """Where the entries of step ``t`` lie, the gradient of their states, and what the forward pass kept."""
     at, alive = tl.load(first + t) + row, t < length
     wanted, r = _load(grad, at, unit, alive, 0, 1, H), _load(kept, at, unit, alive, 0, 6, H)
     z, n = _load(kept, at, unit, alive, 1, 6, H), _load(kept, at, unit, alive, 2, 6, H)
@@ -152,7 +152,7 @@ def _backward(  # type: ignore[no-untyped-def]
 
 
 def _sizes(start: Tensor) -> tuple[tuple[int], dict[str, Any]]:
-    """The grid and the sizes of a program; the tensor cores multiply as exactly as those of cuDNN are told to."""
+    """The grid and the sizes of a program; tensor cores use the precision that is set for cuDNN."""
     rows, width = start.shape
     block = 16 if width <= NARROW else 1
     precision = "tf32" if torch.backends.cudnn.allow_tf32 else "ieee"
@@ -161,13 +161,13 @@ def _sizes(start: Tensor) -> tuple[tuple[int], dict[str, Any]]:
 
 
 class _Layer(torch.autograd.Function):
-    """States ``[S, H]`` of a layer from what its inputs say to the gates ``[S, 3H]`` and its start ``[R, H]``."""
+    """States ``[S, H]`` of a layer from its inputs' contribution to the gates ``[S, 3H]`` and its start ``[R, H]``."""
 
     @staticmethod
     def forward(
         ctx: Any, gates: Tensor, start: Tensor, weight: Tensor, bias: Tensor, first: Tensor, lengths: Tensor
     ) -> Tensor:
-        # Of every entry: r, z, n, what n hears of the state, the state before, the state after.
+        # For every entry: r, z, n, the state's contribution to n, the state before, the state after.
         kept = gates.new_empty(len(gates), 6, start.shape[1])
         grid, sizes = _sizes(start)
         across = weight.T.contiguous()
@@ -181,7 +181,7 @@ class _Layer(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         kept, weight, first, lengths = ctx.saved_tensors
         count, _, width = kept.shape
-        result = torch.empty_like(kept)  # what the gates hear of the inputs, then what they hear of the state
+        result = torch.empty_like(kept)  # gradients of the inputs' part of the gates, then of the state's
         grad_start = kept.new_empty(ctx.rows, width)
         grid, sizes = _sizes(grad_start)
         _backward[grid](
@@ -193,14 +193,14 @@ class _Layer(torch.autograd.Function):
 
 @lru_cache(maxsize=64)
 def _steps(batch_sizes: tuple[int, ...], device: torch.device) -> tuple[Tensor, Tensor]:
-    """Where every step begins ``[T + 1]``, and the length of every sequence ``[R]``."""
+    """The start of every step ``[T + 1]``, and the length of every sequence ``[R]``."""
     sizes = torch.tensor((0, *batch_sizes))
     lengths = torch.searchsorted(-sizes[1:], -torch.arange(batch_sizes[0]), out_int32=True)
     return sizes.cumsum(0).to(device), lengths.to(device)
 
 
 def takes(gru: nn.GRU, inputs: PackedSequence) -> bool:
-    """Whether the kernels are made for it: float32, a width they hold, sequences as they were packed."""
+    """Whether the kernels support it: float32, a width that fits, and sequences packed in sorted order."""
     width, plain = gru.hidden_size, gru.bias and not gru.bidirectional and not gru.dropout
     wide = 16 <= width <= WIDEST and width & (width - 1) == 0
     exact = inputs.data.dtype == gru.weight_hh_l0.dtype == torch.float32

@@ -1,13 +1,13 @@
-"""GraphRNN (You et al., 2018): one network walks along the nodes, another along the bits of each node.
+"""GraphRNN (You et al., 2018): one network runs over the nodes, another over the bits of each node.
 
-The graph-level GRU reads the row of bits of the last node and says what to expect of the next. The edge level turns
-that into bits: a second GRU, each bit knowing those before it (``"rnn"``), or an MLP, the bits independent of one
-another (``"mlp"``, GraphRNN-S). A row of zeros ends the graph; so does reaching ``N`` nodes, the most there can be.
+The graph-level GRU reads the bits of the previous node and predicts what to expect of the next. The edge level turns
+that into bits: either a second GRU, where each bit depends on those before it (``"rnn"``), or an MLP, where the bits
+are independent (``"mlp"``, GraphRNN-S). A row of zeros ends the graph, as does reaching the maximum of ``N`` nodes.
 
-Training shows the true rows (teacher forcing), all nodes and all bits of a batch in one call of each GRU.
+Training uses teacher forcing and runs all nodes and all bits of a batch in one call of each GRU.
 
-Other than released, units that are off leak a hundredth: the last layer of the edge level has eight, and with some
-seeds all of them go off within fifty steps and never come back.
+Unlike the released code, this uses leaky ReLUs (slope 0.01): the last layer of the edge level has eight units, and with
+some seeds all of them die within fifty steps and never recover.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ class GraphRNNNetwork(nn.Module):
     """The two levels; a graph of ``n`` nodes has ``min(n, N − 1)`` rows, the last of them zeros if ``n < N``.
 
     Args:
-        variant: how the bits of a row depend on one another.
-        nodes: ``N``, the most nodes of a graph.
-        width: ``M``, bits in a row.
-        hidden, embedding: of the graph level, and of the MLP.
-        edge_hidden, edge_embedding: of the edge-level GRU.
-        layers: of each GRU.
+        variant: how the bits of a row depend on each other.
+        nodes: ``N``, the maximum number of nodes.
+        width: ``M``, the number of bits in a row.
+        hidden, embedding: widths of the graph level, and of the MLP.
+        edge_hidden, edge_embedding: widths of the edge-level GRU.
+        layers: number of layers of each GRU.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class GraphRNNNetwork(nn.Module):
         self._initialise()
 
     def _initialise(self) -> None:
-        """As released: Xavier everywhere, the biases of the GRUs at a quarter."""
+        """As released: Xavier for all weights, 0.25 for the biases of the GRUs."""
         for module in self.modules():
             if isinstance(module, nn.Linear):
                 nn.init.xavier_uniform_(module.weight, gain=nn.init.calculate_gain("relu"))
@@ -72,15 +72,17 @@ class GraphRNNNetwork(nn.Module):
                         nn.init.xavier_uniform_(weight)
 
     def losses(self, bits: Tensor, sizes: tuple[int, ...]) -> tuple[Tensor, Tensor]:
-        """The negative log-likelihood of every bit of a batch ``[S]``, and the graph it belongs to ``[S]``.
+        """The negative log-likelihood of every bit in a batch ``[S]``, and the graph it belongs to ``[S]``.
 
         ``bits [B, N − 1, M]`` are 0 and 1; ``sizes`` are the nodes of each graph, the largest graph first.
         """
         layout = Layout.of(tuple(min(size, self.nodes - 1) for size in sizes), self.width, bits.device)
         truth = bits.to(next(self.parameters()).dtype)
-        before = torch.cat([torch.ones_like(truth[:, :1]), truth[:, :-1]], dim=1)  # the row of the last node
+        before = torch.cat(
+            [torch.ones_like(truth[:, :1]), truth[:, :-1]], dim=1
+        )  # the row of the previous node
         packed = PackedSequence(self.read_row(before[layout.graph, layout.row]), layout.graph_steps)
-        # From here on the longest row comes first, as the edge level takes them.
+        # From here on the longest rows come first, as the edge level needs them.
         expected = self.expect(run_gru(self.graph_level, packed)).flip(0)  # [R, edge_hidden | M]
         rows = truth[layout.graph, layout.row].flip(0)  # [R, M]
         loss = binary_cross_entropy_with_logits(
@@ -91,7 +93,7 @@ class GraphRNNNetwork(nn.Module):
         return loss, layout.edge_graph
 
     def log_likelihood(self, bits: Tensor, sizes: tuple[int, ...]) -> Tensor:
-        """Of every graph ``[B]``; over all sequences of bits that end in time the likelihoods sum to 1."""
+        """Of every graph ``[B]``; the likelihoods of all complete bit sequences sum to 1."""
         loss, owner = self.losses(bits, sizes)
         return loss.new_zeros(len(bits)).index_add(0, owner, -loss)
 
@@ -104,13 +106,13 @@ class GraphRNNNetwork(nn.Module):
         return self.score_bit(states).squeeze(-1)
 
     def _start(self, expected: Tensor) -> Tensor:
-        """The first layer of the edge level starts where the graph level points ``[R, edge_hidden]``."""
+        """The first layer of the edge level starts from the output of the graph level ``[R, edge_hidden]``."""
         others = expected.new_zeros(self.edge_level.num_layers - 1, *expected.shape)
         return torch.cat([expected[None], others])
 
     @torch.no_grad()
     def sample(self, uniform: Tensor) -> Tensor:
-        """Graphs as bits ``[B, N − 1, M]``: a bit is set where ``uniform``, of the same shape, is below its chance."""
+        """Graphs as bits ``[B, N − 1, M]``; a bit is set if ``uniform``, of this shape, is below its probability."""
         bits = torch.zeros_like(uniform)
         row, alive, memory = torch.ones_like(bits[:, 0]), bits.new_ones(len(bits), 1), None
         for number in range(bits.shape[1]):
@@ -123,7 +125,7 @@ class GraphRNNNetwork(nn.Module):
         return bits.bool()
 
     def _sample_row(self, expected: Tensor, uniform: Tensor) -> Tensor:
-        """One row ``[B, M]`` from what is expected of it, for ``uniform [B, ≤ M]``."""
+        """Sample one row ``[B, M]`` given the graph level's output, using ``uniform [B, ≤ M]``."""
         row = uniform.new_zeros(len(uniform), self.width)
         length = uniform.shape[1]
         if self.variant == "mlp":
@@ -138,14 +140,14 @@ class GraphRNNNetwork(nn.Module):
 
 
 class Layout:
-    """Where the rows and bits of a batch lie when packed, so that no step of a GRU is spent on padding.
+    """Where the rows and bits of a batch lie when packed, so that no GRU step is spent on padding.
 
     =====================  =======  ==========================================================================
-    ``graph``, ``row``     ``[R]``  which row of bits is the ``r``-th: all first rows, then all second ones, …
-    ``edge_row``           ``[S]``  to which row the ``s``-th bit belongs, counted from the last row: all first
-                                    bits, then all second ones, …; later rows are longer and come first
-    ``edge_bit``           ``[S]``  where it stands in its row
-    ``edge_graph``         ``[S]``  to which graph it belongs
+    ``graph``, ``row``     ``[R]``  graph and row number of the ``r``-th row: all first rows, all second rows, …
+    ``edge_row``           ``[S]``  the row of the ``s``-th bit, counted from the last row: all first bits, then
+                                    all second bits, …; later rows are longer and come first
+    ``edge_bit``           ``[S]``  its place in its row
+    ``edge_graph``         ``[S]``  the graph it belongs to
     ``graph_steps``                 rows per step of the graph level, on the CPU
     ``edge_steps``                  bits per step of the edge level, on the CPU
     =====================  =======  ==========================================================================
@@ -163,12 +165,12 @@ class Layout:
     @staticmethod
     @lru_cache(maxsize=64)
     def of(rows: tuple[int, ...], width: int, device: torch.device) -> Layout:
-        """Batches of one shape share it."""
+        """A layout, shared by all batches of the same shape."""
         return Layout(rows, width, device)
 
 
 def _packed(lengths: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Step and sequence of every entry of sequences of falling ``lengths``, step by step, and entries per step."""
+    """Step and sequence of every entry, step by step, for sequences of falling ``lengths``; and entries per step."""
     alive = torch.arange(int(lengths.max()))[:, None] < lengths  # [T, B]
     step, sequence = alive.nonzero().T
     return step, sequence, alive.sum(1)

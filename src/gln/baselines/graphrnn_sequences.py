@@ -1,8 +1,8 @@
 """Graphs as GraphRNN reads them: breadth-first orders, and rows of bits for the edges to earlier nodes.
 
-Node ``i`` of a breadth-first order is described by row ``i − 1``: bit ``j`` says whether it is joined to node
-``i − 1 − j``, the latest first. A breadth-first order keeps these edges short, so a row needs only ``M`` bits.
-All functions work on a whole batch of padded graphs at once.
+Row ``i − 1`` describes node ``i`` of a breadth-first order: bit ``j`` says whether it is joined to node ``i − 1 − j``,
+the latest first. A breadth-first order keeps these edges short, so a row needs only ``M`` bits. All functions work on a
+whole batch of padded graphs at once.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from torch_geometric.data import Data
 from gln.evaluation.components import largest_components_of
 from gln.graphs import GraphBatch
 
-CELLS = 2**26  # entries of adjacency matrices in work at a time
+CELLS = 2**26  # entries of adjacency matrices processed at a time
 
 
 @dataclass(frozen=True)
@@ -29,13 +29,13 @@ class Shelf:
 
     @classmethod
     def of(cls, graphs: Sequence[Data], device: torch.device) -> Shelf:
-        """The largest component of every graph: a breadth-first order reaches no further."""
+        """The largest component of every graph, as a breadth-first order reaches no further."""
         batch = GraphBatch.from_graphs(largest_components_of(graphs)).to(device)
         return cls(batch.adj, batch.sizes)
 
     @property
     def at_a_time(self) -> int:
-        """How many graphs to order at a time."""
+        """The number of graphs to order at a time."""
         return max(1, CELLS // self.adj[0].numel())
 
     def shuffled_orders(self, numbers: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
@@ -49,7 +49,7 @@ class Shelf:
         return shuffle.gather(1, order), width
 
     def width(self, count: int, generator: torch.Generator) -> int:
-        """``M``: the widest of ``count`` random orders of random graphs."""
+        """``M``: the largest width of ``count`` random orders of random graphs."""
         widest = 1
         for start in range(0, count, self.at_a_time):
             share = min(self.at_a_time, count - start)
@@ -64,15 +64,15 @@ class Shelf:
 
 
 def breadth_first(adj: Tensor) -> tuple[Tensor, Tensor]:
-    """Breadth-first orders from node 0 of connected graphs ``adj [B, N, N]``; neighbours by their number.
+    """Breadth-first orders of connected graphs ``adj [B, N, N]`` from node 0, visiting neighbours by number.
 
-    Returns the nodes in order ``[B, N]``, 0 where there are no more, and the width ``[B]``: how far back in the
-    order a node's first neighbour is, at most.
+    Returns the nodes in order ``[B, N]``, padded with 0, and the width ``[B]``: the largest distance in the order from
+    a node back to its first neighbour.
     """
     count, nodes, _ = adj.shape
     every = torch.arange(count, device=adj.device)
     names = torch.arange(nodes, device=adj.device).expand(count, nodes)
-    queue = torch.zeros(count, nodes + 1, dtype=torch.int64, device=adj.device)  # the last place is for waste
+    queue = torch.zeros(count, nodes + 1, dtype=torch.int64, device=adj.device)  # the last place is a dump
     seen = names == 0
     ends, width = torch.ones_like(every), torch.zeros_like(every)
     for place in range(nodes):
@@ -97,7 +97,7 @@ def encode(adj: Tensor, sizes: Tensor, order: Tensor, width: int) -> Tensor:
 
 
 def decode(bits: Tensor) -> list[Data]:
-    """The graphs behind ``bits [B, N − 1, M]``: each ends before its first row of zeros."""
+    """The graphs encoded in ``bits [B, N − 1, M]``; each ends before its first row of zeros."""
     graphs = []
     for rows in bits.cpu():
         size = 1 + int(rows.any(1).cumprod(0).sum())

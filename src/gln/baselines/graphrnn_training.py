@@ -1,4 +1,4 @@
-"""Training GraphRNN, so that a killed run goes on where it stood."""
+"""Training of GraphRNN; a killed run resumes where it stopped."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from gln.training.checkpoint import Progress, read_checkpoint, write_checkpoint
 from gln.training.data import ORDER, seed_of
 from gln.training.tensors import load_weights
 
-# Released: 400 and 1000, of 3000 epochs by the names of its settings, though its code counts them in batches.
+# Released: 400 and 1000 of 3000. Its settings call them epochs, though its code counts batches.
 MILESTONES, DECAY = (400 / 3000, 1000 / 3000), 0.3
 CHECKPOINT_SECONDS = 30
 CHECKPOINT = "checkpoint.safetensors"
@@ -27,7 +27,7 @@ CHECKPOINT = "checkpoint.safetensors"
 
 @dataclass(frozen=True)
 class Schedule:
-    """How long and how fast: the settings of the same names of GraphRNN."""
+    """How long and how fast to train: the GraphRNN settings of the same names."""
 
     epochs: int
     batches: int
@@ -37,7 +37,7 @@ class Schedule:
     seed: int
 
     def done(self, at: Progress) -> float:
-        """The share of the work that is done; with a time limit, of whichever ends first."""
+        """The share of the work done, by epochs or by time, whichever is further along."""
         by_time = at.seconds / (60 * self.minutes) if self.minutes else 0.0
         return max(at.epoch / self.epochs, by_time)
 
@@ -50,8 +50,8 @@ def train(
 ) -> list[dict[str, Any]]:
     """Train on random breadth-first orders of the graphs on ``shelf``; returns one row per epoch.
 
-    Graphs, orders and rates of an epoch are functions of the seed and the epoch, so weights, the optimiser's
-    moments and the number of epochs are all there is to restore.
+    The seed and the epoch determine the graphs, orders and rates of an epoch, so a checkpoint holds only the weights,
+    the optimiser's moments and the progress so far.
     """
     optimizer = torch.optim.Adam(network.parameters(), lr=schedule.lr)
     at = Progress()
@@ -91,13 +91,11 @@ def _epoch(
     epoch: int,
     rate: float,
 ) -> float:
-    """One epoch; the mean loss of a bit."""
+    """Run one epoch; returns the mean loss per bit."""
     generator = torch.Generator().manual_seed(seed_of(ORDER, schedule.seed, epoch) % 2**63)
     for group in optimizer.param_groups:
         group["lr"] = rate
-    total = torch.zeros(
-        (), device=shelf.adj.device
-    )  # read once, so that an accelerator need not be waited for
+    total = torch.zeros((), device=shelf.adj.device)  # read once, at the end, so that a GPU is not waited for
     for bits, sizes in _batches(shelf, network.width, schedule, generator):
         loss = network.losses(bits, sizes)[0].mean()
         optimizer.zero_grad(set_to_none=True)
@@ -106,14 +104,14 @@ def _epoch(
         total += loss.detach()
     mean = total.item() / schedule.batches
     if mean != mean:
-        raise GLNError(f"The loss of epoch {epoch + 1} is not a number; lower lr (it was {rate:g}).")
+        raise GLNError(f"The loss of epoch {epoch + 1} is not a number; use a lower lr (it was {rate:g}).")
     return mean
 
 
 def _batches(
     shelf: Shelf, width: int, schedule: Schedule, generator: torch.Generator
 ) -> Iterator[tuple[Tensor, tuple[int, ...]]]:
-    """Batches of random graphs in random orders, the largest graph first; ordered many at a time."""
+    """Batches of random graphs in random orders, largest graph first; several batches are ordered at a time."""
     sizes = shelf.sizes.cpu()
     numbers = torch.randint(len(sizes), (schedule.batches, schedule.batch_size), generator=generator)
     numbers = numbers.gather(1, sizes[numbers].argsort(dim=1, descending=True, stable=True))

@@ -1,4 +1,4 @@
-"""Kronecker graphs, fitted as KronFit does (Leskovec et al., JMLR 2010)."""
+"""Kronecker graphs, fitted in the manner of KronFit (Leskovec et al., JMLR 2010)."""
 
 from __future__ import annotations
 
@@ -20,37 +20,37 @@ from gln.families.base import check_whole
 from gln.graphs import as_graphs, make_graph
 from gln.training.data import GENERATE
 
-# Where the climb begins, as a, b, c: a dense core with a sparse rim, and two halves that keep to themselves.
-# Metropolis' swaps seldom lead from the one shape to the other, so both are tried.
+# Starting points for the ascent as a, b, c: a dense core with a sparse rim, and two halves that keep to themselves.
+# Metropolis swaps rarely lead from one shape to the other, so both are tried.
 STARTS = ((0.9, 0.6, 0.2), (0.9, 0.3, 0.8))
-RECORDS = 10  # placements that a round averages over
-STRIDE = 1.5  # how much longer a step is than if the placements were known; from 2 on it would swing
-LONGEST = 0.2  # the most by which the logarithm of an entry moves in one round
+RECORDS = 10  # placements averaged in a round
+STRIDE = 1.5  # how much longer a step is than with known placements; from 2 on it would oscillate
+LONGEST = 0.2  # the largest change of the logarithm of an entry in one round
 
 
 @register("kronecker")
 @dataclass(kw_only=True)
 class Kronecker(Sampler):
-    """A Kronecker graph: every level of its positions multiplies one entry of a 2 × 2 matrix, fitted by KronFit.
+    """A Kronecker graph, whose edge probabilities are products of entries of a 2 × 2 matrix fitted by KronFit.
 
-    The initiator ``[[a, b], [b, c]]`` climbs the likelihood, averaged over placements of the nodes that Metropolis'
-    rule samples; see :mod:`gln.baselines.kronecker_model` and :mod:`gln.baselines.kronecker_placement`. Each round
-    takes one natural-gradient step, and the mean over the second half of the rounds is the answer. Of two starts the
-    one whose placed graphs are likelier is kept.
+    The initiator ``[[a, b], [b, c]]`` ascends the likelihood, averaged over node placements drawn by Metropolis
+    sampling; see :mod:`gln.baselines.kronecker_model` and :mod:`gln.baselines.kronecker_placement`. Each round takes
+    one natural-gradient step, and the result is the mean over the second half of the rounds. Of two starts, the one
+    whose placed graphs are more likely is kept.
 
-    A graph whose size is no power of two is padded with isolated nodes. To undo that, a sampled graph leaves out its
-    nodes of lowest degree, down to the size of a random training graph; edges of nodes left out are lost.
+    A graph whose size is not a power of two is padded with isolated nodes. To undo that, a sampled graph drops its
+    nodes of lowest degree, down to the size of a random training graph; the edges of dropped nodes are lost.
 
     Args:
-        per: ``"pool"`` fits one initiator to all graphs, because a family is one way of making graphs and three
-            numbers need them all; ``"graph"`` fits one to each and samples from a random one.
+        per: ``"pool"`` fits one initiator to all graphs, because a family is one process and its three numbers need
+            all the data; ``"graph"`` fits one to each graph and samples from a random one.
         rounds: gradient steps from each start.
-        steps: Metropolis steps before each of the ten placements that a round averages over; one step proposes many
-            swaps in every graph.
+        steps: Metropolis steps before each of the ten placements averaged in a round; one step proposes many swaps
+            in every graph.
 
     Attributes:
-        initiator_: ``a``, ``b``, ``c`` ``[1, 3]`` or, per graph, ``[G, 3]``; ``a ≥ c``, for which of the two
-            comes first is only a matter of naming positions.
+        initiator_: ``a``, ``b``, ``c`` ``[1, 3]`` or, per graph, ``[G, 3]``; ``a ≥ c``, as the order of the two
+            depends only on how positions are numbered.
         sizes_: nodes of the training graphs ``[G]``.
     """
 
@@ -74,7 +74,7 @@ class Kronecker(Sampler):
         progress: bool = False,
         folder: Path | None = None,
     ) -> Self:
-        """Fit to the edges of ``graphs``; ``val`` is not used, and a fit of minutes keeps nothing in ``folder``."""
+        """Fit to the edges of ``graphs``; ``val`` is not used, and nothing is kept in ``folder`` during the fit."""
         graphs = as_graphs(graphs)
         seed = check_whole("fit", "seed", seed, 0)
         total = self.rounds * len(STARTS)
@@ -128,7 +128,7 @@ class Kronecker(Sampler):
         return mean / (self.rounds - half), likelihood / (self.rounds - half)
 
     def _gather(self, values: np.ndarray, how: Callable[..., np.ndarray]) -> np.ndarray:
-        """``[G, …]`` as ``[T, …]``: all graphs together, or each for itself."""
+        """``[G, …]`` as ``[T, …]``: all graphs together, or each by itself."""
         return how(values, axis=0, keepdims=True) if self.per == "pool" else values
 
     def _draw(self, rng: np.random.Generator) -> Data:
@@ -145,7 +145,7 @@ class Kronecker(Sampler):
 
 
 def _scale(start: np.ndarray, graphs: Sequence[Data], levels: np.ndarray) -> np.ndarray:
-    """``start`` times what makes about the edges of every graph: ``[G, 3]``."""
+    """``start`` scaled to give about as many edges as every graph has: ``[G, 3]``."""
     ordered_pairs = np.array([graph.num_edges for graph in graphs])
     factor = ordered_pairs ** (1 / levels) / (
         start @ [1, 2, 1]
@@ -154,7 +154,7 @@ def _scale(start: np.ndarray, graphs: Sequence[Data], levels: np.ndarray) -> np.
 
 
 def _average_edges(placement: Placement, log_odds: np.ndarray, apart: int) -> np.ndarray:
-    """The edges of each kind ``[G, K + 1, K + 1]``, a mean over placements so many steps ``apart``."""
+    """The edges of each kind ``[G, K + 1, K + 1]``, averaged over placements that are ``apart`` steps apart."""
     edges = np.zeros(log_odds.shape)
     for _ in range(RECORDS):
         for _ in range(apart):
@@ -165,7 +165,7 @@ def _average_edges(placement: Placement, log_odds: np.ndarray, apart: int) -> np
 
 def _step(initiator: np.ndarray, gradient: np.ndarray, information: np.ndarray) -> np.ndarray:
     """Initiators ``[T, 3]`` after a natural-gradient step."""
-    # An entry at its bound that would go on stays out, or the others would make room for a move that cannot be.
+    # An entry pushed against its bound is left out, or the others would adjust to a move that cannot happen.
     stuck = ((initiator >= MOST) & (gradient > 0)) | ((initiator <= LEAST) & (gradient < 0))  # [T, 3]
     information = np.where(stuck[:, :, None] | stuck[:, None, :], 0, information) + 1e-9 * np.eye(3)
     move = np.linalg.solve(information, np.where(stuck, 0, gradient)[..., None])[..., 0]

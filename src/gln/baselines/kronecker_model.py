@@ -1,36 +1,36 @@
-"""Kronecker graphs as a distribution: how likely a graph is, where that climbs, and drawing from it.
+"""Kronecker graphs as a distribution: the likelihood of a graph, its gradient, and sampling.
 
-The nodes of a Kronecker graph of ``k`` levels sit at the positions 0 … 2ᵏ − 1. Two positions are joined with a
-probability that multiplies one entry of the initiator ``[[a, b], [b, c]]`` per bit: ``a`` where both bits are 0, ``b``
-where they differ, ``c`` where both are 1. So it depends on two counts only, the **kind** of a pair: on how many levels
-*both* bits are 1 and on how many they *differ*. There are 4ᵏ pairs but few kinds, and all pairs of a kind are alike:
-the likelihood and its gradient are short exact sums (Leskovec et al. 2010 expand them by Taylor), and drawing is exact
-without looking at every pair (as Ramani, Eikmeier and Gleich 2019 hop over them).
+The nodes of a Kronecker graph of ``k`` levels sit at the positions 0 … 2ᵏ − 1. The probability of an edge is a product
+of one entry of the initiator ``[[a, b], [b, c]]`` per bit: ``a`` where both bits are 0, ``b`` where they differ, ``c``
+where both are 1. So it depends on only two counts, the **kind** of a pair: on how many levels *both* bits are 1, and on
+how many they *differ*. There are 4ᵏ pairs but few kinds, and all pairs of a kind are alike, so the likelihood and its
+gradient are short exact sums (Leskovec et al. 2010 use a Taylor expansion), and sampling is exact without looking at
+every pair (compare the hopping of Ramani, Eikmeier and Gleich 2019).
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-# The entries of an initiator stay between: no pair is impossible, none is certain.
+# Bounds on the entries of an initiator: no pair is impossible, none is certain.
 LEAST, MOST = 1e-4, 1 - 1e-4
 
 
 class Kinds:
-    """The kinds of pairs in ``G`` Kronecker graphs; ``K`` is the most levels that one of them has.
+    """The kinds of pairs in ``G`` Kronecker graphs; ``K`` is the largest number of levels among them.
 
     Args:
-        levels: of every graph ``[G]``, at least 1.
+        levels: levels of every graph ``[G]``, at least 1.
 
     Attributes:
-        pairs: how many unordered pairs are of each kind ``[G, K + 1, K + 1]``, by ``both`` and ``differ``.
-        powers: how often a pair multiplies ``a``, ``b`` and ``c`` ``[G, K + 1, K + 1, 3]``; 0 where no pair is.
+        pairs: number of unordered pairs of each kind ``[G, K + 1, K + 1]``, by ``both`` and ``differ``.
+        powers: powers of ``a``, ``b`` and ``c`` in each kind ``[G, K + 1, K + 1, 3]``; 0 for kinds without pairs.
     """
 
     def __init__(self, levels: np.ndarray) -> None:
         most = int(levels.max())
         both, differ = np.indices((most + 1, most + 1))
-        # Every differing level can lie two ways; an unordered pair fixes the first of them.
+        # Each differing level can go two ways, but an unordered pair fixes the first of them.
         ways = arrangements(most)[levels, : most + 1, : most + 1]
         self.pairs = np.where(differ > 0, ways * 2 ** np.maximum(differ - 1, 0), 0)
         neither = levels[:, None, None] - both - differ
@@ -38,7 +38,7 @@ class Kinds:
         self.powers = powers * (self.pairs > 0)[..., None]
 
     def log_probabilities(self, initiator: np.ndarray) -> np.ndarray:
-        """log P of a pair of each kind ``[G, K + 1, K + 1]``, for initiators ``[G, 3]``; log ½ where no pair is."""
+        """log P of a pair of each kind ``[G, K + 1, K + 1]`` for initiators ``[G, 3]``; log ½ without pairs."""
         logs = np.einsum("gijc,gc->gij", self.powers, np.log(initiator))
         return np.where(self.pairs > 0, logs, np.log(0.5))
 
@@ -48,26 +48,26 @@ class Kinds:
         return logs - np.log1p(-np.exp(logs))
 
     def log_likelihood(self, initiator: np.ndarray, edges: np.ndarray) -> np.ndarray:
-        """log P of graphs with so many ``edges`` of each kind ``[G, K + 1, K + 1]``: ``[G]``."""
+        """log P ``[G]`` of graphs with this number of ``edges`` of each kind ``[G, K + 1, K + 1]``."""
         logs = self.log_probabilities(initiator)
         return (edges * logs + (self.pairs - edges) * np.log1p(-np.exp(logs))).sum(axis=(1, 2))
 
     def gradient(self, initiator: np.ndarray, edges: np.ndarray) -> np.ndarray:
-        """Of :meth:`log_likelihood`, in the logarithms of the initiator: ``[G, 3]``."""
+        """The gradient of :meth:`log_likelihood` by the logarithms of the initiator: ``[G, 3]``."""
         p = np.exp(self.log_probabilities(initiator))
         return np.einsum("gij,gijc->gc", (edges - self.pairs * p) / (1 - p), self.powers)
 
     def information(self, initiator: np.ndarray) -> np.ndarray:
-        """Fisher's information on the logarithms of the initiator: ``[G, 3, 3]``."""
+        """The Fisher information of the logarithms of the initiator: ``[G, 3, 3]``."""
         p = np.exp(self.log_probabilities(initiator))
         return np.einsum("gij,gijc,gijd->gcd", self.pairs * p / (1 - p), self.powers, self.powers)
 
 
 def arrangements(most: int) -> np.ndarray:
-    """In how many ways ``r`` levels hold ``both`` levels of one sort and ``differ`` of another.
+    """The number of ways to choose ``both`` levels of one sort and ``differ`` of another among ``r`` levels.
 
-    Returns ``[most + 1, most + 2, most + 2]`` by ``r``, ``both``, ``differ``: 0 where they do not fit, and so in the
-    last row and column, which the index −1 means.
+    Returns ``[most + 1, most + 2, most + 2]`` by ``r``, ``both``, ``differ``: 0 where they do not fit, and hence in the
+    last row and column, which index −1 refers to.
     """
     ways = np.zeros((most + 1, most + 2, most + 2), dtype=np.int64)
     ways[0, 0, 0] = 1
@@ -79,9 +79,9 @@ def arrangements(most: int) -> np.ndarray:
 
 
 def draw_edges(initiator: np.ndarray, levels: int, rng: np.random.Generator) -> np.ndarray:
-    """The edges of one Kronecker graph as positions ``[m, 2]``, every pair joined independently.
+    """Draw the edges of one Kronecker graph as positions ``[m, 2]``, every pair joined independently.
 
-    The edges of a kind are binomial in number and, given their number, any distinct pairs of that kind.
+    The number of edges of a kind is binomial; given that number, they are random distinct pairs of the kind.
     The cost is O(levels · edges), not O(4^levels).
     """
     kinds = Kinds(np.array([levels]))
@@ -98,14 +98,14 @@ def draw_edges(initiator: np.ndarray, levels: int, rng: np.random.Generator) -> 
 
 
 def pairs_of_kind(both: np.ndarray, differ: np.ndarray, rank: np.ndarray, levels: int) -> np.ndarray:
-    """The ``rank``-th pair of positions of a kind, ``rank`` from 0 to below the number of them: ``[m, 2]``.
+    """The ``rank``-th pair of positions of a kind, counted from 0: ``[m, 2]``.
 
-    Goes down the levels; on each, the rank says which sort of level comes next, as digits say a number.
+    Goes down the levels; at each, the rank determines which sort of level comes next, like the digits of a number.
     """
     ways = arrangements(levels)
-    rank, ahead = np.divmod(rank, 2 ** (differ - 1))  # ahead: which ends hold the 1 on differing levels
+    rank, ahead = np.divmod(rank, 2 ** (differ - 1))  # ahead: which end holds the 1 on each differing level
     first, second = np.zeros_like(rank), np.zeros_like(rank)
-    met = np.zeros(len(rank), dtype=bool)  # whether the two positions differ already
+    met = np.zeros(len(rank), dtype=bool)  # whether the two positions already differ
     for below in range(levels - 1, -1, -1):
         zeros, ones = ways[below, both, differ], ways[below, both - 1, differ]
         is_one = (rank >= zeros) & (rank < zeros + ones)

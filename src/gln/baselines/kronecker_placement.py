@@ -1,4 +1,4 @@
-"""Which node of a graph sits at which position of its Kronecker graph: Metropolis sampling, many graphs at once."""
+"""Which node sits at which position of its Kronecker graph: Metropolis sampling, many graphs at once."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from torch_geometric.data import Data
 
 from gln.compiling import Kernel, can_compile, compiled
 
-CROWD = 2  # how many neighbours of a node should at most be in proposing pairs too, on average
+CROWD = 2  # upper limit on the average number of a node's neighbours in proposing pairs
 
 
 class Placement:
-    """The nodes of ``G`` graphs, each padded with isolated nodes to a power of two, at one position each.
+    """The positions of the nodes of ``G`` graphs, each padded with isolated nodes to a power of two.
 
-    All graphs are one disjoint union of ``M`` nodes: a graph's own nodes in their order, its padding, the next graph.
+    All graphs form one disjoint union of ``M`` nodes: a graph's own nodes in order, its padding, the next graph.
 
     Attributes:
-        levels: of every graph ``[G]``: the fewest that hold its nodes.
+        levels: levels of every graph ``[G]``: the fewest that hold its nodes.
         starts: the first node of every graph ``[G]``.
-        position: of every node ``[M]``, from 0 to 2^levels − 1 within its graph.
+        position: position of every node ``[M]``, from 0 to 2^levels − 1 within its graph.
     """
 
     def __init__(self, graphs: Sequence[Data], rng: np.random.Generator) -> None:
@@ -41,16 +41,16 @@ class Placement:
         self.edges = self.source[once], self.target[once]
         self.degree = np.bincount(self.source, minlength=len(self.graph))
         self.begins = np.concatenate([[0], np.cumsum(self.degree)])  # where the edges of every node begin
-        # More pairs than this share would mostly stand in each other's way, and only cost time.
+        # More pairs than this share would mostly block each other and only cost time.
         self.share = np.minimum(CROWD * room / np.maximum([graph.num_edges for graph in graphs], 1), 1)  # [G]
         self.ones = count_ones(int(self.levels.max()))
         self._place_by_degree()
 
     def _place_by_degree(self) -> None:
-        """Nodes of high degree at positions with few ones, where the first entry of the initiator rules."""
+        """Place nodes of high degree at positions with few ones, where the first entry of the initiator dominates."""
         nodes = len(self.graph)
         slot = np.arange(nodes) - self.offset
-        # Ties at random: the position of a node must not tell its number.
+        # Break ties at random: the position of a node must not reveal its number.
         by_degree = np.lexsort((self.rng.random(nodes), -self.degree, self.graph))
         by_ones = np.lexsort((self.rng.random(nodes), self.ones[slot], self.graph))
         self.position = np.empty(nodes, dtype=np.int64)
@@ -66,16 +66,19 @@ class Placement:
         return count.reshape(len(self.levels), width, width)
 
     def step(self, log_odds: np.ndarray) -> None:
-        """One step of Metropolis' rule in all graphs, with the ``log_odds [G, K + 1, K + 1]`` of each kind of pair.
+        """One Metropolis step in all graphs, with the ``log_odds [G, K + 1, K + 1]`` of each kind of pair.
 
-        In every graph a random level pairs off the positions that differ there alone, and some pairs of nodes propose
-        to swap: those of a random share that no edge joins to a pair of higher priority. So no two of them are joined,
-        the gain of each is its own, and all decide at once. Who proposes depends on the graph, on the pairs and on
-        chance, none of which a swap changes, so the posterior over placements stays what it is.
+        In every graph a random level pairs off the positions that differ only there, and some pairs of nodes propose
+        to swap: a random share, minus those joined by an edge to a pair of higher priority. So no two proposing pairs
+        are joined, their gains are independent, and all decide at once. Who proposes depends on the graph, the pairs
+        and chance, none of which a swap changes, so the posterior over placements stays invariant.
         """
         nodes = len(self.graph)
         bit = 1 << self.rng.integers(self.levels)  # [G]
-        first, second = self.rng.random(nodes), self.rng.random(nodes)  # chances to propose and to accept
+        first, second = (
+            self.rng.random(nodes),
+            self.rng.random(nodes),
+        )  # random numbers to propose and to accept
         if can_compile():
             graphs = (self.starts, self.levels, bit, self.share, log_odds)
             edges = (self.begins, self.target, self.ones)
@@ -86,18 +89,18 @@ class Placement:
     def _swap_plain(
         self, log_odds: np.ndarray, bit: np.ndarray, first: np.ndarray, second: np.ndarray
     ) -> None:
-        """:meth:`step` with the level ``[G]`` and the chances ``[M]`` drawn, for all graphs at once."""
+        """:meth:`step` for all graphs at once, with the level ``[G]`` and the random numbers ``[M]`` already drawn."""
         nodes = len(self.graph)
         at = np.empty(nodes, dtype=np.int64)  # the node at every position
         at[self.position + self.offset] = np.arange(nodes)
         swapped = self.position ^ bit[self.graph]
         mate = at[swapped + self.offset]
 
-        leader = np.minimum(mate, np.arange(nodes))  # a pair's chances are drawn once
+        leader = np.minimum(mate, np.arange(nodes))  # a pair's random numbers are drawn once
         priority = first[leader] - (1 - self.share)[self.graph]  # above 0 for a random share
-        looked_at = np.flatnonzero(np.repeat(priority > 0, self.degree))  # of all ends of edges
+        looked_at = np.flatnonzero(np.repeat(priority > 0, self.degree))  # among all edge ends
         source, target = self.source[looked_at], self.target[looked_at]
-        # An edge between two mates keeps its kind, whoever sits where.
+        # An edge between two mates keeps its kind when they swap.
         outward = target != mate[source]
         source, target = source[outward], target[outward]
         rival = np.zeros(nodes)
@@ -154,18 +157,18 @@ def _swap(  # type: ignore[no-untyped-def]
                         gain += log_odds[g, ones[new & there], ones[new ^ there]]
                         gain -= log_odds[g, ones[old & there], ones[old ^ there]]
             if math.log(second[start + min(i, j)]) < gain:
-                # At once, for no neighbour of theirs proposes, and so nobody else looks at their positions.
+                # In place: no neighbour of theirs proposes, so no other pair reads their positions.
                 position[start + i] ^= bit[g]
                 position[start + j] ^= bit[g]
 
 
 def levels_for(nodes: int) -> int:
-    """The fewest levels, at least 1, whose positions hold so many nodes."""
+    """The fewest levels, at least 1, with enough positions for this many nodes."""
     return max((nodes - 1).bit_length(), 1)
 
 
 def count_ones(levels: int) -> np.ndarray:
-    """How many bits of every position are 1: ``[2^levels]``."""
+    """The number of 1 bits in every position: ``[2^levels]``."""
     ones = np.zeros(1, dtype=np.int64)
     for _ in range(levels):
         ones = np.concatenate([ones, ones + 1])

@@ -21,34 +21,34 @@ from gln.families.base import check_whole
 from gln.graphs import GraphBatch, make_graph
 from gln.training.data import GENERATE
 
-HELD_OUT = 0.2  # share of the pairs of every graph on which the number of roles is chosen
-SIGNIFICANT = 2.0  # standard errors by which fewer roles must be worse to be given up
+HELD_OUT = 0.2  # share of the pairs of every graph held out to choose the number of roles
+SIGNIFICANT = 2.0  # fewer roles are rejected if worse by more than this many standard errors
 
 
 @register("mmsb")
 @dataclass(kw_only=True)
 class MMSB(Sampler):
-    """A blockmodel in which nodes hold several roles, and two roles say how likely an edge is; by variational EM.
+    """A blockmodel in which nodes hold several roles and edge probabilities depend on roles; fitted by variational EM.
 
-    See :mod:`gln.baselines.mmsb_model`. The number of roles, one for all graphs, is the one that best predicts a fifth
-    of the pairs of every training graph, held out at random, or the fewest that are not worse by two standard errors;
-    then all pairs are fitted. Held-out pairs and not graphs, because memberships are per node: nothing is known of the
+    See :mod:`gln.baselines.mmsb_model`. The number of roles, the same for all graphs, is the smallest that predicts a
+    random fifth of the pairs of every training graph within two standard errors of the best; then all pairs are
+    fitted. Pairs are held out rather than graphs, because memberships belong to nodes, and nothing is known about the
     nodes of a new graph.
 
     Args:
-        per: ``"graph"`` fits the blocks and the spread of the memberships to each graph, for the model is one of a
-            single graph and roles have no names that graphs could share; ``"pool"`` fits them to all graphs together,
-            with roles ordered by density.
+        per: ``"graph"`` fits the blocks and the spread of the memberships to each graph, because the model describes
+            a single graph and roles do not correspond across graphs; ``"pool"`` fits them to all graphs together, with
+            roles ordered by density.
         memberships: a sampled graph follows a random training graph. ``"kept"`` keeps the memberships of its nodes,
             so that roles are as common as in training, and draws only the edges; ``"drawn"`` draws new nodes too.
-        roles: how many; ``None`` chooses from 1 to ``most_roles``.
-        most_roles: the most to choose from.
-        rounds: the most rounds of EM.
+        roles: number of roles; ``None`` chooses from 1 to ``most_roles``.
+        most_roles: the largest number of roles to choose from.
+        rounds: the largest number of EM rounds.
 
     Attributes:
-        alpha_: how memberships spread ``[1, K]`` or, per graph, ``[G, K]``.
+        alpha_: spread of the memberships ``[1, K]`` or, per graph, ``[G, K]``.
         blocks_: the probability of an edge between two roles ``[1, K, K]`` or ``[G, K, K]``.
-        memberships_: of the nodes of all training graphs, one below the other ``[Σn, K]``.
+        memberships_: memberships of the nodes of all training graphs, stacked ``[Σn, K]``.
         sizes_: nodes of the training graphs ``[G]``.
         held_out_: after choosing, the mean log-likelihood of the held-out pairs by number of roles.
     """
@@ -76,7 +76,7 @@ class MMSB(Sampler):
         progress: bool = False,
         folder: Path | None = None,
     ) -> Self:
-        """Fit to the edges of ``graphs``; ``val`` is not used, and a fit of minutes keeps nothing in ``folder``."""
+        """Fit to the edges of ``graphs``; ``val`` is not used, and nothing is kept in ``folder`` during the fit."""
         seed = check_whole("fit", "seed", seed, 0)
         batch = GraphBatch.from_graphs(structures(graphs))
         with tqdm(disable=None if progress else True, unit="round", desc=self.name) as bar:
@@ -106,10 +106,10 @@ class MMSB(Sampler):
         return fit_roles(pairs, points, count, pooled=self.per == "pool", rounds=self.rounds, tick=tick)[0]
 
     def _choose(self, batch: GraphBatch, seed: int, tick: Callable[[], object]) -> int:
-        """The number of roles that predicts held-out pairs best, or the fewest that do hardly worse."""
+        """The smallest number of roles that predicts held-out pairs about as well as the best."""
         generator = torch.Generator().manual_seed(seed % 2**63)
         held = batch.pair_mask.clone()  # [G, N, N]
-        for each in held:  # one graph at a time: the chances of all are many times as large as the graphs
+        for each in held:  # one graph at a time: the random numbers take many times the memory of the graphs
             chance = torch.rand(each.shape, generator=generator).triu(1)
             each &= (chance + chance.mT) < HELD_OUT
         missing = batch.pair_mask & ~batch.adj
@@ -134,7 +134,7 @@ class MMSB(Sampler):
 
 
 def _fewest(terms: Sequence[Tensor]) -> int:
-    """The first of ``terms``, ``[H]`` each, whose mean is not below the best by more than chance explains."""
+    """The index of the first of ``terms``, ``[H]`` each, whose mean is not significantly below the best."""
     pairs = len(terms[0])
     if pairs < 2:
         return 0  # too few pairs to hold any out

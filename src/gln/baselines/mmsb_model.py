@@ -2,9 +2,9 @@
 
 Every node ``p`` of a graph has a membership in ``K`` roles, ``π_p ~ Dirichlet(α)``. For each pair, both nodes choose a
 role, ``g ~ π_p`` and ``h ~ π_q``, and are joined with probability ``B_gh``. The posterior is approximated by
-``π_p ~ Dirichlet(γ_p)`` and, for each pair, by a table over ``(g, h)``. Airoldi et al. (2008) factorise that table into
-one vector per node; whole, it has a closed form, the bound is tighter, and only its sums are ever needed:
-O(n·K) numbers instead of O(n²·K).
+``π_p ~ Dirichlet(γ_p)`` and, for each pair, a table over ``(g, h)``. Airoldi et al. (2008) factorise that table into
+one vector per node. Unfactorised, it has a closed form and a tighter bound, and only its sums are ever needed: O(n·K)
+numbers instead of O(n²·K).
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from torch import Tensor
 from gln.baselines.mmsb_pairs import Pairs, sum_pairs
 from gln.baselines.mmsb_start import spectral_labels
 
-SURE = 1e-6  # no pair of roles is joined with less probability, none with more than 1 − this
-LEAST_ALPHA, MOST_ALPHA = 0.01, 100.0  # below, exp(E log π) would leave float64; above, all nodes are alike
-STILL = 1e-6  # a round that raises the bound by a smaller share of it is the last
+SURE = 1e-6  # edge probabilities between roles stay between this and 1 − this
+LEAST_ALPHA, MOST_ALPHA = 0.01, 100.0  # below, exp(E log π) underflows float64; above, all nodes are alike
+STILL = 1e-6  # stop when a round raises the bound by less than this share
 
 
 @dataclass(frozen=True)
 class Posterior:
-    """What is known of the memberships: Dirichlet(γ) for every node.
+    """The posterior of the memberships: Dirichlet(γ) for every node.
 
     Attributes:
         gamma: ``[G, N, K]``.
@@ -48,10 +48,10 @@ class Posterior:
 
 @dataclass(frozen=True)
 class Roles:
-    """What is known of the roles in ``G`` graphs.
+    """The fitted roles in ``G`` graphs.
 
     Attributes:
-        alpha: how the memberships of all nodes spread ``[G, K]``.
+        alpha: spread of the memberships over all nodes ``[G, K]``.
         blocks: the probability of an edge between two roles ``[G, K, K]``, symmetric.
         nodes: the memberships of each node.
     """
@@ -62,19 +62,19 @@ class Roles:
 
 
 class Expected(NamedTuple):
-    """Expectations over the roles that all pairs choose."""
+    """Expectations over the roles chosen in all pairs."""
 
     bound: Tensor  # the evidence lower bound of every graph [G]
     chosen: Tensor  # how often each node chose each role [G, N, K]
-    joined: Tensor  # how many ordered pairs with an edge chose each two roles [G, K, K]
-    parted: Tensor  # and without an edge [G, K, K]
+    joined: Tensor  # how many ordered pairs with an edge chose each pair of roles [G, K, K]
+    parted: Tensor  # the same for pairs without an edge [G, K, K]
 
 
 def expect(pairs: Pairs, roles: Roles) -> Expected:
-    """The best tables over the roles of each pair, given ``roles``, summed up."""
+    """Sums over the optimal tables of all pairs, given ``roles``."""
     log_pi = roles.nodes.logs  # [G, N, K]
     top = log_pi.amax(dim=-1, keepdim=True)
-    weight = (log_pi - top).exp()  # of its likeliest role a node has weight 1: no evidence vanishes
+    weight = (log_pi - top).exp()  # a node's likeliest role has weight 1, so no evidence vanishes
     sums = sum_pairs(pairs, weight, roles.blocks)
     outside = (pairs.partners * top.squeeze(-1)).sum(dim=-1)  # what the weights leave out
     chosen = torch.zeros_like(weight)
@@ -86,7 +86,7 @@ def expect(pairs: Pairs, roles: Roles) -> Expected:
 
 
 def divergence(roles: Roles, mask: Tensor) -> Tensor:
-    """From the prior of the memberships to their posterior, over all nodes of a graph: ``[G]``."""
+    """The divergence from the prior of the memberships to their posterior, summed over the nodes: ``[G]``."""
     alpha, gamma = roles.alpha[:, None], roles.nodes.gamma
     own = gamma.sum(dim=-1).lgamma() - gamma.lgamma().sum(dim=-1)
     prior = alpha.sum(dim=-1).lgamma() - alpha.lgamma().sum(dim=-1)
@@ -95,7 +95,7 @@ def divergence(roles: Roles, mask: Tensor) -> Tensor:
 
 
 def update(pairs: Pairs, roles: Roles, pooled: bool) -> tuple[Roles, Tensor]:
-    """One round of coordinate ascent, and the bound ``[G]`` that ``roles`` had: it never falls from round to round."""
+    """One round of coordinate ascent, and the bound ``[G]`` of the given ``roles``, which never falls over rounds."""
     bound, chosen, joined, parted = expect(pairs, roles)
     seen = _share(joined + parted, pooled)
     blocks = torch.where(seen > 0, _share(joined, pooled) / seen, roles.blocks).clamp(SURE, 1 - SURE)
@@ -107,12 +107,12 @@ def update(pairs: Pairs, roles: Roles, pooled: bool) -> tuple[Roles, Tensor]:
 
 
 def _share(values: Tensor, pooled: bool) -> Tensor:
-    """Sums ``[G, …]``: over all graphs, the same for each, or each graph's own."""
+    """Sums ``[G, …]``: over all graphs and equal for each, or each graph's own."""
     return values.sum(dim=0, keepdim=True).expand_as(values) if pooled else values
 
 
 def _update_alpha(alpha: Tensor, mean: Tensor) -> Tensor:
-    """Minka's fixed-point step towards the α ``[G, K]`` under which E log π has this ``mean``; it never overshoots."""
+    """Minka's fixed-point step towards the α ``[G, K]`` for which E log π has this ``mean``; it never overshoots."""
     wanted = alpha.sum(dim=-1, keepdim=True).digamma() + mean
     return inverse_digamma(wanted).clamp(LEAST_ALPHA, MOST_ALPHA)
 
@@ -126,7 +126,7 @@ def inverse_digamma(value: Tensor) -> Tensor:
 
 
 def start(pairs: Pairs, points: Tensor, count: int, pooled: bool) -> Roles:
-    """Roles from a clustering of the ``points`` of each graph, see :func:`fit_roles`; no chance is involved."""
+    """Initial roles from a clustering of the ``points`` of each graph (see :func:`fit_roles`); deterministic."""
     labels = torch.cat([spectral_labels(chunk, points[part], count) for part, chunk in pairs.chunks()])
     sure = torch.nn.functional.one_hot(labels, count).double()  # [G, N, K]
     weight = (0.9 * sure + 0.1 / count) * pairs.mask[..., None]
@@ -142,7 +142,7 @@ def start(pairs: Pairs, points: Tensor, count: int, pooled: bool) -> Roles:
 def fit_roles(
     pairs: Pairs, points: Tensor, count: int, *, pooled: bool, rounds: int, tick: Callable[[], object]
 ) -> tuple[Roles, Tensor]:
-    """``count`` roles by variational EM, and the bound per round ``[rounds, G]``; fewer rounds when it stands still.
+    """``count`` roles by variational EM, and the bound per round ``[≤ rounds, G]``; stops once the bound settles.
 
     ``points`` are those of :func:`gln.baselines.mmsb_start.spectral_points`, for ``count`` roles or more.
     """
@@ -157,7 +157,7 @@ def fit_roles(
 
 
 def log_likelihoods(pairs: Pairs, roles: Roles) -> Tensor:
-    """Of every pair in ``pairs``, by the posterior means of the memberships: ``[H]``."""
+    """The log-likelihood of every pair under the posterior means of the memberships: ``[H]``."""
     terms, means = [], roles.nodes.means
     for part, chunk in pairs.chunks():
         pi = means[part]

@@ -1,6 +1,6 @@
-"""The pairs of many graphs that the blockmodel looks at, and what each of its rounds sums over them.
+"""The pairs of many graphs that the blockmodel looks at, and the sums that each round takes over them.
 
-Where numba is, one compiled loop that holds a row of one graph; elsewhere the same in torch, a few graphs at a time.
+With numba, this is one compiled loop that holds a row of one graph; without, the same in torch, a few graphs at a time.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from torch import Tensor
 
 from gln.compiling import Kernel, can_compile, compiled, spread
 
-CHUNK = 2**18  # pairs at a time: arrays that stay near the processor's cache
-WIDEST = 700.0  # e to the power of ± this is a float64
+CHUNK = 2**18  # pairs at a time, so that arrays roughly fit the processor's cache
+WIDEST = 700.0  # exp(± this) fits float64
 
 
 @dataclass(frozen=True)
@@ -27,8 +27,8 @@ class Pairs:
 
     Attributes:
         joined, parted: bool ``[G, N, N]``, symmetric: pairs with and without an edge. A pair that is neither is
-            held out, or a node with itself, or padding.
-        mask: bool ``[G, N]``: True on real nodes.
+            held out, a node with itself, or padding.
+        mask: bool ``[G, N]``: True for real nodes.
     """
 
     joined: Tensor
@@ -36,7 +36,7 @@ class Pairs:
     mask: Tensor
 
     def chunks(self) -> Iterator[tuple[slice, Pairs]]:
-        """A few graphs at a time, and which."""
+        """A few graphs at a time, with their slice."""
         count, width = self.mask.shape
         share = max(1, CHUNK // width**2)
         for start in range(0, count, share):
@@ -45,12 +45,12 @@ class Pairs:
 
     @cached_property
     def partners(self) -> Tensor:
-        """With how many others each node is paired ``[G, N]``."""
+        """The number of nodes that each node is paired with ``[G, N]``."""
         return torch.cat([(chunk.joined | chunk.parted).sum(dim=-1) for _, chunk in self.chunks()])
 
     @cached_property
     def edges(self) -> tuple[np.ndarray, np.ndarray]:
-        """The joined pairs, once each: where those of every graph begin and end ``[G + 1]``, both nodes ``[E, 2]``."""
+        """The joined pairs, once each: offsets of the graphs ``[G + 1]``, and both nodes ``[E, 2]``."""
         found = [(part.start, chunk.joined.triu(1).nonzero()) for part, chunk in self.chunks()]
         graph = torch.cat([ends[:, 0] + begin for begin, ends in found])
         first = torch.searchsorted(graph, torch.arange(len(self.mask) + 1))
@@ -58,19 +58,19 @@ class Pairs:
 
 
 class Sums(NamedTuple):
-    """Over pairs with an evidence ``e_pq = weight_p · chance · weight_q``: chance is that of an edge, or of none."""
+    """Sums over pairs with evidence ``e_pq = weight_p · chance · weight_q``, with the chance of an edge, or of none."""
 
     logs: Tensor  # Σ log e_pq over the pairs of a graph, once each [G]
-    joined: Tensor  # Σ_q weight_q / e_pq over the q that are joined to p [G, N, K]
-    parted: Tensor  # and over those that are not [G, N, K]
+    joined: Tensor  # Σ_q weight_q / e_pq over the q joined to p [G, N, K]
+    parted: Tensor  # the same over those not joined [G, N, K]
 
 
 def sum_pairs(pairs: Pairs, weight: Tensor, blocks: Tensor) -> Sums:
     """Sums over all pairs.
 
     Args:
-        pairs: of ``G`` graphs.
-        weight: of every node's roles ``[G, N, K]``, at most 1, and 1 for the greatest of each node.
+        pairs: the pairs of ``G`` graphs.
+        weight: weight of every node's roles ``[G, N, K]``; the largest of each node is 1.
         blocks: the probability of an edge between two roles ``[G, K, K]``, symmetric, above 0 and below 1.
     """
     if can_compile():
@@ -90,8 +90,8 @@ def _sum_plain(pairs: Pairs, weight: Tensor, blocks: Tensor) -> Sums:
 
 def _sum_compiled(pairs: Pairs, weight: Tensor, blocks: Tensor) -> Sums:
     chances = (blocks, 1 - blocks)
-    # e_pq is a sum of K² terms, each at most 1; that of the two greatest weights is a chance. So it lies between the
-    # least chance and K², so many factors of it stay within float64, and their logarithm is taken only once.
+    # e_pq is a sum of K² terms, each at most 1; the term of the two largest weights is a chance. So e_pq lies between
+    # the least chance and K², and this many factors can be multiplied within float64 before taking one logarithm.
     extreme = max(2 * math.log(weight.shape[-1]), *(-math.log(float(chance.min())) for chance in chances))
     factors = max(1, int(WIDEST / extreme))
     by_role = weight.mT.contiguous()  # [G, K, N]
@@ -111,10 +111,10 @@ def _compiled_kernel() -> Kernel:
 def _kernel(  # type: ignore[no-untyped-def]
     begin, end, factors, first, edges, parted, weight, by_role, if_joined, if_parted, logs, near, far
 ):
-    """The graphs ``begin : end``. Parted pairs are nearly all: long loops over ``q`` for vector instructions.
+    """The graphs ``begin : end``. Nearly all pairs are parted: long loops over ``q`` for vector instructions.
 
     ``if_joined`` and ``if_parted`` ``[G, N, K]``: ``weight · chance``. ``near`` ``[G, N, K]`` and ``far`` ``[G, K, N]``
-    are zero at first; with ``logs`` they are the sums.
+    start at zero; with ``logs`` they receive the sums.
     """
     nodes, roles = weight.shape[1:]
     product, inverse = np.empty(nodes), np.empty(nodes)

@@ -1,4 +1,4 @@
-"""Where the blockmodel starts: a spectral clustering of the nodes of many graphs at once."""
+"""The starting point of the blockmodel: a spectral clustering of the nodes, many graphs at once."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ LLOYD = 20  # rounds of k-means
 
 
 def spectral_points(pairs: Pairs, most: int) -> Tensor:
-    """The leading eigenvectors of each graph, ``most`` or all: ``[G, N, ≤ most]``, the weightiest first."""
+    """Up to ``most`` leading eigenvectors of each graph: ``[G, N, ≤ most]``, by falling absolute eigenvalue."""
     return torch.cat(
         [_spectral_points(chunk.joined.double(), chunk.mask, most) for _, chunk in pairs.chunks()]
     )
@@ -19,20 +19,20 @@ def spectral_points(pairs: Pairs, most: int) -> Tensor:
 
 def _spectral_points(adjacency: Tensor, mask: Tensor, most: int) -> Tensor:
     degree = adjacency.sum(dim=-1)  # [G, N]
-    # Degrees are raised by their mean, or nodes of degree 1 would make eigenvectors of their own.
+    # Raise degrees by their mean, or nodes of degree 1 would get eigenvectors of their own.
     raised = degree + degree.sum(dim=-1, keepdim=True) / mask.sum(dim=-1, keepdim=True)
     scale = raised.clamp(min=1e-9).rsqrt()
     value, vector = torch.linalg.eigh(adjacency * scale[:, :, None] * scale[:, None, :])
     most = min(most, value.shape[-1])
-    size, leading = value.abs().topk(most, dim=-1)  # groups that avoid themselves: λ < 0
+    size, leading = value.abs().topk(most, dim=-1)  # λ < 0: groups that avoid themselves
     return vector.gather(-1, leading[:, None].expand(-1, vector.shape[1], -1)) * size[:, None]
 
 
 def spectral_labels(pairs: Pairs, points: Tensor, count: int) -> Tensor:
-    """One of ``count`` groups for every node ``[G, N]``, by k-means on so many of the spectral ``points``.
+    """One of ``count`` groups for every node ``[G, N]``, by k-means on the first ``count`` spectral ``points``.
 
-    The groups of each graph are numbered by their density within, densest first, so that group 0 means the same in
-    all graphs. Fewer groups are used where a graph has fewer nodes.
+    The groups of each graph are numbered by internal density, densest first, so that group 0 means the same in all
+    graphs. A graph with fewer nodes than groups uses fewer groups.
     """
     near = k_means(points[..., :count], pairs.mask, count)
     group = torch.nn.functional.one_hot(near, count).double() * pairs.mask[..., None]
@@ -43,7 +43,7 @@ def spectral_labels(pairs: Pairs, points: Tensor, count: int) -> Tensor:
 
 
 def k_means(points: Tensor, mask: Tensor, count: int) -> Tensor:
-    """The nearest of ``count`` centres for each of ``points [G, N, D]``: ``[G, N]``; centres begin far apart."""
+    """The nearest of ``count`` centres for each of ``points [G, N, D]``: ``[G, N]``; centres start far apart."""
     graphs = torch.arange(len(points))
     mean = (points * mask[..., None]).sum(dim=1) / mask.sum(dim=1, keepdim=True)
     far = (points - mean[:, None]).square().sum(dim=-1)

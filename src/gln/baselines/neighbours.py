@@ -1,4 +1,4 @@
-"""Edges by distance alone: what most people draw when they have points and want a graph."""
+"""Edges by distance alone: the usual way to get a graph from points."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ Rule = Literal["knn", "mutual", "radius", "gabriel", "rng"]
 @register("neighbours")
 @dataclass(kw_only=True)
 class Neighbours(Predictor):
-    """Nodes that lie near one another are joined, by one of five rules.
+    """Joins nodes that lie near each other, by one of five rules.
 
-    ``k`` or the radius is the one with the highest F1, mean over the validation graphs, or over the training graphs
-    without any. Where nodes have no ``pos``, ``x`` says who is near. Nodes at equal distance are treated alike,
-    so that a node may get more than ``k`` neighbours.
+    ``k`` or the radius is the one with the highest mean F1 over the validation graphs, or over the training graphs
+    if there are none. Without ``pos``, distances are between rows of ``x``. Nodes at equal distance are treated
+    alike, so a node may get more than ``k`` neighbours.
 
     Args:
-        rule: ``"knn"`` joins a node with the ``k`` nearest, ``"mutual"`` where that goes for both, ``"radius"`` with
-            all up to a distance; ``"gabriel"`` and ``"rng"`` (relative neighbours) have nothing to choose.
-        most: the largest ``k`` that is tried.
+        rule: ``"knn"`` joins a node to its ``k`` nearest, ``"mutual"`` only if that holds both ways, ``"radius"`` to
+            all nodes up to a distance; ``"gabriel"`` and ``"rng"`` (relative neighbours) have no parameter.
+        most: the largest ``k`` to try.
     """
 
     rule: Rule = "knn"
@@ -55,9 +55,9 @@ class Neighbours(Predictor):
         progress: bool = False,
         folder: Path | None = None,
     ) -> Self:
-        """Choose ``k`` or the radius; quick, so nothing is kept in ``folder``."""
+        """Choose ``k`` or the radius; this is quick, so nothing is kept in ``folder``."""
         judges = as_graphs(val, "val") if len(val) else as_graphs(graphs)
-        _where(judges[0])  # refused now, not when the first graph is to be predicted
+        _where(judges[0])  # fail now, not at the first prediction
         choices = self._choices(judges)
         scores = np.zeros(len(choices))
         if len(choices) > 1:
@@ -67,7 +67,7 @@ class Neighbours(Predictor):
         return self
 
     def predict(self, points: Data) -> Data:
-        """The graph over ``points``, by the rule and the ``k`` or radius that was chosen."""
+        """The graph over ``points`` by the rule, with the chosen ``k`` or radius."""
         self._need_fit("parameter_")
         rows = {name: points[name] for name in ("pos", "x") if points.get(name) is not None}
         pairs, _ = self._pairs(_where(points), self.parameter_)
@@ -81,7 +81,7 @@ class Neighbours(Predictor):
         self.parameter_ = state["parameter"].item()
 
     def _pairs(self, where: np.ndarray, limit: float) -> tuple[np.ndarray, np.ndarray]:
-        """The pairs ``[m, 2]`` of a ``k`` or radius of ``limit``, and with which one ``[m]`` each comes in."""
+        """The pairs ``[m, 2]`` for a ``k`` or radius of ``limit``, and the least value ``[m]`` that includes each."""
         if self.rule in ("knn", "mutual"):
             return pairs_by_rank(where, int(limit), mutual=self.rule == "mutual")
         if self.rule == "radius":
@@ -90,13 +90,13 @@ class Neighbours(Predictor):
         return pairs, np.zeros(len(pairs))
 
     def _choices(self, graphs: Sequence[Data]) -> np.ndarray:
-        """What to choose from, rising."""
+        """The values to choose from, in ascending order."""
         if self.rule in ("knn", "mutual"):
             largest = max(graph.num_nodes for graph in graphs)
             return np.arange(1, max(2, min(self.most + 1, largest)))
         if self.rule != "radius":
             return np.zeros(1)
-        # The best radius is the length of an edge: down to the next shorter one, only wrong pairs are lost.
+        # The best radius is the length of an edge: shrinking it to the next shorter one loses only wrong pairs.
         edges = [lengths(_where(graph), *graph.edge_index.numpy(force=True)) for graph in graphs]
         return np.unique(np.concatenate([[0.0], *edges]))
 
@@ -113,8 +113,8 @@ class Neighbours(Predictor):
 
 
 def _where(graph: Data) -> np.ndarray:
-    """Where the nodes are ``[n, p]``, in float64, which loses nothing of float32."""
+    """The node positions ``[n, p]`` in float64, which represents float32 exactly."""
     rows = graph.get("pos") if graph.get("pos") is not None else graph.get("x")
     if rows is None:
-        raise GLNError("The nodes have neither pos nor x; neighbours needs to know where they are.")
+        raise GLNError("The nodes have neither pos nor x; neighbours needs one of them to measure distances.")
     return rows.numpy(force=True).astype(np.float64)

@@ -1,6 +1,6 @@
-"""Graphs of who is near whom, from points alone, in any dimension.
+"""Proximity graphs from points alone, in any dimension.
 
-Each function gives pairs ``[m, 2]``, ``i < j``. Nodes at equal distance are treated alike, so that the answer never
+Each function returns pairs ``[m, 2]`` with ``i < j``. Nodes at equal distance are treated alike, so the result never
 depends on the order of the nodes.
 """
 
@@ -11,22 +11,22 @@ from collections.abc import Callable
 import numpy as np
 from scipy.spatial import cKDTree
 
-TIE = 1e-12  # distances that differ by less than this share of themselves are equal
-NEAR = 16  # nodes around each that are looked up first
-CELLS = 2**22  # pairs in work at a time
+TIE = 1e-12  # distances with a smaller relative difference count as equal
+NEAR = 16  # how many nearest nodes to look up first
+CELLS = 2**22  # pairs processed at a time
 
-# Whether a node at squared distances ``a`` and ``b`` from the ends of a pair of squared length ``c`` spoils it.
+# Whether a node at squared distances ``a`` and ``b`` from the ends of a pair of squared length ``c`` rules it out.
 Spoils = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
 
 
 def pairs_by_rank(points: np.ndarray, most: int, mutual: bool = False) -> tuple[np.ndarray, np.ndarray]:
-    """Pairs of which one end (``mutual``: both) is among the ``most`` nearest of the other, and the rank ``[m]``.
+    """Pairs of which one end (``mutual``: each) is among the ``most`` nearest of the other, and their ranks ``[m]``.
 
-    The rank is the least ``k`` with which the pair is among the ``k`` nearest; nodes at equal distance share one.
+    The rank is the smallest ``k`` for which the ``k`` nearest include the pair; nodes at equal distance share a rank.
     """
     count = len(points)
     tree = cKDTree(points)
-    # The first found is the node itself, or one that coincides with it; infinite where there are no more.
+    # The first hit is the node itself, or one that coincides with it; infinite if there are no more nodes.
     reach = tree.query(points, most + 1)[0].reshape(count, -1)[:, 1:] * (1 + TIE)  # [n, most]
     everywhere = np.square(np.ptp(points, axis=0)).sum() ** 0.5 + 1
     near = tree.query_ball_point(points, np.minimum(reach[:, -1], everywhere))
@@ -44,24 +44,24 @@ def pairs_by_rank(points: np.ndarray, most: int, mutual: bool = False) -> tuple[
 
 
 def pairs_by_distance(points: np.ndarray, radius: float) -> tuple[np.ndarray, np.ndarray]:
-    """Pairs up to ``radius`` apart, and their distance ``[m]``."""
+    """Pairs up to ``radius`` apart, and their distances ``[m]``."""
     pairs = cKDTree(points).query_pairs(radius * (1 + TIE), output_type="ndarray").astype(np.int64)
     distance = lengths(points, pairs[:, 0], pairs[:, 1])
     return pairs[distance <= radius], distance[distance <= radius]
 
 
 def gabriel(points: np.ndarray) -> np.ndarray:
-    """Pairs whose closed ball, from end to end, holds no third node but one that coincides with an end."""
+    """Pairs whose closed diametral ball holds no third node, except nodes that coincide with an end."""
     return unspoilt(points, lambda a, b, c: (a + b <= c) & (np.minimum(a, b) > 0))
 
 
 def relative_neighbours(points: np.ndarray) -> np.ndarray:
-    """Pairs to both of whose ends no third node is nearer than they are to one another."""
+    """Pairs for which no third node is nearer to both ends than the ends are to each other."""
     return unspoilt(points, lambda a, b, c: np.maximum(a, b) < c)
 
 
 def unspoilt(points: np.ndarray, spoils: Spoils) -> np.ndarray:
-    """The pairs that no third node spoils; only nodes nearer to the first end than the second is can do so."""
+    """The pairs that no third node rules out; only nodes nearer to the first end than the second is can do so."""
     count, tree = len(points), cKDTree(points)
     step = max(1, CELLS // count)
     found = [np.empty((0, 2), dtype=np.int64)]
@@ -72,9 +72,9 @@ def unspoilt(points: np.ndarray, spoils: Spoils) -> np.ndarray:
 
 
 def _walk_outwards(tree: cKDTree, pairs: np.ndarray, spoils: Spoils) -> list[np.ndarray]:
-    """Hold ``pairs [m, 2]`` against the nearest node of their first end, the next nearest, …
+    """Check ``pairs [m, 2]`` against the nearest node of their first end, then the next nearest, …
 
-    Most are spoilt at once, and few edges are so long that more than some nodes lie nearer.
+    Most are ruled out at once, and few edges are so long that many nodes lie nearer.
     """
     points, some = tree.data, NEAR
     done = []
@@ -98,7 +98,7 @@ def _walk_outwards(tree: cKDTree, pairs: np.ndarray, spoils: Spoils) -> list[np.
 
 
 def lengths(points: np.ndarray, first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """Distances between the nodes ``first`` and ``second``."""
+    """The distances between the nodes ``first`` and ``second``."""
     return np.sqrt(_square(points[first] - points[second]))
 
 

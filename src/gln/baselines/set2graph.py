@@ -1,7 +1,7 @@
 """Set2Graph (Serviansky et al., 2020): a network over the set, then one over every pair of nodes.
 
-It is a model like those of :mod:`gln.models`, trained by :func:`gln.fit`. It sees ``pos`` and ``x`` as they are: other
-than GLN it notices where the points lie and in which unit they are measured.
+It is a model like those of :mod:`gln.models`, trained by :func:`gln.fit`. It sees ``pos`` and ``x`` as they are: unlike
+GLN, it depends on where the points lie and on the unit of measurement.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from gln.models.output import StructureOutput
 Size = Literal["published", "small"]
 
 # Widths of the layers over the set, and of the hidden layers over the pairs. The published ones are those of the
-# Delaunay benchmark, where 5.9 million weights are counted with a second pair network for the diagonal: 4.75
-# million without it. A graph here has no self-loops, so that network would never be asked.
+# Delaunay benchmark. Its count of 5.9 million weights includes a second pair network for the diagonal, without which
+# there are 4.75 million; graphs here have no self-loops, so that network would never be used.
 WIDTHS: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {
     "published": ((500, 500, 500, 1000, 500, 500, 80), (1000, 1000)),
     "small": ((64, 64, 64, 32), (64, 64)),
@@ -28,7 +28,7 @@ WIDTHS: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {
 
 
 class Set2Graph(nn.Module):
-    """DeepSets over the nodes, broadcast to pairs, an MLP on every pair; the score of a pair is the mean of both ways.
+    """DeepSets over the nodes, then an MLP on every pair; a pair's score is the mean over its two directions.
 
     Args:
         in_channels: width of ``x``; 0 if the nodes have none.
@@ -60,7 +60,7 @@ class Set2Graph(nn.Module):
     def forward(
         self, batch: GraphBatch, initial: Tensor | None = None, steps: int | None = None
     ) -> StructureOutput:
-        """One step: the scores of all pairs; ``initial`` is refused, for there is no recurrence to start."""
+        """The scores of all pairs in one step; ``initial`` is refused, as there is no recurrence to start."""
         if initial is not None or steps not in (None, 1):
             raise GLNError("Set2Graph scores all pairs in one step; leave out known edges and steps.")
         nodes = self._nodes(batch)
@@ -69,11 +69,11 @@ class Set2Graph(nn.Module):
         return StructureOutput((scores,), (nodes,), batch.pair_mask)
 
     def _nodes(self, batch: GraphBatch) -> Tensor:
-        """The states of the nodes ``[B, N, d]``, in full precision: near points differ in the last digits."""
+        """The node states ``[B, N, d]``, in full precision: nearby points differ only in the last digits."""
         given = batch.features
         if given.shape[-1] != self.inputs:
             raise GLNError(
-                f"Got {given.shape[-1]} values per node, pos and x together; the model was made for {self.inputs}."
+                f"Got {given.shape[-1]} values per node (pos and x together); the model expects {self.inputs}."
             )
         with torch.autocast(given.device.type, enabled=False):
             states = given.to(self.first.weight.dtype)
@@ -83,7 +83,7 @@ class Set2Graph(nn.Module):
 
     def _score(self, nodes: Tensor, mask: Tensor) -> Tensor:
         """Scores ``[B, N, N]`` of the ordered pairs of ``nodes [B, N, d]``."""
-        # The first layer is linear in both ends: it is taken once per node instead of once per pair.
+        # The first layer is linear in both ends, so it is computed once per node instead of once per pair.
         with torch.autocast(nodes.device.type, enabled=False):
             source, target, *total = self.first.weight.split(nodes.shape[-1], dim=1)
             shared = self.first.bias if not total else self.first.bias + _mean(nodes, mask) @ total[0].T
@@ -94,7 +94,7 @@ class Set2Graph(nn.Module):
 
 
 class SetLayer(nn.Module):
-    """``A x + B (x − mean of x)`` at every node, brought to length 1; nothing else joins the nodes."""
+    """``A x + B (x − mean of x)`` at every node, normalised to length 1; only the mean connects the nodes."""
 
     def __init__(self, inputs: int, outputs: int) -> None:
         super().__init__()

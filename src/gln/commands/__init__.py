@@ -1,4 +1,4 @@
 """The commands of ``gln``, each a typed function whose docstring is its help.
 
-Everything heavy is imported inside a command, so that ``--help`` is instant.
+Heavy imports happen inside the commands, so that ``--help`` is instant.
 """

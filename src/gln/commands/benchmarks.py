@@ -18,16 +18,16 @@ BENCHMARKS = {
     "scale": "scale",
     "time-to-accuracy": "time_to_accuracy",
     "train-step": "train_step",
-}  # and the module in gln.bench
+}  # by name, the module in gln.bench
 
 
 def bench(
     name: Annotated[Positional[str], arg(metavar="NAME", help=f"One of: {', '.join(sorted(BENCHMARKS))}.")],
     output: Annotated[
-        Path | None, arg(aliases=["-o"], metavar="PATH", help="Also keep the figures as JSON.")
+        Path | None, arg(aliases=["-o"], metavar="PATH", help="Also save the figures as JSON.")
     ] = None,
 ) -> None:
-    """Speed against a peer, side by side on one machine; prints the ratio.
+    """Compare the speed of gln with a peer, side by side on this machine, and print the ratio.
 
     Example: gln bench mmd
     """
@@ -39,7 +39,7 @@ def bench(
     row = module.run()
     for key, value in row["settings"].items():
         print(f"{key:<24}{value}")
-    if hasattr(module, "table"):  # it has no peer but itself, at another size
+    if hasattr(module, "table"):  # its only peer is itself at another size
         print(module.table(row))
     else:
         print(f"{'ours':<24}{row['ours_seconds']:.4f} s")

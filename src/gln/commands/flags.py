@@ -1,4 +1,4 @@
-"""Arguments that several commands take."""
+"""Arguments shared by several commands."""
 
 from __future__ import annotations
 
@@ -18,13 +18,17 @@ if TYPE_CHECKING:
 
 FamilySpec = Annotated[
     Positional[str],
-    arg(metavar="FAMILY", help="A family, with parameters after a colon: surfaces:points=400,kind=torus."),
+    arg(
+        metavar="FAMILY",
+        help="A family, with parameters after a colon, as in surfaces:points=400,kind=torus.",
+    ),
 ]
 ModelPath = Annotated[
-    Positional[str], arg(metavar="RUN|MODEL", help="A run folder, a saved model, or a shipped model's name.")
+    Positional[str],
+    arg(metavar="RUN|MODEL", help="A run folder, a saved model, or the name of a shipped model."),
 ]
 Seed = Annotated[int, arg(help="The same seed draws the same graphs.")]
-Steps = Annotated[int | None, arg(metavar="INT", help="Steps of the recurrence; as trained if left out.")]
+Steps = Annotated[int | None, arg(metavar="INT", help="Steps of the recurrence; as trained if omitted.")]
 
 
 @dataclass(frozen=True)
@@ -32,7 +36,7 @@ class FitFlags(FitConfig):
     __doc__ = FitConfig.__doc__
 
     def __post_init__(self) -> None:
-        """Unchecked: within the parser, a sentence of ours would end up in a box of its own."""
+        """Unchecked: raised inside the parser, our one-sentence errors would be printed in a box."""
 
     def config(self) -> FitConfig:
         """The same, checked."""
@@ -41,13 +45,13 @@ class FitFlags(FitConfig):
 
 @dataclass(frozen=True)
 class ShareFlags:
-    """Share the graphs among processes; see docs/several-machines.md.
+    """Split the graphs among several processes; see docs/several-machines.md.
 
     Args:
-        devices: processes per machine, each with a GPU of its own if there are any; auto: one per GPU.
-        num_nodes: how many machines; they share OUT's folder.
-        strategy: auto or ddp: each process holds the whole model.
-        resume: go on where a prediction that was cut short stands.
+        devices: processes per machine, each on its own GPU if there are any; auto: one per GPU.
+        num_nodes: number of machines; they must share OUT's folder.
+        strategy: auto or ddp; in both, each process holds the whole model.
+        resume: continue a prediction that was interrupted.
     """
 
     devices: Annotated[int | Literal["auto"], arg(metavar="INT|auto")] = 1
@@ -56,7 +60,7 @@ class ShareFlags:
     resume: bool = False
 
     def per_machine(self) -> int:
-        """Processes on each machine."""
+        """The number of processes on each machine."""
         if self.devices == "auto":
             import torch
 
@@ -66,24 +70,24 @@ class ShareFlags:
         return self.devices
 
     def given(self) -> bool:
-        """Whether there are several processes, or parts that several have left."""
+        """Whether there are several processes, or partial results that several have left."""
         FitConfig(num_nodes=self.num_nodes, strategy=self.strategy)  # the same rules as for training
         return self.resume or self.per_machine() * self.num_nodes > 1
 
 
 @dataclass(frozen=True)
 class ReadFlags:
-    """How to read files. What is left out is guessed, and the guess is printed.
+    """How to read files. Anything left out is guessed, and the guess is printed.
 
     Args:
-        pos: columns of the position, with commas between: x,y.
+        pos: columns of the position, separated by commas: x,y.
         x: columns of the features; none for no features.
         graph: column that says which graph a row belongs to.
-        id: column of a node's own name.
-        edges: table of the true edges: source, target, and graph if there are several.
-        labels: label image of an image; for several, a folder, or a path with * for the image's name.
-        elements: chemical elements to tell apart: C,H,N,O.
-        image_size: shrink images to this many pixels along the longer side.
+        id: column with the name of a node.
+        edges: table of the true edges: source, target, and graph if there are several graphs.
+        labels: label image of the image; for several images, a folder or a path with * for the image's name.
+        elements: chemical elements to distinguish: C,H,N,O.
+        image_size: shrink images to this many pixels on the longer side.
     """
 
     pos: Annotated[str | None, arg(metavar="COLUMNS")] = None
@@ -96,7 +100,7 @@ class ReadFlags:
     image_size: Annotated[int | None, arg(metavar="INT")] = None
 
     def options(self) -> ReadOptions:
-        """The same for a reader."""
+        """The same, for a reader."""
         from gln.io import ReadOptions
 
         return ReadOptions(
@@ -130,14 +134,14 @@ def count_of(number: int, what: str) -> str:
 
 
 def remark(text: str) -> None:
-    """A word on the side: not a result, and not in the way of a progress bar."""
+    """Print a remark to stderr without breaking a progress bar."""
     from tqdm.auto import tqdm  # type: ignore[import-untyped]
 
     tqdm.write(f"gln: {text}", file=sys.stderr)
 
 
 def skipper(skipped: list[Skipped]) -> Callable[[Skipped], None]:
-    """Says that a file is left out, and why, and notes it in ``skipped``."""
+    """A function that reports a skipped file and its reason, and adds it to ``skipped``."""
 
     def skip(what: Skipped) -> None:
         skipped.append(what)
@@ -147,7 +151,7 @@ def skipper(skipped: list[Skipped]) -> Callable[[Skipped], None]:
 
 
 def end_skipped(skipped: list[Skipped]) -> None:
-    """End with exit code 1 if something was left out."""
+    """Exit with code 1 if anything was skipped."""
     if skipped:
-        print(f"\nSkipped {len(skipped)} of the input, as said above.")
+        print(f"\nSkipped {len(skipped)} of the inputs; the reasons are above.")
         sys.exit(1)

@@ -19,20 +19,22 @@ def evaluate(
     model: ModelPath,
     on: Annotated[
         str,
-        arg(metavar="FAMILY|DATA", help="A family to draw test graphs from, or files that say their edges."),
+        arg(metavar="FAMILY|DATA", help="A family to draw test graphs from, or files with true edges."),
     ],
-    count: Annotated[int, arg(help="How many test graphs to draw from a family.")] = 240,
-    seed: Annotated[int, arg(help="Of the test graphs; use one that training has not seen.")] = 1_000_003,
+    count: Annotated[int, arg(help="Number of test graphs to draw from a family.")] = 240,
+    seed: Annotated[
+        int, arg(help="Seed of the test graphs; use one that training has not seen.")
+    ] = 1_000_003,
     steps: Steps = None,
     largest_component: Annotated[
-        bool, arg(help="MMD over largest components only, as the paper did.")
+        bool, arg(help="Compute MMD on largest components only, as the paper does.")
     ] = False,
     view: PagePath = None,
     read: OmitArgPrefixes[ReadFlags] = ReadFlags(),  # noqa: B008 - frozen
 ) -> None:
-    """Score a model on graphs it has not seen: edge scores, and MMD, for a family with its floor.
+    """Score a model on graphs it has not seen: edge scores and MMD (for a family, with its floor).
 
-    Files that cannot be read are named and skipped; then the exit code is 1.
+    Files that cannot be read are named and skipped, and the exit code is then 1.
 
     Example: gln evaluate runs/community --on community
     """
@@ -65,15 +67,19 @@ def generate(
     model: ModelPath,
     output: Annotated[
         Path,
-        arg(aliases=["-o"], metavar="PATH", help="Graphs as .safetensors, or a picture (.png, .pdf, .svg)."),
+        arg(
+            aliases=["-o"],
+            metavar="PATH",
+            help="Write graphs (.safetensors) or a picture (.png, .pdf, .svg).",
+        ),
     ],
-    count: Annotated[int, arg(help="How many graphs.")] = 100,
+    count: Annotated[int, arg(help="Number of graphs.")] = 100,
     seed: Seed = 0,
     against: Annotated[
-        str | None, arg(metavar="FAMILY", help="Compare with this family: MMD, novelty and uniqueness.")
+        str | None, arg(metavar="FAMILY", help="Compare with this family by MMD, novelty and uniqueness.")
     ] = None,
 ) -> None:
-    """Noise in, graphs out: the paper's generator mode. A baseline that samples graphs does so in its own way.
+    """Generate graphs from noise, as in the paper; a baseline that samples graphs does so in its own way.
 
     Example: gln generate runs/community -o graphs.png --count 6 --against community
     """
@@ -86,9 +92,7 @@ def generate(
 
     pictured = output.suffix.lstrip(".").lower() in FORMATS
     if not pictured and output.suffix != ".safetensors":
-        raise GLNError(
-            f"Got {output.name!r}; generated graphs are written as .safetensors, .png, .pdf or .svg."
-        )
+        raise GLNError(f"Got {output.name!r}; expected a name that ends in .safetensors, .png, .pdf or .svg.")
     family = None if against is None else parse_family(against)
     drawing = load_for("sample", model)
     others = [] if family is None else family.sample(2 * count, seed=seed)
@@ -96,11 +100,11 @@ def generate(
     if pictured:
         name = getattr(drawing, "name", None)  # of a baseline
         save_gallery(
-            graphs[:12], output, f"{model}: {f'sampled by {name}' if name else 'what it sees in noise'}"
+            graphs[:12], output, f"{model}: {f'sampled by {name}' if name else 'generated from noise'}"
         )
     else:
         save_graphs(graphs, output)
-    print(f"Wrote {output}")
+    print(f"Wrote {output}.")
     if others:
         print(mmd(others[:count], graphs, floor=others[count:]))
         print(novelty(others, graphs))

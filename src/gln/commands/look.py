@@ -17,11 +17,11 @@ FROM_DATA = (
     "pos_channels",
     "x_mean",
     "x_std",
-)  # settings that the training graphs decide
+)  # settings that the training graphs determine
 
 
 def list_() -> None:
-    """List the graph families, models and baselines with their settings, and the models that come with the package."""
+    """List the graph families, models, baselines, shipped models, benchmarks and experiments."""
     from inspect import signature
 
     from gln.baselines import BASELINES
@@ -30,7 +30,7 @@ def list_() -> None:
     from gln.models import MODELS
     from gln.training import shipped
 
-    print("Families (change a parameter with FAMILY:name=value,...)\n")
+    print("Families (set a parameter with FAMILY:name=value,...)\n")
     for name, family in sorted(FAMILIES.items()):
         _describe(name, family.summary(), family.defaults())
     print("Models to train (gln train DATA --model NAME:setting=value,...)\n")
@@ -38,7 +38,9 @@ def list_() -> None:
         settings = {key: value.default for key, value in signature(model).parameters.items()}
         summary = (model.__doc__ or "").strip().split("\n")[0]
         _describe(name, summary, {key: settings[key] for key in settings if key not in FROM_DATA})
-    print("Baselines (the same; a sampler is used by gln generate, not by gln evaluate and gln predict)\n")
+    print(
+        "Baselines (used likewise; a sampler works with gln generate, not with gln evaluate or gln predict)\n"
+    )
     for name, baseline in sorted(BASELINES.items()):
         kind = {"predict": "predictor", "sample": "sampler"}[baseline.kind]
         _describe(name, baseline.summary(), baseline.defaults(), f"{kind}; {baseline.fitted}")
@@ -61,12 +63,16 @@ def show(
     family: FamilySpec,
     output: Annotated[
         Path | None,
-        arg(aliases=["-o"], metavar="PATH", help="Picture: .png, .pdf or .svg; FAMILY.png if left out."),
+        arg(
+            aliases=["-o"],
+            metavar="PATH",
+            help="Picture to write (.png, .pdf or .svg); FAMILY.png if omitted.",
+        ),
     ] = None,
-    count: Annotated[int, arg(help="How many graphs.")] = 6,
+    count: Annotated[int, arg(help="Number of graphs.")] = 6,
     seed: Seed = 0,
 ) -> None:
-    """Look at a family: draw several of its graphs into one picture.
+    """Draw several graphs of a family into one picture.
 
     Example: gln show surfaces:kind=torus -o torus.png
     """
@@ -76,4 +82,4 @@ def show(
     chosen = parse_family(family)
     graphs = chosen.sample(count, seed=seed)
     captions = [chosen.caption(graph) for graph in graphs]
-    print(f"Wrote {save_gallery(graphs, output or Path(f'{chosen.name}.png'), str(chosen), captions)}")
+    print(f"Wrote {save_gallery(graphs, output or Path(f'{chosen.name}.png'), str(chosen), captions)}.")

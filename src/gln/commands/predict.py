@@ -24,28 +24,33 @@ def predict(
         Positional[tuple[str, ...]],
         arg(
             metavar="FILE",
-            help="Tables, arrays, meshes, molecules, images or graphs; folders and patterns, too.",
+            help="Tables, arrays, meshes, molecules, images or graphs; also folders and patterns.",
         ),
     ],
     output: Annotated[
-        Path, arg(aliases=["-o"], metavar="OUT", help="Edges as .csv, .npz, .graphml, .obj or .ply.")
+        Path,
+        arg(
+            aliases=["-o"],
+            metavar="OUT",
+            help="Where to write the edges: .csv, .npz, .graphml, .obj or .ply.",
+        ),
     ],
     threshold: Annotated[
         float | None,
-        arg(metavar="FLOAT", help="Probability from which a pair is an edge; the model's own if left out."),
+        arg(metavar="FLOAT", help="Lowest probability of an edge; the model's own threshold if omitted."),
     ] = None,
     top_k: Annotated[
         int | None,
         arg(
             metavar="INT",
-            help="Of these edges keep the k most probable of every node; with --threshold 0, of all pairs.",
+            help="Keep only the k most probable of these edges at every node; with --threshold 0, of all pairs.",
         ),
     ] = None,
     known: Annotated[
         Path | None,
         arg(
             metavar="EDGES",
-            help="Table of edges that are known (source, target, graph), to be completed: they stay.",
+            help="Table of known edges (source, target, graph) to complete; they are kept.",
         ),
     ] = None,
     steps: Steps = None,
@@ -53,8 +58,8 @@ def predict(
         int | None,
         arg(
             metavar="INT",
-            help="Nearest nodes that each node is paired with; fewer are faster and find fewer edges. If left out, "
-            "all pairs of up to 128 nodes, and beyond as many as the model has.",
+            help="How many nearest nodes each node is paired with; fewer are faster but find fewer edges. If omitted, "
+            "all pairs for up to 128 nodes, and the model's own number beyond.",
         ),
     ] = None,
     batch_size: Annotated[int, arg(help="Graphs at a time.")] = 32,
@@ -66,9 +71,9 @@ def predict(
 ) -> None:
     """Predict the edges over your own points, meshes, molecules, images or tables.
 
-    What cannot be read is named and skipped; then the exit code is 1. Files that say what their edges are also get
-    scores. OUT may lie in a folder of the input; it is not read. Several processes share the graphs with --devices;
-    what they have done is kept in OUT.parts until all of it is there, and --resume goes on with it.
+    Inputs that cannot be read are named and skipped, and the exit code is then 1. Files that contain true edges are
+    also scored. OUT may lie in an input folder; it is not read. With --devices, several processes share the graphs:
+    partial results stay in OUT.parts until all are done, and --resume continues from them.
 
     Example: gln predict delaunay points.csv -o edges.csv
     """
@@ -85,7 +90,7 @@ def predict(
         check_page(view)
     options, choice = read.options(), Choice(threshold, top_k, steps, candidates, batch_size)
     if any(Path(word).is_file() and Path(word).resolve() == output.resolve() for word in files):
-        raise GLNError(f"{output} is both input and output; choose another name for what is written.")
+        raise GLNError(f"{output} is both input and output; choose another name for the output.")
     place = find_place(share.per_machine(), share.num_nodes) if share.given() else None
     paths = find_files(files)
     network = put_on(
@@ -117,7 +122,7 @@ def _complain(text: str) -> None:
 
 
 def _share(job: Job, place: Place, share: ShareFlags) -> Outcome | None:
-    """The outcome in the first process; the others leave it to say what became of the files."""
+    """The outcome, in the first process; the others return ``None`` and leave the report to it."""
     from gln.pipeline.sharing import Explained, Shared
 
     try:

@@ -17,12 +17,13 @@ def report(
     run: Annotated[Positional[Path], arg(metavar="RUN", help="A run folder, finished or not.")],
     output: Annotated[
         Path | None,
-        arg(aliases=["-o"], metavar="PAGE", help="The page to write (.html); RUN/report.html if left out."),
+        arg(aliases=["-o"], metavar="PAGE", help="The page to write (.html); RUN/report.html if omitted."),
     ] = None,
 ) -> None:
-    """Write the report of a run: curves, scores, its best and worst test graphs, settings, the command to repeat it.
+    """Write the report of a run: curves, scores, its best and worst test graphs, settings, and how to repeat it.
 
-    gln train writes it at its end. Test graphs are drawn or read again and predicted again. One offline page.
+    The report is one offline page, which gln train also writes when it ends. Here the test graphs are drawn or read
+    again and predicted again.
 
     Example: gln report runs/community -o report.html
     """

@@ -13,25 +13,28 @@ from gln.errors import GLNError
 def reproduce(
     names: Annotated[
         Positional[tuple[str, ...]],
-        arg(metavar="EXPERIMENT", help="One or more experiments, or all; none lists them."),
+        arg(metavar="EXPERIMENT", help="One or more experiments, or all; without any, list them."),
     ] = (),
     scale: Annotated[
         Literal["smoke", "full"],
-        arg(help="full: the paper's sizes; smoke: toy sizes that show in a minute that everything runs."),
+        arg(help="full: the paper's sizes; smoke: toy sizes, to check within a minute that everything runs."),
     ] = "full",
     cell: Annotated[
         str | None,
-        arg(metavar="NAME", help="Only this cell: ordered/community-2/mmsb, or the end of its name."),
+        arg(
+            metavar="NAME",
+            help="Run only this cell, as in ordered/community-2/mmsb; the end of its name is enough.",
+        ),
     ] = None,
-    again: Annotated[bool, arg(help="Measure cells again that are kept already.")] = False,
+    again: Annotated[bool, arg(help="Measure cells again even if they are done.")] = False,
     write_docs: Annotated[
-        bool, arg(help="Write the page on all that was measured: docs/reproduction.md.")
+        bool, arg(help="Write docs/reproduction.md, the page with everything measured so far.")
     ] = False,
     root: Annotated[
-        Path, arg(metavar="PATH", help="Where results/, runs/ and docs/ are: the root of the repository.")
+        Path, arg(metavar="PATH", help="The root of the repository, which holds results/, runs/ and docs/.")
     ] = Path(),
 ) -> None:
-    """The tables and figures of the paper, cell by cell; what is measured is kept under results/reproduction.
+    """Reproduce the paper's tables and figures cell by cell; results are kept under results/reproduction.
 
     Example: gln reproduce table-mmd --cell ordered/community-2/mmsb
     """
@@ -46,12 +49,14 @@ def reproduce(
     if names:
         cells = choose([] if "all" in names else list(names), scale, cell)
         now = run_cells(cells, places, again)
-        print(f"{count_of(len(cells), 'cell')}, {now} of them run now; kept in {places.results(scale)}")
+        print(
+            f"{count_of(len(cells), 'cell')}, {now} of them run now; results are in {places.results(scale)}."
+        )
     if write_docs or (names and scale == "smoke"):
         from gln.experiments.document import write_document
 
         write_document(places, scale)
-        print(f"Wrote {places.document(scale)}")
+        print(f"Wrote {places.document(scale)}.")
     if not names and not write_docs:
         for name, one in experiments().items():
             total, done = len(list(cells_of(one, scale))), len(read_cells(one, scale, places))

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from gln.io import Skipped
     from gln.pipeline.training import Parts
 
-ANY_METHOD = ("seed", "progress")  # what of FitConfig a baseline knows too
+ANY_METHOD = ("seed", "progress")  # the settings of FitConfig that a baseline has too
 
 
 def train(
@@ -32,7 +32,7 @@ def train(
         Positional[tuple[str, ...]],
         arg(
             metavar="FAMILY|DATA",
-            help="A family (surfaces:points=400), or files of graphs with their edges; folders and patterns, too.",
+            help="A family (surfaces:points=400), or files of graphs with edges; also folders and patterns.",
         ),
     ],
     output: Annotated[Path, arg(aliases=["-o"], metavar="RUN", help="The run folder to write.")],
@@ -40,22 +40,25 @@ def train(
         str | None,
         arg(
             metavar="MODEL",
-            help="GLN, PaperGLN, Set2Graph or a baseline (gln list), with settings: GLN:width=64,steps=3, or "
-            "neighbours:rule=gabriel. If left out: GLN, sized for the files.",
+            help="GLN, PaperGLN, Set2Graph or a baseline (see gln list), with settings as in GLN:width=64,steps=3 or "
+            "neighbours:rule=gabriel. If omitted, GLN, sized to fit the files.",
         ),
     ] = None,
     count: Annotated[
         int | None,
-        arg(metavar="INT", help="Graphs to draw from a family; the paper's number, or 1200, if left out."),
+        arg(
+            metavar="INT",
+            help="Number of graphs to draw from a family; if omitted, the paper's number, or else 1200.",
+        ),
     ] = None,
     patches: Annotated[
-        int | None, arg(metavar="NODES", help="Cut graphs from files into local patches of so many nodes.")
+        int | None, arg(metavar="NODES", help="Cut graphs from files into local patches of this many nodes.")
     ] = None,
     recipe: Annotated[
-        Path | None, arg(metavar="PATH", help="Keep what was chosen for the files as JSON.")
+        Path | None, arg(metavar="PATH", help="Save the choices made for the files as JSON.")
     ] = None,
     from_recipe: Annotated[
-        Path | None, arg(metavar="PATH", help="Choose nothing: do as this recipe says.")
+        Path | None, arg(metavar="PATH", help="Use the choices saved in this recipe.")
     ] = None,
     edge_loss: Annotated[
         Literal["balanced", "literal", "plain", "released"], arg(help="How edges and non-edges are weighted.")
@@ -65,18 +68,22 @@ def train(
     ] = "dice",
     every_step: Annotated[
         bool | None,
-        arg(metavar="BOOL", help="Loss on every step instead of the last; GLN does, PaperGLN does not."),
+        arg(
+            metavar="BOOL",
+            help="Apply the loss to every step, not just the last; if omitted, only for GLN.",
+        ),
     ] = None,
-    resume: Annotated[bool, arg(help="Go on where the run in RUN stands, exactly.")] = False,
+    resume: Annotated[bool, arg(help="Continue the run in RUN exactly where it stopped.")] = False,
     view: PagePath = None,
     read: OmitArgPrefixes[ReadFlags] = ReadFlags(),  # noqa: B008 - frozen
     settings: OmitArgPrefixes[FitFlags] = FitFlags(),  # noqa: B008 - frozen
 ) -> None:
-    """Train a model on a family or on your own files: 80 % of the graphs train (a tenth of them validates), 20 % test.
+    """Train a model on a family or on your own files.
 
-    The seed decides graphs, split, first weights and order alike. Ctrl-C keeps what was learned; --resume goes on.
-    A single large graph, a mesh say, is trained on in --patches. A baseline that samples graphs is compared with the
-    test graphs as a whole. RUN/report.html shows what it came to.
+    Of the graphs, 80 % are for training (a tenth of these for validation) and 20 % for testing. The seed determines
+    the graphs, split, initial weights and order. Ctrl-C keeps what was learned; --resume continues. Train on a single
+    large graph, such as a mesh, with --patches. The samples of a baseline that generates graphs are compared with the
+    test graphs as a whole. RUN/report.html shows the results.
 
     Examples: gln train community -o runs/community --epochs 20; gln train meshes/ -o runs/meshes --patches 100
     """
@@ -98,7 +105,7 @@ def train(
         _refuse({"count": count}, "families")
     if from_recipe is not None:
         chosen = {"model": model, "patches": patches, "recipe": recipe, **vars(read)}
-        _refuse(chosen, "choosing, and --from-recipe chooses nothing")
+        _refuse(chosen, "choosing settings, which --from-recipe already does")
     ready = None if from_recipe is None else Recipe.load(from_recipe)
     spec, is_baseline = find_method((model or "GLN") if ready is None else ready.model)
     method: Any = baseline(spec) if is_baseline else None
@@ -128,14 +135,14 @@ def train(
                 _fit_network(
                     method, title, parts, output, resume, (edge_loss, structure_loss, everywhere), fit
                 )
-        if first:  # the others have done their part, and end in peace
+        if first:  # the other processes are done
             _finish(method, parts, output, fit.seed, view)
             end_skipped(skipped)
 
 
 @contextmanager
 def _speaking(machines: int) -> Iterator[bool]:
-    """Whether this process is the first of those that train together; the others print nothing."""
+    """Whether this is the first of the processes that train together; the others print nothing."""
     from pytorch_lightning.utilities import rank_zero_only
 
     machine = os.environ.get("NODE_RANK", os.environ.get("GROUP_RANK", "0"))
@@ -175,7 +182,7 @@ def _fit_baseline(
 
 
 def _finish(method: Any, parts: Parts, run: Path, seed: int, view: Path | None) -> None:
-    """Score a model by the edges it predicts and a sampler by as many samples as there are test graphs; write pages."""
+    """Score a model by its predicted edges, or a sampler by as many samples as test graphs; write the pages."""
     from gln.viewing.judging import judge
     from gln.viewing.reports import write_report
     from gln.viewing.runs import read_run
@@ -190,18 +197,18 @@ def _finish(method: Any, parts: Parts, run: Path, seed: int, view: Path | None) 
 
 
 def _refuse(flags: dict[str, Any], purpose: str) -> None:
-    """Flags that say nothing here are a mistake, not to be passed over."""
+    """A flag that has no effect here is a mistake; do not ignore it silently."""
     given = [name for name, value in flags.items() if value is not None]
     if given:
         raise GLNError(f"Got --{given[0].replace('_', '-')}, which is for {purpose}; leave it out.")
 
 
 def _refuse_for_baseline(config: FitConfig, losses: dict[str, tuple[Any, Any]]) -> None:
-    """The same for what only a network is trained with: a value and its default by name."""
+    """The same for settings that only a network has; ``losses`` holds a value and its default by name."""
     settings = {
         field.name: (getattr(config, field.name), field.default)
         for field in fields(config)
         if field.name not in ANY_METHOD
     }
     changed = {name: value for name, (value, usual) in (losses | settings).items() if value != usual}
-    _refuse(changed, "networks, while settings of a baseline follow its name, as in graphrnn:epochs=9")
+    _refuse(changed, "networks, whereas a baseline's settings follow its name, as in graphrnn:epochs=9")

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def from_family(spec: str, count: int | None, seed: int) -> tuple[str, Parts]:
-    """A title, and graphs of a family in the three parts."""
+    """A title, and the graphs of a family in three parts."""
     from gln.families import parse_family
     from gln.viewing.sources import family_parts
 
@@ -33,9 +33,9 @@ def from_files(
     skipped: list[Skipped],
     aloud: bool,
 ) -> tuple[str, Parts, Recipe]:
-    """A title, the graphs of the three parts and the recipe for them; each choice is printed.
+    """A title, the graphs in three parts, and the recipe for them; each choice is printed.
 
-    What cannot be read is noted in ``skipped``, and named if ``aloud``.
+    Inputs that cannot be read are added to ``skipped``, and named if ``aloud``.
     """
     from gln.pipeline.recipe import choose_recipe
     from gln.pipeline.training import divide, find_data, has_gpu, read_labelled
@@ -55,4 +55,4 @@ def from_files(
 
 
 def _nothing(text: str) -> None:
-    """Said by the first process."""
+    """Print nothing: the first process does."""

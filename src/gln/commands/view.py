@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
     from gln.io import Skipped
 
-SHOWN = 12  # graphs in the page of gln train and gln evaluate
+SHOWN = 12  # graphs on the page of gln train and gln evaluate
 
 PagePath = Annotated[
     Path | None,
-    arg(metavar="PAGE", help="Also write a page (.html) that shows the first graphs and their errors."),
+    arg(metavar="PAGE", help="Also write a page (.html) with the first graphs and their errors."),
 ]
 
 
@@ -28,40 +28,39 @@ def view(
         Positional[tuple[str, ...]],
         arg(
             metavar="FAMILY|FILE|RUN",
-            help="A family, files of graphs or of predictions, or a run folder: its model on graphs it has not seen.",
+            help="A family, files of graphs or predictions, or a run folder (its model on graphs it has not seen).",
         ),
     ],
     output: Annotated[
         Path,
-        arg(
-            aliases=["-o"], metavar="PAGE", help="The page to write: one .html file that needs nothing else."
-        ),
+        arg(aliases=["-o"], metavar="PAGE", help="The page to write: one self-contained .html file."),
     ] = Path("page.html"),
     model: Annotated[
         str | None,
         arg(
             metavar="RUN|MODEL",
-            help="Show what this model predicts, step by step, against the truth if there is one.",
+            help="Show what this model predicts, step by step, against the true edges if there are any.",
         ),
     ] = None,
     predicted: Annotated[
         Path | None,
-        arg(metavar="PATH", help="Show these predictions over FILE: a .csv or .npz of gln predict."),
+        arg(metavar="PATH", help="Show these predictions over FILE: a .csv or .npz from gln predict."),
     ] = None,
-    count: Annotated[int, arg(help="How many graphs.")] = 6,
+    count: Annotated[int, arg(help="Number of graphs.")] = 6,
     seed: Annotated[
-        int, arg(help="Of graphs drawn from a family; use one that training has not seen.")
+        int, arg(help="Seed of graphs drawn from a family; use one that training has not seen.")
     ] = 1_000_003,
     threshold: Annotated[
-        float | None, arg(metavar="FLOAT", help="Where the slider begins; the model's own if left out.")
+        float | None,
+        arg(metavar="FLOAT", help="Initial position of the slider; the model's own threshold if omitted."),
     ] = None,
     steps: Steps = None,
     open: Annotated[bool, arg(help="Open the page in the browser.")] = False,
     read: OmitArgPrefixes[ReadFlags] = ReadFlags(),  # noqa: B008 - frozen
 ) -> None:
-    """Look at graphs in one offline page: truth against prediction, the steps of the recurrence, any threshold.
+    """Show graphs on one offline page: truth against prediction, the steps of the recurrence, any threshold.
 
-    Files that cannot be read are named and skipped; then the exit code is 1.
+    Files that cannot be read are named and skipped, and the exit code is then 1.
 
     Examples: gln view surfaces:points=400 --model surfaces -o page.html; gln view points.csv --predicted edges.csv
     """
@@ -74,11 +73,13 @@ def view(
     check_page(output)
     check_choice(threshold, None, 1)
     if not source:
-        raise GLNError("Got nothing to look at; name a family, files or a run.")
+        raise GLNError("Got nothing to show; name a family, files or a run.")
     if count < 1:
-        raise GLNError(f"Got count={count}; a page shows at least one graph.")
+        raise GLNError(f"Got count={count}; expected at least 1.")
     if model is not None and predicted is not None:
-        raise GLNError("Got --model and --predicted; a page shows one of them, leave the other out.")
+        raise GLNError(
+            "Got both --model and --predicted; a page shows only one of them: leave the other out."
+        )
     skipped: list[Skipped] = []
     skip = skipper(skipped)
     title = " ".join(source)
@@ -90,7 +91,7 @@ def view(
     else:
         views = sources.file_views(source, read.options(), count, skip, remark)
     if not views:
-        raise GLNError(f"There is no graph to look at in {title}; nothing is written.")
+        raise GLNError(f"There is no graph to show in {title}; nothing was written.")
     views = within_reach(views, remark)
     if model is not None:
         views = _watched(model, views, steps, threshold)
@@ -117,7 +118,7 @@ def _watched(name: str, views: list[Any], steps: int | None, threshold: float | 
 
 
 def write_shown(page: Path, model: Any, graphs: list[Data], title: str, steps: int | None = None) -> None:
-    """The page of a command that has a model and true graphs at hand, or graphs alone: the first of them."""
+    """Write the page of a command that has a model and true graphs, or only graphs; shows the first of them."""
     from gln.viewing import views_of, watch, write_page
     from gln.viewing.views import within_reach
 

@@ -1,4 +1,4 @@
-"""Every table and figure of the paper as data, and the runner that fills them; ``gln reproduce`` is its command."""
+"""Every table and figure of the paper as data, and the runner behind ``gln reproduce`` that fills them."""
 
 from gln.experiments.runner import Cell, Places, cells_of, choose, run_cell, run_cells
 from gln.experiments.specs import Experiment, Scale, Settings, columns, experiment, experiments, systems

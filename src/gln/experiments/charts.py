@@ -1,4 +1,4 @@
-"""The charts of the experiments, at the width of a printed page: curves of MMD², and IoU at a glance."""
+"""The charts of the experiments at the width of a printed page: MMD² curves, and IoU at a glance."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from gln.experiments.tables import Measured
 from gln.viewing.colours import EDGE, GROUPS, INK, MISSING
 from gln.viewing.sheets import MARKERS, draw_curves, write_figure
 
-WIDTH = 7.2  # inches, as a page of two columns is wide
-SMALLEST = 1e-6  # below this the scale of MMD² is linear, so that 0 can be drawn
+WIDTH = 7.2  # inches: the text width of a two-column page
+SMALLEST = 1e-6  # below this the MMD² axis is linear, so that 0 can be drawn
 NAMES = {metric: metric.removeprefix("mmd_") for metric in MMD}
 GREY = "#7b8794"
 PUBLISHED = "GLN, published"
-#: Rows of the chart of IoU with their colours and markers.
+#: The rows of the IoU chart with their colours and markers.
 LOOKS = {
     PUBLISHED: (INK, "x"),
     "constant": (MISSING, "s"),
@@ -35,7 +35,7 @@ HEADINGS = {"ordered": "ordered nodes, as in the paper", "set": "sets: the nodes
 
 
 def save_curves(panels: list[Panel], over: str, path: Path) -> None:
-    """A row of panels for each column, a panel for each system; the floor is a broken line."""
+    """A row of panels for each column, a panel for each system; the floor is a dashed line."""
     graphs = list(dict.fromkeys(panel.column for panel in panels))
     runners = sorted(
         {(p.protocol, p.system): None for p in panels}, key=lambda runner: runner[0]
@@ -65,13 +65,13 @@ def save_curves(panels: list[Panel], over: str, path: Path) -> None:
 
 
 def save_iou(cells: dict[str, Measured], path: Path) -> None:
-    """IoU in the main columns: what is published, and what was measured, with and without an order of the nodes."""
+    """IoU in the main columns, published and measured, on ordered nodes and on sets."""
     figure = Figure(figsize=(WIDTH, 3.1), layout="constrained")
     axes = figure.subplots(1, len(HEADINGS), sharey=True)
     for ax, (protocol, heading) in zip(axes, HEADINGS.items(), strict=True):
         for place, row in enumerate(SHOWN[protocol]):
             colour, marker = LOOKS[row]
-            shift = 0.2 * (place - (len(SHOWN[protocol]) - 1) / 2)  # so that equal scores can all be seen
+            shift = 0.2 * (place - (len(SHOWN[protocol]) - 1) / 2)  # so that equal scores all stay visible
             for line, column in enumerate(MAIN):
                 value = (
                     published(column, "iou")
@@ -101,16 +101,16 @@ def _draw_panel(panel: Panel | None, ax: Axes) -> None:
         return
     draw_curves({NAMES[metric]: points for metric, points in panel.points.items()}, ax, list(NAMES.values()))
     _dress(ax)
-    for line, size in zip(ax.lines, (5.5, 4.0, 2.5), strict=False):  # so that equal curves can all be seen
+    for line, size in zip(ax.lines, (5.5, 4.0, 2.5), strict=False):  # so that equal curves all stay visible
         line.set_markersize(size)
-        line.set_clip_on(False)  # a marker at zero is whole
+        line.set_clip_on(False)  # do not cut off markers at zero
     for metric, value in panel.floor.items():
         colour = GROUPS[list(NAMES).index(metric)]
         ax.axhline(max(value, 0.0), color=colour, linewidth=0.9, linestyle=(0, (4, 2)), zorder=1)
 
 
 def _scale(ax: Axes, ticks: list[float]) -> None:
-    """The scale that all panels share."""
+    """The axes that all panels share."""
     shown = ticks if len(ticks) <= 8 else ticks[::-2]
     ax.set_xticks(shown)
     if max(ticks) <= 1:
@@ -121,7 +121,7 @@ def _scale(ax: Axes, ticks: list[float]) -> None:
 
 
 def _power(value: float, _: int) -> str:
-    """A power of ten in plain letters: they need no font of formulas."""
+    """A power of ten in plain characters, which need no math font."""
     exponent = f"{value:.0e}".partition("e")[2]
     return (
         "0"

@@ -1,4 +1,4 @@
-"""Two claims that the paper makes with a drawing, read from the curves that were measured.
+"""Two claims that the paper makes with a plot, checked against the measured curves.
 
 Five steps suffice (``figure-depth``), and the initial structure hardly matters (``figure-robustness``).
 """
@@ -13,27 +13,27 @@ from gln.experiments.headline import MMD, published
 from gln.experiments.specs import Experiment, columns, experiment, systems
 from gln.experiments.tables import Measured, mean_of, shares_of
 
-FIVE = 5  # steps that the paper recommends
-MATTERS = 2.0  # an MMD² so many times larger than with an empty A⁰ is no small change
-NOISE = 1e-4  # the paper's smallest MMD²; changes below it are not looked at
+FIVE = 5  # the number of steps that the paper recommends
+MATTERS = 2.0  # an MMD² this many times larger than with an empty A⁰ is no small change
+NOISE = 1e-4  # the paper's smallest MMD²; changes below it are ignored
 RULES = (
-    "*Five steps* are more than it takes if with fewer every MMD² is at most that of five, or at most what is "
-    "published (ordered) or the floor (set); they are too few if five are not that good and with more every MMD² "
-    f"is {MATTERS:g} times smaller. PaperGLN is trained for every number of steps, GLN once, and read after fewer. "
-    f"*A⁰* matters if an MMD² grows to more than {MATTERS:g} times what it is at 0%, an A⁰ without edges as in "
-    f"training; an MMD² below {NOISE:g} counts as {NOISE:g}."
+    "*Five steps* are more than needed if with fewer steps every MMD² is at most that of five, or at most the "
+    "published one (ordered) or the floor (set); they are too few if they do not get that low and with more steps "
+    f"every MMD² is at least {MATTERS:g} times smaller. PaperGLN is trained for each number of steps; GLN is trained "
+    f"once and read out after fewer. *A⁰*, the initial structure, matters if an MMD² grows to more than {MATTERS:g} "
+    f"times its value at 0% (no edges, as in training); an MMD² below {NOISE:g} counts as {NOISE:g}."
 )
 
 
 @dataclass(frozen=True)
 class Panel:
-    """Curves of one system on one column: by metric, the values of all runs at each place along the axis."""
+    """The curves of one system on one column: for each metric, the values of all runs at each point of the axis."""
 
     system: str
     protocol: str
     column: str
     points: dict[str, dict[float, list[float]]]
-    floor: dict[str, float]  # by metric: between training and test graphs, where that was measured
+    floor: dict[str, float]  # by metric: between training and test graphs, if measured
 
     @property
     def title(self) -> str:
@@ -49,7 +49,7 @@ class Panel:
 
 
 def panels_of(name: str, cells: dict[str, Measured]) -> list[Panel]:
-    """The curves of an experiment with a picture, those on the same graphs next to one another."""
+    """The curves of an experiment with a picture; those on the same graphs are adjacent."""
     one = experiment(name)
     found: dict[tuple[str, str, str], dict[str, dict[float, list[float]]]] = {}
     for cell in cells[name].values() if one.picture else ():
@@ -82,10 +82,10 @@ def floor_of(cells: dict[str, Measured], protocol: str, column: str) -> dict[str
 
 
 def five_steps(panel: Panel) -> str:
-    """Whether five steps suffice, and whether fewer do: one sentence.
+    """Whether five steps suffice, and whether fewer do, in one sentence.
 
-    A number of steps does as well as five if each of its MMD² is at most that of five steps, or good enough:
-    on ordered nodes what is published, on sets the floor.
+    A number of steps does as well as five if each of its MMD² is at most that of five steps or good enough, which
+    means the published value on ordered nodes and the floor on sets.
     """
     along = [int(place) for place in panel.along]
     enough = {
@@ -98,7 +98,7 @@ def five_steps(panel: Panel) -> str:
     aim = "published MMD²" if panel.protocol == "ordered" else "floor"
     reached = f"the {aim} is reached with {_steps(good[0])}" if good else f"the {aim} is not reached"
     if FIVE not in along:
-        return f"open, five steps have not been measured; {reached}"
+        return f"open: five steps have not been measured; {reached}"
     limit = {metric: max(panel.at(FIVE)[metric], enough[metric]) for metric in MMD}
     fewer = [s for s in along if s < FIVE and all(panel.at(s)[m] <= limit[m] for m in MMD)]
     more = [s for s in along if s > FIVE]
@@ -108,30 +108,30 @@ def five_steps(panel: Panel) -> str:
         if FIVE not in good and all(panel.at(s)[m] <= panel.at(FIVE)[m] / MATTERS for m in MMD)
     ]
     if fewer:
-        as_well = "" if fewer[0] in good else f", {_steps(fewer[0])} {_do(fewer[0])} as well"
-        verdict = f"five steps are more than it takes{as_well}"
+        as_well = "" if fewer[0] in good else f": {_steps(fewer[0])} {_do(fewer[0])} as well"
+        verdict = f"five steps are more than needed{as_well}"
     elif better:
-        verdict = f"not confirmed, {_steps(better[0])} at least halve every MMD²"
+        verdict = f"not confirmed: {_steps(better[0])} at least halve every MMD²"
     elif more:
-        verdict = "confirmed, fewer steps are worse and more do not halve the MMD²"
+        verdict = "confirmed: fewer steps are worse, and more do not halve every MMD²"
     else:
-        verdict = "fewer steps are worse, and with more nothing was measured"
+        verdict = "fewer steps are worse; more were not measured"
     shown = dict.fromkeys((along[0], FIVE, along[-1]))
     values = ", ".join(f"{mmd_values(panel.at(steps))} with {_steps(steps)}" for steps in shown)
     return f"{verdict}; {reached} ({values})"
 
 
 def initial_structure(panel: Panel) -> str:
-    """Whether the share of pairs in A⁰ hardly matters: one sentence."""
+    """Whether the share of pairs in A⁰ hardly matters, in one sentence."""
     first, *others = panel.along
     if not others:
-        return "open, one share has been measured"
+        return "open: only one share has been measured"
     start = panel.at(first)
     breaks = [share for share in others if _grown(panel.at(share), start)]
     if not breaks:
         most = max(panel.at(share)[m] / max(start[m], NOISE) for share in others for m in MMD)
         return (
-            f"confirmed, from {first:.0%} to {others[-1]:.0%} of all pairs no MMD² grows beyond "
+            f"confirmed: from {first:.0%} to {others[-1]:.0%} of all pairs, no MMD² grows beyond "
             f"{max(most, 1.0):.2f} times its value at {first:.0%}"
         )
     share = breaks[0]
@@ -141,21 +141,21 @@ def initial_structure(panel: Panel) -> str:
     )
     kept = [s for s in panel.along if s < share]
     until = f"holds up to {kept[-1]:.0%}, " if len(kept) > 1 else ""
-    return f"not confirmed, {until}breaks at {share:.0%} of all pairs ({grown}){_among_others(panel, share)}"
+    return f"not confirmed: {until}breaks at {share:.0%} of all pairs ({grown}){_among_others(panel, share)}"
 
 
 def _among_others(panel: Panel, share: float) -> str:
-    """What the paper looked at, if the curve breaks where it leaves the empty A⁰: the shares beyond that."""
+    """If the curve breaks as soon as A⁰ is not empty: how it varies beyond, over the shares that the paper plots."""
     others = panel.along[1:]
     if share != others[0] or len(others) < 2:
         return ""
     values = [[max(panel.at(place)[m], NOISE) for place in others] for m in MMD]
     factor = max(max(curve) / min(curve) for curve in values)
-    return f"; from {share:.0%} to {others[-1]:.0%} an MMD² varies by a factor of up to {factor:.1f}"
+    return f"; from {share:.0%} to {others[-1]:.0%}, MMD² vary by a factor of up to {factor:.1f}"
 
 
 def _grown(scores: dict[str, float], before: dict[str, float]) -> list[str]:
-    """The metrics in which ``scores`` are so much larger that it matters."""
+    """The metrics in which ``scores`` are enough larger to matter."""
     return [m for m in MMD if scores[m] > MATTERS * max(before[m], NOISE)]
 
 

@@ -1,4 +1,4 @@
-"""What the reproduction cost, from the seconds and the device that every cell carries."""
+"""What the reproduction cost, from the seconds and the device recorded in every cell."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gln.experiments.tables import Measured
 
 
 def cost(cells: dict[str, Measured]) -> list[str]:
-    """Minutes by kind of device, training included."""
+    """Minutes on each kind of device, training included."""
     seconds: defaultdict[str, float] = defaultdict(float)
     counted: defaultdict[str, int] = defaultdict(int)
     for device, spent in spendings(cells):
@@ -21,21 +21,21 @@ def cost(cells: dict[str, Measured]) -> list[str]:
     if not seconds:
         return ["Nothing has been measured yet."]
     parts = [
-        f"{seconds[device] / 60:.0f} minutes of {device} ({cells_in_words(counted[device])})"
+        f"{seconds[device] / 60:.0f} minutes on {device} ({cells_in_words(counted[device])})"
         for device in sorted(seconds)
     ]
     return [
-        f"{' and '.join(parts)} for all cells on this page, with the training of their networks. "
-        "Not counted: what GraphRNN did before it was stopped and went on, and GLN on sets, which recipes train; "
-        "the cards of the shipped models say how long one takes."
+        f"The cells on this page took {' and '.join(parts)}, including the training of their networks. "
+        "Not counted: time that GraphRNN spent before it was interrupted and resumed, and the training of GLN on sets, "
+        "which recipes do; the cards of the shipped models say how long that takes."
     ]
 
 
 def spendings(cells: dict[str, Measured]) -> list[tuple[str, float]]:
-    """Of every cell, once, its kind of device and the seconds that it took.
+    """The kind of device and the seconds of every cell, each counted once.
 
-    Several cells may read one training. It is counted with the one that was measured first: within its seconds if
-    they are long enough to hold it, on top of them if the training was there before.
+    Several cells may share one training. It is counted with the cell that was measured first: as part of its seconds
+    if they are long enough to include it, on top of them if the training already existed.
     """
     by_run: defaultdict[Path, dict[str, dict[str, Any]]] = defaultdict(dict)
     for name, one in experiments().items():
@@ -57,5 +57,5 @@ def cells_in_words(count: int) -> str:
 
 
 def kind_of(device: str) -> str:
-    """A CPU whatever the number of its threads, or the name of the GPU."""
+    """``CPU`` whatever the number of threads, or the name of the GPU."""
     return "CPU" if device.startswith("CPU") else device

@@ -1,4 +1,4 @@
-"""The graphs of a column: drawn by seed, split as the paper splits."""
+"""The graphs of a column, drawn from a seed and split as in the paper."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from gln.experiments.specs import Scale, columns
 from gln.families import Family, parse_family
 from gln.graphs import split
 
-SEED = 0  # of the graphs, of the split and of training; the shipped models were trained with other graphs
-PART_SEEDS = (1, 2, 1_000_003)  # of train, val and test graphs where they are drawn apart
+SEED = 0  # of the graphs, the split and training; the shipped models were trained on other graphs
+PART_SEEDS = (1, 2, 1_000_003)  # of the train, val and test graphs of columns that draw them separately
 SMOKE_COUNT = 12
 
 
 @dataclass(frozen=True)
 class Parts:
-    """The train, validation and test graphs of one family; each drawn when it is first asked for."""
+    """The train, validation and test graphs of one family, each drawn on first use."""
 
     family: Family
     count: int | None
@@ -42,13 +42,13 @@ class Parts:
 
     @property
     def known(self) -> list[Data]:
-        """All that is not test: what a baseline learns from, and the floor."""
+        """All graphs outside the test set: what a baseline learns from, and the floor."""
         return [*self.train, *self.val]
 
     def taught_by(self, other: Parts) -> Parts:
-        """With the train and validation graphs of ``other``, and of these test graphs those that are not among them.
+        """The train and validation graphs of ``other``, with those test graphs of this one that are not among them.
 
-        Two families that draw from one seed may have graphs in common.
+        Two families that draw from the same seed may have graphs in common.
         """
         seen = {_nodes_of(graph) for graph in other.known}
         test = [graph for graph in self.test if _nodes_of(graph) not in seen]
@@ -56,7 +56,7 @@ class Parts:
 
     @property
     def seed(self) -> int:
-        """Of the test graphs."""
+        """The seed of the test graphs."""
         return SEED if self.apart is None else PART_SEEDS[2]
 
     @cached_property
@@ -72,11 +72,11 @@ class Parts:
     def _with(self, *lists: list[Data]) -> Parts:
         changed = copy.copy(self)
         for name, part in zip(("train", "val", "test"), lists, strict=True):
-            changed.__dict__[name] = part  # what cached_property keeps
+            changed.__dict__[name] = part  # where cached_property stores it
         return changed
 
 
-@lru_cache(maxsize=2)  # a column's cells are run one after the other; some learn from a second column
+@lru_cache(maxsize=2)  # the cells of a column run in a row; some learn from a second column
 def parts_of(scale: Scale, protocol: str, column: str) -> Parts:
     """The graphs of a column under a protocol."""
     chosen = columns()[column]
@@ -88,7 +88,7 @@ def parts_of(scale: Scale, protocol: str, column: str) -> Parts:
 
 
 def standardised(parts: Parts) -> Parts:
-    """The same with every feature at mean 0 and deviation 1 over the nodes of the training graphs."""
+    """The same graphs, with every feature at mean 0 and deviation 1 over the nodes of the training graphs."""
     lists = [[copy.copy(graph) for graph in part] for part in (parts.train, parts.val, parts.test)]
     for name in ("pos", "x"):
         if parts.train[0].get(name) is not None:
@@ -100,5 +100,5 @@ def standardised(parts: Parts) -> Parts:
 
 
 def _nodes_of(graph: Data) -> tuple[bytes, ...]:
-    """What a model is shown of ``graph``; equal for equal nodes."""
+    """What a model sees of ``graph``; equal for equal nodes."""
     return tuple(graph[name].numpy().tobytes() for name in ("pos", "x") if graph.get(name) is not None)

@@ -13,7 +13,7 @@ from gln.viewing.clouds import draw_cloud
 from gln.viewing.pictures import node_colours
 from gln.viewing.sheets import Sheet
 
-WIDTH = 7.2  # inches, as a page of two columns is wide
+WIDTH = 7.2  # inches: the text width of a two-column page
 DPI = 200
 
 
@@ -25,10 +25,10 @@ def save_errors(
     path: Path,
     model: nn.Module | None = None,
 ) -> list[dict[str, int]]:
-    """Draw predictions, right, missing and extra edges in their looks; count them for every graph.
+    """Draw predictions with their right, missing and extra edges, and count these for every graph.
 
-    A PDF with the same drawing is written beside ``path``. With ``model``, its node states are drawn below each
-    graph, by their three principal components.
+    The same drawing is written as a PDF beside ``path``. With ``model``, the first three principal components of its
+    node states are drawn below each graph.
     """
     states = [] if model is None else node_states(model, graphs)
     columns = min(len(graphs), 3 if states else 4)
@@ -63,7 +63,7 @@ def node_states(model: nn.Module, graphs: list[Data]) -> list[np.ndarray]:
 
 
 def principal_components(rows: np.ndarray, count: int = 3) -> np.ndarray:
-    """``rows`` ``[n, d]`` along their ``count`` directions of most spread: ``[n, count]``, zeros where d is less."""
+    """``rows`` ``[n, d]`` along their ``count`` directions of largest variance: ``[n, count]``, padded with zeros."""
     centred = rows - rows.mean(0)
     _, _, directions = np.linalg.svd(centred, full_matrices=False)
     seen = centred @ directions[:count].T

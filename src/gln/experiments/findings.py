@@ -1,4 +1,4 @@
-"""What the tables say, in sentences that turn with the numbers: the network, the tables themselves, sets."""
+"""What the tables say about the network, about themselves and about sets, in sentences that follow the numbers."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from gln.experiments.specs import columns, experiment
 from gln.experiments.tables import Measured, compared, mean_of
 
 Cells = dict[str, Measured]
-LISTED = 4  # columns that a sentence names
+LISTED = 4  # a sentence names up to this many columns
 NETWORKS = {
     "equations": "the paper's equations and training settings",
-    "released": "what the authors' code computes, trained as long as there",
-    "stabilised": "the equations with [three changes](paper-network.md) and other training settings",
-    "gln": "the same idea without a matrix tied to n, told each node's place in the list",
+    "released": "what the authors' code computes, trained for as many epochs",
+    "stabilised": "the equations with [three changes](paper-network.md) and different training settings",
+    "gln": "the same idea without a matrix tied to n, given each node's place in the list",
 }
 EDGE_SCORES = ("accuracy", "iou", "recall", "precision")
 
 
 def network(cells: Cells) -> list[str]:
-    """Each form of the network on ordered nodes, against what is published and against the constant."""
+    """Each form of the network on ordered nodes, against the published numbers and the constant."""
     lines = []
     for row, words in NETWORKS.items():
         title = f"**{experiment('table-scores').title_of('ordered', row)}**, {words}"
@@ -34,31 +34,33 @@ def network(cells: Cells) -> list[str]:
         where = f" (not in {listed(worse)})" if 0 < len(worse) <= LISTED else ""
         lines.append(
             f"{title} ({len(known)} of {len(found)} columns measured): IoU "
-            f"{low if low == high else f'{low} to {high}'}, at least the published in "
+            f"{low if low == high else f'{low} to {high}'}, at least as high as published in "
             f"{len(known) - len(worse)} of {len(known)}{where}. {against_constant(cells, row)}"
         )
     return lines
 
 
 def against_constant(cells: Cells, row: str) -> str:
-    """In which columns the IoU is above, level with or below that of the constant, as the numbers are shown."""
-    found: dict[str, list[str]] = {"above": [], "level with": [], "below": []}
+    """In which columns the IoU, as shown, is above, equal to or below the constant's."""
+    found: dict[str, list[str]] = {"wins": [], "ties": [], "loses": []}
     for column in all_columns():
         ours, theirs = (score(cells, "ordered", column, name, "iou") for name in (row, "constant"))
         if ours is not None and theirs is not None:
             gap = float(short(ours)) - float(short(theirs))
-            found["above" if gap > 0 else "below" if gap < 0 else "level with"].append(column)
-    parts = [f"{word} the constant in {listed(names)}" for word, names in found.items() if names]
-    perfect = sum(score(cells, "ordered", column, "constant", "iou") == 1.0 for column in found["below"])
+            found["wins" if gap > 0 else "loses" if gap < 0 else "ties"].append(column)
+    parts = [f"{word} in {listed(names)}" for word, names in found.items() if names]
+    perfect = sum(score(cells, "ordered", column, "constant", "iou") == 1.0 for column in found["loses"])
     if perfect:
-        count = "all" if perfect == len(found["below"]) else str(perfect)
+        count = "all" if perfect == len(found["loses"]) else str(perfect)
         parts[-1] += f", in {count} of which the constant makes no error"
-    nowhere = "" if found["above"] or not parts else ", and nowhere above it"
-    return f"It is {', '.join(parts)}{nowhere}." if parts else "The constant has not been measured there."
+    nowhere = "" if found["wins"] or not parts else ", and wins nowhere"
+    if not parts:
+        return "The constant has not been measured there."
+    return f"Against the constant it {'; '.join(parts)}{nowhere}."
 
 
 def tables_show(cells: Cells) -> list[str]:
-    """How far one gets without looking at a feature."""
+    """How well one can do without looking at a feature."""
     lines = [_counts(cells, row) for row in ("constant", "copy")]
     known = [
         column for column in all_columns() if score(cells, "ordered", column, "constant", "iou") is not None
@@ -67,18 +69,18 @@ def tables_show(cells: Cells) -> list[str]:
     matched = [c for c in known if any(has_published(cells, c, row, metrics) for row in ("constant", "copy"))]
     rest = [c for c in known if c not in matched]
     lines.append(
-        f"In {len(matched)} of {len(known)} columns one of the two has every published number of the column, edge "
-        f"scores and MMD² alike: such a column cannot tell learning from memory. "
-        + (f"What is left to show something: {listed(rest, len(rest))}." if rest else "No column is left.")
+        f"In {len(matched)} of {len(known)} columns one of the two matches or beats every published number, edge "
+        f"scores and MMD² alike; such a column cannot tell learning from memory. "
+        + (f"The columns that can: {listed(rest, len(rest))}." if rest else "No column can.")
     )
     perfect = [c for c in known if score(cells, "ordered", c, "constant", "iou") == 1.0]
     if perfect:
         lines.append(
-            f"In {len(perfect)} columns the constant makes no error at all: all test graphs have the same edges."
+            f"In {len(perfect)} columns the constant makes no error at all, as all test graphs have the same edges."
         )
     lines.append(
-        "The surfaces of all kinds have four different graphs between them, three kinds share theirs: a network that "
-        "tells which of four it is shown is perfect there."
+        "The ordered surfaces of all kinds are only four different graphs, because three of the six kinds share one: "
+        "a network that tells the four apart is perfect there."
     )
     pairs = [
         [score(cells, protocol, column, "constant", "iou") for protocol in ("ordered", "set")]
@@ -88,14 +90,14 @@ def tables_show(cells: Cells) -> list[str]:
     if both:
         there, here = ("–".join(dict.fromkeys(map(short, (min(v), max(v))))) for v in zip(*both, strict=True))
         lines.append(
-            f"The order of the nodes gives the answer away: where the constant has an IoU of {there}, it has {here} "
-            "on sets."
+            f"The node order gives the answer away: in the main columns the constant has an IoU of {there} on ordered "
+            f"nodes and {here} on sets."
         )
     return lines
 
 
 def on_sets(cells: Cells) -> list[str]:
-    """GLN on shuffled nodes, beside the graph of nearest neighbours and the constant."""
+    """GLN on shuffled nodes, beside the nearest-neighbour graph and the constant."""
     ahead, found = 0, {}
     for column in all_columns():
         ours, *others = (score(cells, "set", column, row, "iou") for row in ("gln", "knn", "constant"))
@@ -109,11 +111,12 @@ def on_sets(cells: Cells) -> list[str]:
     parts = [f"{columns()[column].title} {value:.0%}" for column, value in exact.items() if value is not None]
     worst = min(found, key=lambda column: found[column])
     return [
-        "Each family has one shipped model, which learned from several times the paper's number of graphs or more, "
-        "drawn from other seeds (its card says how many); on ordered nodes all networks learn from the paper's 80 %.",
-        f"It is above the graph of nearest neighbours and above the constant in {ahead} of {len(found)} columns. "
+        "Each family has one shipped model (the main columns also have two retrainings), trained on several times the "
+        "paper's number of graphs or more, drawn from other seeds (its card says how many); on ordered nodes all "
+        "networks train on the paper's 80 %.",
+        f"GLN's IoU is above those of the nearest-neighbour graph and the constant in {ahead} of {len(found)} columns. "
         f"Its lowest IoU is {short(found[worst])}, in {columns()[worst].title}.",
-        *([f"Test graphs without a wrong edge: {', '.join(parts)}."] if parts else []),
+        *([f"Test graphs predicted without a single error: {', '.join(parts)}."] if parts else []),
         *_delaunay(cells),
     ]
 
@@ -137,7 +140,7 @@ def _counts(cells: Cells, row: str) -> str:
                 parts.append(f"{found.good} of {found.total} {words}")
     if not parts:
         return f"The {title} has not been measured yet."
-    return f"The {title} is as good as the published GLN, or better, in {' and '.join(parts)}."
+    return f"The {title} matches or beats the published GLN in {' and '.join(parts)}."
 
 
 def _delaunay(cells: Cells) -> list[str]:
@@ -149,11 +152,9 @@ def _delaunay(cells: Cells) -> list[str]:
                 (max(_bounds(numbers[column][0])), name) for name, numbers in one.published.items()
             )
             word = "above" if ours > best else "not above"
-            parts.append(f"{columns()[column].title} {short(ours)}, {word} {name} (at most {best})")
-    note = "the published F1 are bounds that follow from an accuracy"
-    return (
-        [f"Beyond the paper, on the benchmark of Set2Graph, F1: {'; '.join(parts)}; {note}."] if parts else []
-    )
+            parts.append(f"{short(ours)} ({columns()[column].title}), {word} {name} (at most {best})")
+    note = "the published F1 are bounds derived from an accuracy"
+    return [f"Beyond the paper, F1 on Set2Graph's benchmark: {'; '.join(parts)}; {note}."] if parts else []
 
 
 def _bounds(value: float | list[float]) -> list[float]:

@@ -1,4 +1,4 @@
-"""The main columns of the paper in short tables, and the bar that GLN has to clear; the README shows them too."""
+"""Short tables of the paper's main columns, also shown in the README, and the bar that GLN has to clear."""
 
 from __future__ import annotations
 
@@ -29,28 +29,28 @@ def mmd_table(cells: dict[str, Measured]) -> list[list[str]]:
 
 
 def bar_table(cells: dict[str, Measured]) -> list[list[str]]:
-    """Whether ordered GLN has the published numbers, and more than the constant, in each main column."""
+    """Whether GLN on ordered nodes reaches the published numbers and beats the constant, for each main column."""
     lines = {
         "IoU at least published": [_yes(has_published(cells, column, "gln", IOU)) for column in MAIN],
         "IoU above the constant": [_yes(above(cells, column, "gln", "constant")) for column in MAIN],
-        "MMD² at most published: degree / clustering / orbit": [
+        "MMD² at most published (degree / clustering / orbit)": [
             _once([_yes(has_published(cells, column, "gln", (metric,))) for metric in MMD]) for column in MAIN
         ],
     }
-    return [_header("ordered GLN"), *([title, *entries] for title, entries in lines.items())]
+    return [_header("GLN, ordered"), *([title, *entries] for title, entries in lines.items())]
 
 
 def behind(cells: dict[str, Measured]) -> str:
-    """How many test graphs, and how many seeds of each network, the means are of: column by column."""
+    """How many test graphs, and how many seeds of each network, the means are taken over, column by column."""
     graphs = [cells["table-mmd"].get(f"ordered/{column}/constant", {}).get("test_graphs") for column in MAIN]
     table, parts = experiment(TABLES[IOU]), []
     for protocol, rows in ROWS[IOU].items():
         for row in (row for row in rows if row in all_repeats()[table.cells].rows):
             found = (of_all_seeds(_both(cells), f"{protocol}/{column}/{row}") for column in MAIN)
             counts = ", ".join(str(len(values_of(seeds, "iou"))) for seeds in found)
-            parts.append(f"{table.title_of(protocol, row)} {protocol} {counts}")
+            parts.append(f"{table.title_of(protocol, row)}, {protocol}: {counts}")
     listed = ", ".join(MISSING if count is None else str(count) for count in graphs)
-    return f"Test graphs, column by column: {listed}. Seeds: {'; '.join(parts)}; the other rows need none."
+    return f"Test graphs per column: {listed}. Seeds per column: {'; '.join(parts)}; the other rows have one."
 
 
 def published(column: str, metric: str) -> float:
@@ -60,12 +60,12 @@ def published(column: str, metric: str) -> float:
 
 
 def score(cells: dict[str, Measured], protocol: str, column: str, row: str, metric: str) -> float | None:
-    """What was measured in the paper's tables, the mean over seeds; ``None`` where nothing was."""
+    """What was measured for the paper's tables, averaged over seeds; ``None`` if nothing was."""
     return mean_of(_both(cells), f"{protocol}/{column}/{row}", metric)
 
 
 def has_published(cells: dict[str, Measured], column: str, row: str, metrics: Iterable[str]) -> bool | None:
-    """Whether every one of these numbers is as good as GLN's in the paper, to its digits."""
+    """Whether all of these numbers are as good as GLN's in the paper, at the published digits."""
     found = [(metric, score(cells, "ordered", column, row, metric)) for metric in metrics]
     good = [
         None if here is None else as_good(here, published(column, metric), METRICS[metric].higher_is_better)
@@ -77,18 +77,18 @@ def has_published(cells: dict[str, Measured], column: str, row: str, metrics: It
 def above(
     cells: dict[str, Measured], column: str, row: str, other: str, protocol: str = "ordered"
 ) -> bool | None:
-    """Whether the IoU of ``row``, as it is shown, is higher than that of ``other``."""
+    """Whether the IoU of ``row``, as shown, is higher than that of ``other``."""
     ours, theirs = (score(cells, protocol, column, name, "iou") for name in (row, other))
     return None if ours is None or theirs is None else round(ours, SHOWN) > round(theirs, SHOWN)
 
 
 def short(value: float) -> str:
-    """Four decimals, and no minus before what is zero then."""
+    """Four decimals, without a minus sign on zero."""
     return f"{round(value, SHOWN) + 0.0:.{SHOWN}f}"
 
 
 def _both(cells: dict[str, Measured]) -> Measured:
-    """The cells of both tables: they share a folder, but need not have the same rows."""
+    """The cells of both tables, which share a folder but not all rows."""
     return cells["table-scores"] | cells["table-mmd"]
 
 

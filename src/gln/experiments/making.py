@@ -1,4 +1,4 @@
-"""What is compared: a trained network, a shipped one, or a fitted baseline, from its settings."""
+"""Make what is compared from its settings: a trained network, a shipped one, or a fitted baseline."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from gln.training import fit, load
 def make_system(
     settings: Settings, parts: Parts, run: Path, seed: int = SEED
 ) -> tuple[Any, Parts, dict[str, Any]]:
-    """The system, the graphs as it is shown them, and what is known of its training.
+    """The system, the graphs as it sees them, and facts about its training.
 
-    ``run`` keeps what takes long; a training goes on where it stopped, and one that ended is not repeated.
-    A shipped model has one seed; of another, ``run`` must hold what its recipe trained.
+    ``run`` keeps what takes long: an interrupted training resumes there, and a finished one is not repeated.
+    A shipped model has one seed; for another seed, ``run`` must hold the model that its recipe trained.
     """
     if settings.shipped is not None:
         if seed != SEED and not (run / "model.json").exists():
@@ -75,11 +75,11 @@ def _fitted(method: Baseline, parts: Parts, run: Path | None, seed: int) -> Base
 
 
 def _recipe(shipped: str, seed: int) -> str:
-    """The command that trains what ships, from another seed."""
+    """The command that trains the shipped model from another seed."""
     command = "delaunay.py train" if shipped == "delaunay" else f"families.py train {shipped}"
-    return f"python recipes/{command} --seed {1 + 10 * seed}"  # 1 ships, 2 is the validation graphs'
+    return f"python recipes/{command} --seed {1 + 10 * seed}"  # 1 is the shipped model's, 2 the validation graphs'
 
 
 def _short(training: dict[str, Any] | None) -> dict[str, Any]:
-    """Without the list of sizes that the generator needs."""
+    """The facts without the list of sizes that the generator needs."""
     return {key: value for key, value in (training or {}).items() if key != "noise"}

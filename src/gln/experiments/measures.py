@@ -1,4 +1,4 @@
-"""What a cell measures, by name; each answers with plain data for its JSON."""
+"""What a cell measures, by name; each measure returns plain data for the cell's JSON."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from gln.experiments.specs import Settings
 from gln.training import generate, predict
 from gln.training.prediction import joined
 
-BATCH = 20  # graphs at a time; only the released variant notices
+BATCH = 20  # graphs at a time; it changes only what the released variant predicts
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Task:
     settings: Settings
     column: str  # the title of its graphs
     parts: Parts
-    run: Path  # keeps a training
+    run: Path  # the folder that keeps a training
     picture: Path  # where a gallery is drawn
     options: dict[str, Any]
     seed: int = SEED  # of weights, order and samples
@@ -40,7 +40,7 @@ class Task:
 
 
 def measure_scores(task: Task) -> dict[str, Any]:
-    """Edge scores over all n² entries and MMD² over largest components, as the paper counts; of samplers the MMD²."""
+    """Edge scores over all n² entries and MMD² over largest components, as in the paper; for samplers only MMD²."""
     settings, parts = task.settings, task.parts
     if settings.is_floor:
         return {"scores": _mmd(parts.test, parts.known)}
@@ -56,7 +56,7 @@ def measure_scores(task: Task) -> dict[str, Any]:
 
 
 def measure_robustness(task: Task) -> dict[str, Any]:
-    """MMD² from an empty and from random initial structures.
+    """MMD² with an empty and with random initial structures.
 
     ``{"empty": scores, "shares": [{"share", "runs": [scores, …]}, …]}``
     """
@@ -78,13 +78,13 @@ def measure_robustness(task: Task) -> dict[str, Any]:
 
 
 def random_pairs(nodes: int, share: float, rng: np.random.Generator) -> np.ndarray:
-    """``share`` of all pairs of ``nodes`` nodes, at random: ``[m, 2]``."""
+    """A random ``share`` of all pairs of ``nodes`` nodes: ``[m, 2]``."""
     pairs = np.stack(np.triu_indices(nodes, 1), axis=1)
     return pairs[rng.permutation(len(pairs))[: round(share * len(pairs))]]
 
 
 def measure_generator(task: Task) -> dict[str, Any]:
-    """MMD², novelty and uniqueness of graphs made from noise, or as a sampler makes them."""
+    """MMD², novelty and uniqueness of graphs generated from noise, or drawn by a sampler."""
     if task.settings.is_floor:
         return {"scores": _mmd(task.parts.test, task.parts.known)}
     system, shown, facts = task.make()
@@ -94,7 +94,7 @@ def measure_generator(task: Task) -> dict[str, Any]:
 
 
 def measure_gallery(task: Task) -> dict[str, Any]:
-    """A picture of the first test graphs as predicted; how many edges are missing and extra in each."""
+    """A picture of the first test graphs as predicted, and how many edges are right, missing and extra in each."""
     model, shown, facts = task.make()
     count, parts = task.options["graphs"], task.parts
     chosen = _one_of_each_kind(parts.test)[:count]
@@ -128,7 +128,7 @@ def _plain(scores: Any) -> dict[str, float]:
 
 
 def _one_of_each_kind(graphs: list[Data]) -> list[int]:
-    """The numbers of the graphs, the first of each kind of surface first, then the second of each."""
+    """The numbers of the graphs: the first of each kind of surface, then the second of each, and so on."""
     seen: dict[int, int] = {}
     turns = []
     for number, graph in enumerate(graphs):

@@ -1,4 +1,4 @@
-"""Cells: which there are, where each is kept, and how the missing ones are run."""
+"""Cells: which ones exist, where each is kept, and how missing ones are run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gln.experiments.specs import Experiment, Scale, Settings, columns, experime
 
 @dataclass(frozen=True)
 class Places:
-    """Where results, trainings and the document are kept, below one folder."""
+    """Where results, training runs and the document are kept, below one folder."""
 
     root: Path = Path()
 
@@ -26,7 +26,7 @@ class Places:
         return self.root / "runs" / "reproduction" / scale
 
     def document(self, scale: Scale) -> Path:
-        """Numbers of the quick check have a document of their own: they must not be taken for results."""
+        """The quick check has a document of its own: its numbers must not be mistaken for results."""
         return (
             self.root / "docs" / "reproduction.md" if scale == "full" else self.results(scale) / "README.md"
         )
@@ -38,7 +38,7 @@ class Places:
 
 @dataclass(frozen=True)
 class Cell:
-    """One number, or one picture, of one experiment; with another seed, ``@SEED`` stands behind its name."""
+    """One number or picture of one experiment; repeats from another seed have ``@SEED`` after their name."""
 
     experiment: Experiment
     scale: Scale
@@ -53,12 +53,12 @@ class Cell:
 
     @property
     def mark(self) -> str:
-        """Behind the name: which seed, if not the first."""
+        """The suffix of the name: the seed, unless it is the first."""
         return f"@{self.seed}" if self.seed else ""
 
     @property
     def key(self) -> str:
-        """Where it is kept below its scale; experiments that share cells share keys."""
+        """Where it is kept within its scale; experiments that share cells share keys."""
         return f"{self.experiment.cells}/{self.name}"
 
     @property
@@ -84,9 +84,9 @@ class Cell:
         return places.picture(self.scale, f"{self.experiment.name}-{self.name.replace('/', '-')}")
 
     def run_folder(self, places: Places) -> Path:
-        """A system as it stands in ``systems.yaml`` is trained once for all experiments.
+        """The folder of its training; a system as given in ``systems.yaml`` is trained once for all experiments.
 
-        It is kept with the column that it learns from; rows that read it after some of its steps share it.
+        It is kept under the column that it learns from; rows that read it out after different steps share it.
         """
         own, settings = self.experiment.rows[self.protocol][self.row], self.settings
         row = f"{own['system']}-{settings.trained_steps}" if settings.trained_steps else self.row
@@ -98,7 +98,7 @@ class Cell:
 
 
 def cells_of(experiment: Experiment, scale: Scale) -> Iterator[Cell]:
-    """Every cell, those on the same graphs next to one another."""
+    """Every cell; those on the same graphs are adjacent."""
     for protocol, rows in experiment.rows.items():
         for group in experiment.columns.values():
             for column in group:
@@ -108,7 +108,7 @@ def cells_of(experiment: Experiment, scale: Scale) -> Iterator[Cell]:
 
 
 def choose(names: list[str], scale: Scale, pattern: str | None) -> list[Cell]:
-    """The cells of the experiments ``names``, all if none, whose name is or ends with ``pattern``."""
+    """The cells of the experiments ``names`` (all if empty) whose name is, or ends with, ``pattern``."""
     known = experiments()
     for name in names:
         if name not in known:
@@ -123,7 +123,7 @@ def choose(names: list[str], scale: Scale, pattern: str | None) -> list[Cell]:
     found = [cell for cell in chosen if f"/{cell.name}".endswith(f"/{pattern}")]
     if not found:
         raise GLNError(
-            f"No cell is named {pattern!r}; a name is PROTOCOL/COLUMN/ROW, or its end, as in {chosen[0].name}."
+            f"There is no cell {pattern!r}; expected PROTOCOL/COLUMN/ROW or its end, as in {chosen[0].name}."
         )
     return found
 
@@ -131,7 +131,7 @@ def choose(names: list[str], scale: Scale, pattern: str | None) -> list[Cell]:
 def run_cells(
     cells: list[Cell], places: Places, again: bool = False, say: Callable[[str], None] = print
 ) -> int:
-    """Run the cells that have not been measured yet, or all ``again``; how many there were."""
+    """Run the cells that are not measured yet, or all of them with ``again``; returns how many were run."""
     done = 0
     for cell in cells:
         kept = cell.read(places)
@@ -143,7 +143,7 @@ def run_cells(
 
 
 def run_cell(cell: Cell, places: Places, say: Callable[[str], None] = print) -> dict[str, Any]:
-    """Measure one cell and keep it; one that cannot be measured is kept with the reason."""
+    """Measure one cell and store it; one that cannot be measured is stored with the reason."""
     from gln.experiments.data import SEED, parts_of
     from gln.experiments.measures import MEASURES, Task
     from gln.pipeline.device import out_of_memory
@@ -173,7 +173,7 @@ def run_cell(cell: Cell, places: Places, say: Callable[[str], None] = print) -> 
     measured = {"experiment": cell.experiment.name, **where, **found}
     measured["seconds"] = round(time.perf_counter() - start, 2)
     before = cell.read(places)
-    if before is None or "cannot" in before or "cannot" not in measured:  # a number is not lost to a failure
+    if before is None or "cannot" in before or "cannot" not in measured:  # a failure never replaces a number
         write_result(cell.path(places), cell.command, seed, measured)
     say(f"{cell.experiment.name} {cell.name}: {outcome(measured)}, {measured['seconds']:.1f} s")
     return measured

@@ -1,20 +1,21 @@
 """Experiments as data: what the paper says, and what is run here.
 
-Every ``*.yaml`` beside this file is an experiment; ``shared/columns.yaml`` names the graphs they run on and
-``shared/systems.yaml`` what is compared, ``shared/repeats.yaml`` what is measured from several seeds. An experiment has
+Every ``*.yaml`` beside this file is an experiment; ``shared/columns.yaml`` names the graphs they run on,
+``shared/systems.yaml`` what is compared, and ``shared/repeats.yaml`` what is repeated from other seeds.
+An experiment has
 
 =============  ========================================================================================
 ``title``      what it shows
 ``source``     where in the paper it is
 ``measure``    what a cell measures: a name in ``gln.experiments.measures.MEASURES``
-``cells``      the folder of its cells; experiments may share one
+``cells``      the folder of its cells, which experiments may share
 ``metrics``    the numbers that its table shows
-``columns``    by the title of each table: names in ``columns.yaml``
-``rows``       by protocol: names in ``systems.yaml``, or a name of its own with ``system`` and changed settings
+``columns``    by table title: names in ``columns.yaml``
+``rows``       by protocol: names in ``systems.yaml``, or new names with a ``system`` and changed settings
 ``published``  by row and column: the paper's numbers in the order of ``metrics``; ``[low, high]`` for bounds
-``reference``  the published row that rows without one of their own are compared with
+``reference``  the published row to compare with for rows that have none of their own
 ``options``    by scale: settings of the measure
-``picture``    what the curves of its picture run over
+``picture``    the x-axis of its curves
 ``notes``      what the paper leaves open or contradicts
 ``why``        why numbers agree or do not
 =============  ========================================================================================
@@ -46,17 +47,17 @@ class Settings:
     shipped: str | None = None
     fit: dict[str, Any] = field(default_factory=dict)
     loss: dict[str, Any] = field(default_factory=dict)
-    steps: int | None = None  # after how many a network is read
-    trained_steps: int | None = None  # how many it is trained with, if not as many
-    trained_on: str | None = None  # the column whose training graphs it learns from; without, its own
+    steps: int | None = None  # after how many steps a network is read out
+    trained_steps: int | None = None  # how many it is trained with; the same number if None
+    trained_on: str | None = None  # the column whose training graphs it learns from; its own if None
     standardise: bool = False  # features to mean 0 and deviation 1 over the training graphs
-    paired: bool = False  # a sampler whose graphs list their nodes as the test graphs do
+    paired: bool = False  # a sampler whose graphs list their nodes in the order of the test graphs
     kept: bool = False  # a baseline whose fit is worth keeping in a folder
     cannot: str | None = None  # why there is no such cell
 
     @property
     def is_floor(self) -> bool:
-        """Whether the training graphs themselves are what is measured."""
+        """Whether the training graphs themselves are measured."""
         return not (self.baseline or self.model or self.shipped)
 
 
@@ -73,7 +74,7 @@ class Column:
 
 @dataclass(frozen=True, kw_only=True)
 class Repeats:
-    """Which cells are measured from more seeds; see ``repeats.yaml``."""
+    """Which cells are repeated from other seeds; see ``repeats.yaml``."""
 
     seeds: list[int] = field(default_factory=list)
     columns: list[str] = field(default_factory=list)
@@ -110,7 +111,7 @@ class Experiment:
         return Settings(**_changed(base, changed))
 
     def seeds(self, scale: Scale, column: str, row: str) -> list[int]:
-        """Of weights, order and samples, from which a cell is measured; in the quick check there is one."""
+        """The seeds (of weights, order and samples) that a cell is measured from; only one in the quick check."""
         repeats = all_repeats().get(self.cells, Repeats())
         again = scale == "full" and column in repeats.columns and row in repeats.rows
         return [0, *repeats.seeds] if again else [0]
@@ -121,7 +122,7 @@ class Experiment:
         return str(own.get("title") or systems()[own.get("system", row)]["title"])
 
     def published_for(self, protocol: str, row: str) -> str | None:
-        """The published row that ``row`` is compared with: none in *set*, because the paper's nodes are ordered."""
+        """The published row to compare ``row`` with; none for *set*, because the paper's nodes are ordered."""
         if protocol != "ordered" or row == "floor":
             return None
         name = row if row in self.published else self.reference
@@ -149,7 +150,7 @@ def experiments() -> dict[str, Experiment]:
 
 @cache
 def systems() -> dict[str, dict[str, Any]]:
-    """Every system by name, as it stands in the file."""
+    """Every system by name, as written in the file."""
     return _read(HERE / "shared" / "systems.yaml")
 
 
@@ -162,7 +163,7 @@ def columns() -> dict[str, Column]:
 
 @cache
 def all_repeats() -> dict[str, Repeats]:
-    """By the folder of the cells."""
+    """Every repeat, by the folder of its cells."""
     found = _read(HERE / "shared" / "repeats.yaml")
     return {name: Repeats(**_checked(Repeats, entry, name)) for name, entry in found.items()}
 
@@ -192,6 +193,6 @@ def _checked(kind: type, entry: dict[str, Any], where: str) -> dict[str, Any]:
 
 
 def _changed(base: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
-    """``base`` with ``changes``; of ``fit`` and ``loss`` only the settings that are named change."""
+    """``base`` with ``changes``; within ``fit`` and ``loss``, only the named settings change."""
     nested = {key: base.get(key, {}) | changes[key] for key in ("fit", "loss") if key in changes}
     return base | changes | nested

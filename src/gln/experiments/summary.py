@@ -1,4 +1,4 @@
-"""The one-page summary of the reproduction: sentences whose numbers, and whose verdicts, are read from the cells."""
+"""The one-page summary of the reproduction; its numbers and its verdicts are read from the cells."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gln.experiments.claims import (
     panels_of,
     system_title,
 )
-from gln.experiments.cost import cells_in_words, cost
+from gln.experiments.cost import cost
 from gln.experiments.findings import Cells, listed, network, on_sets, tables_show
 from gln.experiments.headline import MAIN, bar_table, behind, iou_table, mmd_table, score, short
 from gln.experiments.runner import Cell, Places, choose
@@ -22,16 +22,17 @@ from gln.experiments.tables import MISSING, cannot, markdown
 
 
 def summary(cells: Cells, picture: str) -> list[str]:
-    """The page; ``picture`` is drawn beside the tables."""
+    """The summary; ``picture`` is the chart beside its tables."""
     return [
         "## Summary",
         "",
-        "*Constant* is the set of edges that at least half of the training graphs have, *copy* a training graph: "
-        f"neither looks at a feature. `{MISSING}` has not been measured yet.",
+        "*PaperGLN* is the paper's network, *GLN* this package's model. *Constant* always predicts the edges that at "
+        "least half of the training graphs have; *copy* returns a random training graph: neither looks at a feature. "
+        f"`{MISSING}` means not measured yet.",
         "",
         f"{behind(cells)} Spreads are in the tables below.",
         "",
-        "IoU ↑ over all n² entries in the main columns of the paper, the mean over test graphs and seeds:",
+        "IoU ↑ over all n² entries in the paper's main columns, averaged over test graphs and seeds:",
         "",
         *markdown(iou_table(cells)),
         "",
@@ -41,12 +42,12 @@ def summary(cells: Cells, picture: str) -> list[str]:
         "",
         f"![IoU in the main columns, on ordered nodes and on sets]({picture})",
         "",
-        "The bar: on ordered nodes GLN has at least the published IoU and more than the constant, and at most "
-        "the published MMD².",
+        "The bar for GLN on ordered nodes: an IoU at least as high as published and higher than the constant's, and "
+        "MMD² at most as high as published.",
         "",
         *markdown(bar_table(cells)),
         "",
-        *_section("What the paper's network does when it is made to train", network(cells)),
+        *_section("How each form of the network does on ordered nodes", network(cells)),
         *_section("What the paper's tables can and cannot show", tables_show(cells)),
         *_section("What GLN does on unordered sets", on_sets(cells)),
         "### The paper's two claims",
@@ -61,7 +62,7 @@ def summary(cells: Cells, picture: str) -> list[str]:
 
 
 def claims(cells: Cells) -> list[list[str]]:
-    """Five steps suffice; the initial structure hardly matters: a verdict for every curve."""
+    """A verdict for every curve on “five steps suffice” and “the initial structure hardly matters”."""
     table = [["claim", "measured with", "verdict"]]
     for name, claim, judge in (
         ("figure-depth", "five steps suffice", five_steps),
@@ -75,38 +76,41 @@ def claims(cells: Cells) -> list[list[str]]:
 
 
 def remains_open(cells: Cells) -> list[str]:
-    """What has not been measured, what cannot be, and where GLN is short of the bar."""
-    everything, missing, reasons = choose([], "full", None), [], Counter[str]()
+    """What has not been measured, what cannot be, and where GLN misses the bar."""
+    everything, missing, never = choose([], "full", None), [], defaultdict[str, list[Cell]](list)
     for cell in everything:
         found = cells[cell.experiment.name].get(cell.name)
         if reason := cannot(cell, found):
-            reasons[reason] += 1
+            never[reason].append(cell)
         elif found is None:
             missing.append(cell)
     lines, first = [], [cell for cell in missing if not cell.seed]
     if missing:
         lines.append(
-            f"Not measured yet: {len(missing)} of {len(everything)} cells, {len(missing) - len(first)} of them "
-            f"repetitions from other seeds. The others: {_by_experiment(first) or 'none'}."
+            f"Not measured yet: {len(missing)} of {len(everything)} cells (a cell is one row in one column from one "
+            f"seed), {len(missing) - len(first)} of them repeats from other seeds. The others: "
+            f"{_by_experiment(first) or 'none'}."
         )
-    lines += [f"Cannot be measured ({cells_in_words(count)}): {reason}." for reason, count in reasons.items()]
+    lines += [f"Cannot be measured: {_by_experiment(group)}; {reason}." for reason, group in never.items()]
     old = earlier_weights(cells)
     if old:
         names = ", ".join(f"`{name}`" for name in old)
-        lines.append(f"Measured with earlier weights of the same network, to be measured again: {names}.")
+        lines.append(
+            f"Measured with earlier weights of the same network and due to be measured again: {names}."
+        )
     short_of = [line for line in bar_table(cells)[1:] if any("no" in entry for entry in line[1:])]
     for title, *entries in short_of:
         where = [column for column, entry in zip(MAIN, entries, strict=True) if "no" in entry]
-        lines.append(f"Ordered GLN does not clear the bar “{title}” in {listed(where)}.")
+        lines.append(f"GLN on ordered nodes does not clear the bar “{title}” in {listed(where)}.")
     lines.append(
         "The paper does not give its images, the settings of its baselines, or the numbers behind its curves; "
-        "differences that come from there cannot be settled."
+        "differences that stem from these cannot be resolved."
     )
     return lines
 
 
 def earlier_weights(cells: Cells) -> list[str]:
-    """Cells of a network whose weights are not those that were measured last, by experiment and name."""
+    """Cells measured with weights that their network has since replaced, by experiment and name."""
     found: defaultdict[str, list[tuple[str, str, str]]] = defaultdict(list)
     for cell in choose([], "full", None):
         measured = cells[cell.experiment.name].get(cell.name, {})
@@ -124,7 +128,7 @@ def _section(title: str, lines: Iterable[str]) -> list[str]:
 
 
 def _as_constant(cells: Cells, panel: Panel) -> str:
-    """A network that gives out the constant cannot be moved by its initial structure."""
+    """A network that always predicts the constant cannot be moved by its initial structure."""
     same = {m: score(cells, panel.protocol, panel.column, "constant", m) for m in panel.points}
     if all(
         value is not None and short(panel.at(place)[metric]) == short(value)
@@ -132,7 +136,7 @@ def _as_constant(cells: Cells, panel: Panel) -> str:
         for metric, value in same.items()
     ):
         values = mmd_values(panel.at(panel.along[0]))
-        return f"shows nothing, its MMD² are the constant's throughout ({values})"
+        return f"shows nothing: its MMD² are the constant's throughout ({values})"
     return ""
 
 

@@ -1,4 +1,4 @@
-"""Markdown from cells: tables, and how they compare with what is published."""
+"""Markdown from cells: tables, and how they compare with the published numbers."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from gln.experiments.runner import Cell, Places, cells_of
 from gln.experiments.specs import Experiment, Scale, columns, experiments
 
 MISSING, CANNOT = "·", "n/a"
-PUBLISHED = {"gln": "GLN"}  # titles of published rows that a table need not run itself
-DIGITS = 8  # characters of a published number that is shown as it is
-LISTED = 6  # numbers that are worse than published, of one row
+PUBLISHED = {"gln": "GLN"}  # titles of published rows, which a table need not run itself
+DIGITS = 8  # a published number of up to this many characters is shown as printed
+LISTED = 6  # how many worse-than-published numbers are named per row
 
-Measured = dict[str, dict[str, Any]]  # by the name of the cell
+Measured = dict[str, dict[str, Any]]  # by cell name
 
 
 def read_cells(experiment: Experiment, scale: Scale, places: Places) -> Measured:
-    """What was measured, by the name of the cell."""
+    """What was measured, by cell name."""
     found = {cell.name: cell.read(places) for cell in cells_of(experiment, scale)}
     return {name: measured for name, measured in found.items() if measured is not None}
 
 
 def read_all(scale: Scale, places: Places) -> dict[str, Measured]:
-    """What was measured, by the name of the experiment."""
+    """What was measured, by experiment name."""
     return {name: read_cells(experiment, scale, places) for name, experiment in experiments().items()}
 
 
 def score_tables(experiment: Experiment, measured: Measured) -> list[str]:
-    """One table for each protocol and group of columns: a row for each system, all metrics in one entry."""
+    """One table per protocol and group of columns: a row for each system, all metrics in one entry."""
     lines = [
         f"Each entry is {' / '.join(f'{METRICS[m].title} {METRICS[m].arrow}' for m in experiment.metrics)}.",
         "",
@@ -59,9 +59,9 @@ def score_tables(experiment: Experiment, measured: Measured) -> list[str]:
 
 
 def robustness_tables(experiment: Experiment, measured: Measured) -> list[str]:
-    """Mean over the runs, for each share of all pairs in the initial structure."""
+    """The mean over runs, for each share of all pairs in the initial structure."""
     lines = [
-        f"Each entry is {' / '.join(METRICS[m].title for m in experiment.metrics)}, the mean over the runs.",
+        f"Each entry is {' / '.join(METRICS[m].title for m in experiment.metrics)}, averaged over runs.",
         "",
     ]
     for protocol in experiment.rows:
@@ -86,7 +86,7 @@ def robustness_tables(experiment: Experiment, measured: Measured) -> list[str]:
 
 
 def shares_of(cell: dict[str, Any]) -> list[dict[str, Any]]:
-    """The shares of all pairs in A⁰ with their runs; an empty A⁰, which can be drawn once, has the share 0."""
+    """The shares of all pairs in A⁰ with their runs; an empty A⁰, of which there is only one, has share 0."""
     empty = [{"share": 0.0, "runs": [cell["empty"]]}] if "empty" in cell else []
     return [*empty, *cell.get("shares", ())]
 
@@ -97,8 +97,8 @@ class Compared:
 
     title: str
     published: str
-    total: int  # numbers that both have
-    worse: list[str]  # those in which the measured row is worse, in words
+    total: int  # numbers that both rows have
+    worse: list[str]  # those in which the measured row is worse, as text
 
     @property
     def good(self) -> int:
@@ -106,7 +106,7 @@ class Compared:
 
 
 def compared(experiment: Experiment, measured: Measured) -> list[Compared]:
-    """Every row that has been measured against the published one of its name, or else the reference."""
+    """Every measured row against the published row of its name, or else against the reference."""
     found = []
     for protocol, rows in experiment.rows.items():
         for row in rows:
@@ -120,7 +120,7 @@ def compared(experiment: Experiment, measured: Measured) -> list[Compared]:
 
 
 def comparison(experiment: Experiment, measured: Measured) -> list[str]:
-    """How many numbers of each row are as good as published, and which are not."""
+    """How many numbers of each row are as good as published, and which are worse."""
     table = [["measured", "against published", "numbers", "as good or better", "worse"]]
     for row in compared(experiment, measured):
         more = f"; and {len(row.worse) - LISTED} more" if len(row.worse) > LISTED else ""
@@ -149,8 +149,8 @@ def as_good(here: float, published: float, higher_is_better: bool) -> bool:
 
 
 def provenance(experiment: Experiment, scale: Scale, measured: Measured) -> list[str]:
-    """The command, seeds, device, seconds and commit of every cell, and which cells are still to be run."""
-    table = [["command", "seed of graphs", "of training", "device", "seconds", "training seconds", "commit"]]
+    """The command, seeds, device, seconds and commit of every cell, and the cells still to be run."""
+    table = [["command", "graph seed", "training seed", "device", "seconds", "training seconds", "commit"]]
     missing: defaultdict[str, list[Cell]] = defaultdict(list)
     never: defaultdict[str, list[str]] = defaultdict(list)
     for cell in cells_of(experiment, scale):
@@ -173,7 +173,7 @@ def provenance(experiment: Experiment, scale: Scale, measured: Measured) -> list
     if len(table) > 1:
         lines += [
             "",
-            "<details><summary>The command of every number</summary>",
+            "<details><summary>The command behind every number</summary>",
             "",
             *markdown(table),
             "",
@@ -183,18 +183,18 @@ def provenance(experiment: Experiment, scale: Scale, measured: Measured) -> list
 
 
 def cannot(cell: Cell, found: dict[str, Any] | None) -> str | None:
-    """Why there is no such number, if that is known: found out when it was tried, or known before."""
+    """Why there is no such number: found out when it was tried, or known before; ``None`` if there can be one."""
     return cell.settings.cannot if found is None else found.get("cannot")
 
 
 def short_commit(commit: str | None) -> str:
-    """Twelve digits, and whether the code was changed since."""
+    """Twelve digits, and whether there were uncommitted changes."""
     head, dash, rest = (commit or "unknown").partition("-")
     return head[:12] + dash + rest
 
 
 def markdown(table: list[list[str]]) -> list[str]:
-    """Lines of a table whose first row is the header."""
+    """The lines of a table whose first row is the header."""
     header, *rows = [f"| {' | '.join(row)} |" for row in table]
     return [header, "|" + " --- |" * len(table[0]), *rows]
 
@@ -203,12 +203,12 @@ def _more(cells: list[Cell]) -> str:
     return (
         ""
         if len(cells) == 1
-        else " and so on for " + ", ".join(f"{cell.column}{cell.mark}" for cell in cells[1:])
+        else " and likewise for " + ", ".join(f"{cell.column}{cell.mark}" for cell in cells[1:])
     )
 
 
 def of_all_seeds(measured: Measured, name: str) -> list[dict[str, Any]]:
-    """The cell of this name, and what was measured of it from other seeds."""
+    """The cell of this name and its repeats from other seeds."""
     return [cell for key, cell in measured.items() if key == name or key.startswith(f"{name}@")]
 
 
@@ -217,7 +217,7 @@ def values_of(cells: list[dict[str, Any]], metric: str) -> list[float]:
 
 
 def mean_of(measured: Measured, name: str, metric: str) -> float | None:
-    """Of the cell of this name, over the seeds that were run."""
+    """The mean of a cell over the seeds that were run."""
     values = values_of(of_all_seeds(measured, name), metric)
     return mean(values) if values else None
 
@@ -231,14 +231,14 @@ def _entry(cells: list[dict[str, Any]], metrics: Iterable[str]) -> str:
 
 
 def _with_spread(values: list[float]) -> str:
-    """The mean, and with several seeds their standard deviation."""
+    """The mean and, with several seeds, their standard deviation."""
     if len(values) < 2:
         return number(values[0]) if values else "–"
     return f"{number(mean(values))} ± {number(stdev(values))}"
 
 
 def _published(numbers: list[Any] | None) -> str:
-    """As printed in the paper, if that is not more digits than anyone reads."""
+    """As printed in the paper, unless that is more digits than anyone reads."""
     if numbers is None:
         return "–"
     texts = []

@@ -1,6 +1,6 @@
 """The Graph Learning Network of Saire Pilco and Ramírez Rivera (2019), in the paper's own letters.
 
-From ``H⁰ = V``, the features of the ``n`` nodes, and ``A⁰ = I`` or any structure, for ``l = 0 … L−1``:
+Starting from ``H⁰ = V``, the features of the ``n`` nodes, and ``A⁰ = I`` or any structure, for ``l = 0 … L−1``:
 
 ====================  ======================================================  ===============
 normalised adjacency  ``τ(A) = D̂^{-1/2} (A + I) D̂^{-1/2}``, ``D̂ = D + I``
@@ -11,19 +11,19 @@ mixing α              ``α = H_local Q H_globalᵀ``                           
 structure ρ           ``S = M α Mᵀ``, ``A' = σ((S + Sᵀ)/2)``                  ``M``: n × n
 ====================  ======================================================  ===============
 
-``"equations"`` is this table; ``symmetric=False`` is the literal ``A' = σ(S)``, which is not the symmetric
-matrix that the paper says it is.
+``"equations"`` is this table. ``symmetric=False`` gives the literal ``A' = σ(S)``, which is not symmetric, although the
+paper says it is.
 
 ``"stabilised"`` is the table with three changes, each an option of its own:
 
 - ``m_bias``: ``M`` gets a bias, ``S = (M H_local Q + B₁)(M H_global + B₂)ᵀ`` with ``B₁, B₂``: n × d. The
-  sigmoids and τ soon make all rows of ``H`` alike; then ``M H`` has rank one, and so has all it can score.
-- ``normalise``: what enters σ is standardised over the nodes of the graph, so that the rows stay apart.
-- ``identity_m``: ``M`` starts at the identity, so that a node's scores start from its own features.
+  sigmoids and τ soon make all rows of ``H`` alike; then ``M H`` has rank one, and so has ``S``.
+- ``normalise``: the input of σ is standardised over the nodes of the graph, so that the rows stay distinct.
+- ``identity_m``: ``M`` starts as the identity, so that a node's scores start from its own features.
 
-``"released"`` is what the authors' code computes: ReLU for σ and tanh, each behind a batch normalisation;
+``"released"`` is what the authors' code computes: ReLU in place of σ and tanh, each after a batch normalisation;
 ``W, U, Z`` divided by their norms; λ and γ both read ``H_int``, which is the next ``H``; and a dense layer
-from n² to n² units over the last ``A``. It alone depends on which graphs share a batch.
+from n² to n² units over the last ``A``. Only this variant depends on which graphs share a batch.
 """
 
 from __future__ import annotations
@@ -40,22 +40,22 @@ from gln.models.paper_parts import BatchNorm, Variant, check_batch, check_steps,
 
 
 class PaperGLN(nn.Module):
-    """The paper's network, for graphs of one size in one fixed order.
+    """The paper's network, for graphs of one size that list their nodes in one order.
 
     Args:
-        nodes: ``n``, the same for every graph, since ``M`` is n × n.
+        nodes: ``n``, the same for every graph because ``M`` is n × n.
         in_channels: width of ``H⁰``, the batch's ``[pos, x]``.
-        variant: ``"equations"``, ``"stabilised"`` or ``"released"``, see above.
-        steps: ``L``; 5, or as many as there are widths.
+        variant: ``"equations"``, ``"stabilised"`` or ``"released"``; see above.
+        steps: ``L``; by default 5, or the number of widths.
         kernels: ``k``.
-        width: ``d``, or one per step; 32, for released (32, 16, 8).
-        shared: one block for all steps, as the paper draws it, or one per step, as its indices say. The first
-            ``W`` is always its own, since features have their own width.
-        symmetric: ``(S + Sᵀ)/2`` or the literal ``S``; default: symmetric, except for released.
+        width: ``d``, or one per step; by default 32, for released (32, 16, 8).
+        shared: one block for all steps, as in the paper's figure, or one per step, as its indices say. The first
+            ``W`` is always separate, because features have their own width.
+        symmetric: ``(S + Sᵀ)/2`` or the literal ``S``; by default symmetric, except for released.
         initial: ``A⁰``: ``"identity"``, ``"full"``, or the share of all pairs that is joined to the identity.
-        initial_seed: draws that share.
-        m_bias, normalise, identity_m: the three changes; default: on for stabilised, off for the others.
-        init: deviation of the truncated normal that weights start from (released: 0.1; the paper is silent).
+        initial_seed: seed that draws that share.
+        m_bias, normalise, identity_m: the three changes; by default on for stabilised, off for the others.
+        init: standard deviation of the truncated normal initialisation (released: 0.1; the paper does not say).
     """
 
     A0: Tensor  # [N, N]
@@ -114,12 +114,12 @@ class PaperGLN(nn.Module):
     def forward(
         self, batch: GraphBatch, initial: Tensor | None = None, steps: int | None = None
     ) -> StructureOutput:
-        """The structure after every step, from the features alone: ``batch.adj`` is never read.
+        """The structure after every step, from the features alone; ``batch.adj`` is never read.
 
         Args:
             batch: graphs of exactly ``nodes`` nodes.
-            initial: ``A⁰ [N, N]`` or ``[B, N, N]`` instead of the configured one.
-            steps: how many to run; more than the configured number only if weights are shared.
+            initial: ``A⁰ [N, N]`` or ``[B, N, N]``, instead of the configured one.
+            steps: number of steps to run; more than configured only if weights are shared.
         """
         check_batch(self.config, batch, initial)
         H = batch.features.to(self.A0.dtype)  # [B, N, f]
@@ -134,12 +134,12 @@ class PaperGLN(nn.Module):
             scores.append(S)
             states.append(H)
         if self.released:
-            # Earlier steps answer what enters their ReLU: positive where they see an edge.
+            # The scores of earlier steps are what enters their ReLU: positive for an edge.
             scores[-1] = self.symmetrise(self.dense(A.flatten(1)).view_as(A))
         return StructureOutput(tuple(scores), tuple(states), mask=batch.pair_mask)
 
     def eta(self, l: int, H: Tensor, A: Tensor) -> Tensor:
-        """``H_int = Σᵢ σ(τ(A) H Wᵢ) [B, N, d]``, the k kernels as one product."""
+        """``H_int = Σᵢ σ(τ(A) H Wᵢ) [B, N, d]``, with the k kernels as one product."""
         X = tau(A, H) @ self.weight("W", l).flatten(1)  # [B, N, k·d]
         return self.sigma(self.normal("W", l, X)).unflatten(-1, (self.config["kernels"], -1)).sum(dim=2)
 
@@ -171,7 +171,7 @@ class PaperGLN(nn.Module):
 
     def weight(self, name: str, l: int) -> Tensor:
         weight = at(getattr(self, name), l)
-        if self.released:  # each kernel of W by its own norm
+        if self.released:  # each kernel of W has its own norm
             weight = weight / weight.square().sum(dim=(0, -1), keepdim=True).sqrt()
         return weight
 
@@ -192,5 +192,5 @@ def tau(A: Tensor, H: Tensor) -> Tensor:
 
 
 def at(blocks: Any, l: int) -> Any:
-    """The weights of step ``l``; shared ones serve all steps, of ``W`` all but the first."""
+    """The weights of step ``l``; shared ones serve all steps (for ``W``, all but the first)."""
     return blocks[min(l, len(blocks) - 1)]

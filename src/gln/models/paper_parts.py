@@ -1,4 +1,4 @@
-"""What the paper's network needs around its equations: options, checks, ``A⁰`` and the released normalisation."""
+"""What the paper's network needs besides its equations: options, checks, ``A⁰`` and the released normalisation."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from gln.errors import GLNError
 from gln.graphs import GraphBatch
 
 Variant = Literal["equations", "stabilised", "released"]
-MOST_WEIGHTS = 10**9  # of the released dense layer: 4 GB, 16 GB with gradients and Adam's moments
+MOST_WEIGHTS = 10**9  # in the released dense layer: 4 GB, or 16 GB with gradients and Adam's moments
 
 
 def resolve(options: dict[str, Any]) -> dict[str, Any]:
-    """The options of a ``PaperGLN`` with every default filled in, so that a saved config says all."""
+    """The options of a ``PaperGLN`` with every default filled in, so that a saved config is complete."""
     variant, steps, width, n = (options[name] for name in ("variant", "steps", "width", "nodes"))
     if variant not in get_args(Variant):
         raise GLNError(f"There is no variant {variant!r}; choose from {', '.join(get_args(Variant))}.")
@@ -33,13 +33,13 @@ def resolve(options: dict[str, Any]) -> dict[str, Any]:
     if config["steps"] != len(widths) or min(counts) < 1:
         raise GLNError(
             f"Got nodes={n}, in_channels={options['in_channels']}, kernels={options['kernels']}, steps={steps} "
-            f"and width={width}; expected whole numbers from 1, and as many widths as steps."
+            f"and width={width}; expected whole numbers of at least 1, and as many widths as steps."
         )
     if options["shared"] and len(set(widths)) > 1:
         raise GLNError(f"Got shared=True and widths {widths}; one block for all steps needs one width.")
     if released and (config["m_bias"] or config["normalise"]):
         raise GLNError(
-            "The released variant has its own biases and normalisation; leave m_bias and normalise out or use "
+            "The released variant has its own biases and normalisation; leave out m_bias and normalise, or use "
             "variant='stabilised'."
         )
     if released and n**4 > MOST_WEIGHTS:
@@ -61,18 +61,18 @@ def check_batch(config: dict[str, Any], batch: GraphBatch, initial: Tensor | Non
         )
     if width != config["in_channels"]:
         raise GLNError(
-            f"Got {width} features per node, pos and x together; this PaperGLN expects "
+            f"Got {width} features per node (pos and x together); this PaperGLN expects "
             f"{config['in_channels']}: build one with in_channels={width}."
         )
     if initial is not None and initial.shape not in ((n, n), (len(batch), n, n)):
         raise GLNError(
             f"Got an initial structure of shape {list(initial.shape)}; expected [{n}, {n}] or "
-            f"[{len(batch)}, {n}, {n}]: give one for all graphs or one for each."
+            f"[{len(batch)}, {n}, {n}]: pass one for all graphs, or one for each."
         )
 
 
 def check_steps(config: dict[str, Any], steps: int | None) -> int:
-    """How many steps to run."""
+    """The number of steps to run."""
     most = config["steps"]
     if steps is not None and (steps < 1 or (steps > most and not config["shared"])):
         raise GLNError(
@@ -82,14 +82,14 @@ def check_steps(config: dict[str, Any], steps: int | None) -> int:
 
 
 def initial_structure(nodes: int, share: str | float, seed: int = 0) -> Tensor:
-    """``A⁰ [N, N]``: the identity and a ``share`` of all pairs, at random.
+    """``A⁰ [N, N]``: the identity plus a random ``share`` of all pairs.
 
-    All pairs, not the true edges, since those would give the answer away.
+    The share is of all pairs, because true edges would give the answer away.
 
     Args:
         nodes: ``n``.
         share: 0 (``"identity"``) to 1 (``"full"``).
-        seed: draws the pairs.
+        seed: seed that draws the pairs.
     """
     part = {"identity": 0.0, "full": 1.0}.get(share, -1.0) if isinstance(share, str) else share
     if not 0 <= part <= 1:
@@ -105,7 +105,7 @@ def initial_structure(nodes: int, share: str | float, seed: int = 0) -> Tensor:
 
 
 class BatchNorm(nn.Module):
-    """The released normalisation: over the batch axis alone, with the statistics of the batch, always."""
+    """The released normalisation: over the batch axis only, and always with the statistics of the batch."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()
