@@ -1,4 +1,4 @@
-# Everything runs in .venv, made on first use from the versions in constraints.txt.
+# Everything runs in .venv, created on first use with the versions in constraints.txt.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin

@@ -1,11 +1,11 @@
-"""What each part of GLN is worth: the same short training with one thing changed.
+"""What each part of GLN contributes: the same short training run with one thing changed.
 
     python recipes/ablation.py delaunay --runs runs/ablation        # all variants, one after the other
     python recipes/ablation.py surfaces --runs runs/ablation --only usual shared
 
-Every variant sees the same graphs in the same order, as many steps of the optimiser, and the same test graphs, from a
-seed that training does not use. A finished variant is kept: the command goes on where it stopped, and several may run
-beside each other on different variants. Each writes ``results/ablation-FAMILY-VARIANT.json``.
+Every variant sees the same graphs in the same order for the same number of optimiser steps, and the same test graphs,
+from a seed that training does not use. Finished variants are kept: repeating the command resumes it, and several
+commands may run different variants at the same time. Each writes ``results/ablation-FAMILY-VARIANT.json``.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ VARIANTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "no structure loss": ({}, {"structure": "none"}),
     "structure loss alone": ({}, {"psi1": 0}),
 }
-CANDIDATES = (8, 16, 24, 32, 48)  # of the usual model, where it may not look at all pairs
+CANDIDATES = (8, 16, 24, 32, 48)  # for the usual model, when it may not score all pairs
 
 
 def run(family: str, name: str, runs: Path) -> None:
@@ -98,7 +98,7 @@ def run(family: str, name: str, runs: Path) -> None:
 
 
 def candidates_row(model: gln.GLN, tests: list[Any], count: int) -> dict[str, float]:
-    """The same weights with so many candidates per node instead of all pairs."""
+    """The same weights with ``count`` candidates per node instead of all pairs."""
     _, scores, recall = predict_and_score(model, tests, model.threshold, candidates=count)
     return {"candidates": count, "iou": scores["iou"], "candidate_recall": recall}
 

@@ -7,8 +7,8 @@
     python recipes/baselines.py neighbours
     python recipes/baselines.py constant
 
-Each writes ``results/baseline-….json``. ``graphrnn`` and ``set2graph`` are work for a GPU, stop in time, go on where
-they stopped when the command is repeated with more minutes, and are tested at the end.
+Each writes ``results/baseline-….json``. ``graphrnn`` and ``set2graph`` are meant for a GPU, stop after ``--minutes``,
+resume when the command is repeated with more minutes, and are tested at the end.
 """
 
 from __future__ import annotations
@@ -110,9 +110,9 @@ def set2graph(
     compile: bool,
     start: Path | None,
 ) -> None:
-    """The benchmark of Set2Graph: sets of 50 points, Adam at .001, batches of 64, the plain cross-entropy.
+    """Set2Graph's benchmark: sets of 50 points, Adam at .001, batches of 64, plain cross-entropy.
 
-    With ``start`` it goes on from the best weights of another run, whose rate of learning was perhaps too high to end.
+    With ``start``, training continues from the best weights of another run, for example at a lower learning rate.
     """
     torch.set_float32_matmul_precision("high")
     family = parse_family("delaunay:points=50")
@@ -136,7 +136,7 @@ def set2graph(
     }
     alarm = threading.Timer(60 * minutes, os.kill, (os.getpid(), signal.SIGTERM))
     alarm.daemon = True
-    alarm.start()  # where other work slows the machine down; fit then keeps its state
+    alarm.start()  # in case other work slows the machine down; fit keeps its state
     try:
         print(gln.fit(model, train, val, run=run, resume=True, **settings))
     except Interrupted as stopped:
@@ -238,7 +238,7 @@ def main() -> None:
     two = commands.add_parser("set2graph")
     two.add_argument("--run", type=Path, required=True)
     two.add_argument("--epochs", type=int, default=60)
-    two.add_argument("--minutes", type=float, default=60, help="stop then, to go on later")
+    two.add_argument("--minutes", type=float, default=60, help="stop after this time, to resume later")
     two.add_argument("--lr", type=float, default=1e-3)
     two.add_argument("--count", type=int, default=50_000)
     two.add_argument("--val-count", type=int, default=1000)
@@ -246,7 +246,7 @@ def main() -> None:
     two.add_argument("--size", choices=("published", "small"), default="published")
     two.add_argument("--workers", type=int, default=4)
     two.add_argument("--compile", action="store_true")
-    two.add_argument("--start", type=Path, help="a run whose best weights to begin with")
+    two.add_argument("--start", type=Path, help="a run whose best weights to start from")
     three = commands.add_parser("test")
     three.add_argument("--run", type=Path, required=True)
     three.add_argument("--samples", type=int, default=100)

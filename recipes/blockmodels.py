@@ -1,7 +1,7 @@
 """Kronecker graphs and blockmodels: do they find what was planted, and how well do they imitate community graphs?
 
-    python recipes/blockmodels.py                      # all of them, about seven minutes of one core
-    python recipes/blockmodels.py mmsb-blocks          # one of them
+    python recipes/blockmodels.py                      # all runs, about seven minutes on one core
+    python recipes/blockmodels.py mmsb-blocks          # one run
     python recipes/blockmodels.py --list
 
 Each writes ``results/baseline-….json``.
@@ -25,7 +25,7 @@ from gln.families import parse_family
 from gln.training.facts import write_result
 
 SEED = 0
-PLANTED = 1  # the seed of the planted graphs
+PLANTED = 1  # seed of the planted graphs
 GRAPHS = 5  # planted graphs of each kind
 SAMPLES = 100
 FAMILY = "community:communities=4"

@@ -1,4 +1,4 @@
-"""The ceiling of candidate models: which share of the true edges joins a node to one of its K nearest?
+"""The ceiling of candidate models: what share of the true edges joins a node to one of its K nearest?
 
 python recipes/candidate_recall.py --output results/candidate-recall.json
 """

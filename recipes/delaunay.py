@@ -1,11 +1,11 @@
 """Train and test the Delaunay models.
 
     python recipes/delaunay.py train --points 20-80 --run runs/delaunay      # the shipped model
-    python recipes/delaunay.py train --points 50 --run runs/delaunay-50 --compile     # the benchmark of Set2Graph
+    python recipes/delaunay.py train --points 50 --run runs/delaunay-50 --compile     # Set2Graph's benchmark
     python recipes/delaunay.py train --size small --run runs/delaunay-small  # a smaller one, for speed on a CPU
     python recipes/delaunay.py test --run runs/delaunay --output results/delaunay.json
 
-Training takes minutes on one GPU and goes on where it stopped when the command is repeated.
+Training takes minutes on one GPU; repeat the command to resume it.
 Test sets come from a seed that neither training nor tuning uses.
 """
 
@@ -61,9 +61,9 @@ def train(
 
 
 def training_seed(text: str) -> int:
-    """Other graphs validate and test."""
+    """A seed whose graphs are not used for validation or testing."""
     if int(text) in (VAL_SEED, TEST_SEED):
-        raise argparse.ArgumentTypeError(f"{text} draws the graphs that validate or test; choose another.")
+        raise argparse.ArgumentTypeError(f"{text} draws the validation or test graphs; choose another seed.")
     return int(text)
 
 
@@ -84,7 +84,7 @@ def test(run: Path, points: list[str], output: Path) -> None:
 
 
 def score(model: torch.nn.Module, graphs: list) -> dict[str, float]:
-    """The benchmark's metric: all n² entries, the diagonal included, the mean over sets."""
+    """The benchmark's metric: all n² entries, diagonal included, mean over sets."""
     scores, recalls = EdgeScores(model.threshold, entries="all"), []
     for _, batch, soft, recall in soft_batches(model, graphs, batch_size=64):
         scores.to(soft.device).update(soft, batch.adj, batch.mask)
@@ -100,14 +100,16 @@ def main() -> None:
     commands = parser.add_subparsers(required=True, dest="command")
     training = commands.add_parser("train")
     training.add_argument("--points", default="20-80")
-    training.add_argument("--size", choices=list(SIZES), default="usual", help="width and steps of the model")
+    training.add_argument("--size", choices=list(SIZES), default="usual", help="size of the model")
     training.add_argument("--run", type=Path, required=True)
     training.add_argument("--count", type=int, default=50_000)
     training.add_argument("--epochs", type=int, default=20)
     training.add_argument("--batch-size", type=int, default=64)
     training.add_argument("--workers", type=int, default=4)
-    training.add_argument("--compile", action="store_true", help="pays where all sets have one size")
-    training.add_argument("--seed", type=training_seed, default=TRAIN_SEED, help="of weights and graphs")
+    training.add_argument("--compile", action="store_true", help="worthwhile if all sets have the same size")
+    training.add_argument(
+        "--seed", type=training_seed, default=TRAIN_SEED, help="seed of the weights and graphs"
+    )
     testing = commands.add_parser("test")
     testing.add_argument("--run", type=Path, required=True)
     testing.add_argument("--points", nargs="+", default=list(TEST_COUNT))

@@ -1,6 +1,6 @@
-"""Docstrings as Markdown, for the API reference: the source writes roles and tables as Sphinx does.
+"""Convert docstrings to Markdown for the API reference: the source writes roles and tables in Sphinx style.
 
-Loaded by mkdocstrings (see mkdocs.yml) while it reads the source; the source itself is not imported.
+Loaded by mkdocstrings (see mkdocs.yml) as it reads the source, which is not imported.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 from griffe import Alias, Extension, Module, Object
 
 ROLE = re.compile(r":(?:class|func|meth|mod|data|attr|exc):`(~?)([^`]+)`")
-BAR = re.compile(r"(`+[^`]*`+)|\|")  # outside of code, a bar would end the cell
+BAR = re.compile(r"(`+[^`]*`+)|\|")  # outside code, a bar would end the cell
 LITERAL = re.compile(r"^(.*\S)::\n\n((?:(?: {4}.*)?\n)+)", re.MULTILINE)  # text::, then an indented block
 # Rows between two equal rules; three rules, the second below the header
 TABLE = re.compile(r"^(=+(?: +=+)+)\n(.*?)^\1$(?:\n((?:(?!\1$)[^\n]+\n)+)^\1$)?", re.MULTILINE | re.DOTALL)
@@ -25,7 +25,7 @@ class MarkdownDocstrings(Extension):
             obj.docstring.value = to_markdown(obj.docstring.value)
 
     def on_package(self, *, pkg: Module, **_: Any) -> None:
-        """Where a function has its module's name, ``gln.evaluation.mmd`` say, the name means the function."""
+        """If a function has the name of its module, such as ``gln.evaluation.mmd``, let the name mean the function."""
         for module in (*pkg.modules.values(), pkg):
             for name in map(str, module.exports or ()):
                 found = module.members.get(name)
@@ -57,7 +57,7 @@ def _rows(text: str, starts: list[int]) -> list[list[str]]:
     for line in text.splitlines():
         cells = [line[start:end].strip() for start, end in zip(starts, [*starts[1:], None], strict=True)]
         cells = [BAR.sub(lambda match: match[1] or "\\|", cell) for cell in cells]
-        if rows and not cells[0]:  # goes on with the row above
+        if rows and not cells[0]:  # continues the row above
             rows[-1] = [" ".join(filter(None, pair)) for pair in zip(rows[-1], cells, strict=True)]
         else:
             rows.append(cells)

@@ -1,8 +1,8 @@
-"""What mkdocs is told beside mkdocs.yml: equations become MathML, and files of the repository come with the site.
+"""Hooks for mkdocs: equations become MathML, and linked files of the repository are copied into the site.
 
-The pages are written to be read in the repository, too. So their equations are TeX between dollar signs, and they link
-to files outside ``docs/``, ``../results/delaunay.json`` for instance. In the site the equations are MathML, which every
-browser draws without a script, and the linked files lie under ``repository/``.
+The pages can also be read in the repository, so their equations are TeX between dollar signs, and they link to files
+outside ``docs/``, such as ``../results/delaunay.json``. In the site the equations are MathML, which every browser
+renders without a script, and the linked files are under ``repository/``.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from mkdocs.utils import get_relative_url
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
-SHELF = "repository"  # where files from outside docs/ lie in the site
+SHELF = "repository"  # where the site keeps files from outside docs/
 LINK = re.compile(r"(?<=\]\()([^)#\s:]+)")
 INLINE = re.compile(r'<span class="arithmatex">\\\((.*?)\\\)</span>', re.DOTALL)
 SHIM = re.compile(r'src="?https://unpkg\.com/iframe-worker/shim"?')
@@ -28,7 +28,7 @@ BLOCK = re.compile(r'<div class="arithmatex">\s*\\\[(.*?)\\\]\s*</div>', re.DOTA
 
 
 def on_files(files: Files, config: Any) -> Files:
-    """Take every file of the repository that a page links to along, and what those link to."""
+    """Add every file of the repository that a page links to, and what those files link to."""
     waiting = [Path(file.abs_src_path) for file in files.documentation_pages() if file.abs_src_path]
     taken: set[Path] = set()
     while waiting:
@@ -47,7 +47,7 @@ def on_files(files: Files, config: Any) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Point links that leave ``docs/`` to where the file lies in the site."""
+    """Point links that leave ``docs/`` to the file's place in the site."""
     source, here = Path(page.file.abs_src_path), Path(page.file.src_uri).parent
 
     def moved(match: re.Match[str]) -> str:
@@ -55,30 +55,30 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
         outside = _outside(source, match[1])
         if outside is not None:
             return os.path.relpath(f"{SHELF}/{outside.relative_to(ROOT).as_posix()}", here)
-        # A page that itself lies outside docs/ may point into it.
+        # A page outside docs/ may link into it.
         return os.path.relpath(path.relative_to(DOCS), here) if path.is_relative_to(DOCS) else match[1]
 
     return LINK.sub(moved, markdown)
 
 
 def on_page_content(html: str, **_: Any) -> str:
-    """TeX to MathML."""
+    """Convert TeX to MathML."""
     html = BLOCK.sub(lambda match: _mathml(match[1], "block"), html)
     return INLINE.sub(lambda match: _mathml(match[1], "inline"), html)
 
 
 def on_post_page(output: str, page: Any, **_: Any) -> str:
-    """The theme would fetch a stand-in for Worker from a server; ours lies in the site."""
+    """Replace the Worker shim that the theme would fetch from a server by the one in the site."""
     return SHIM.sub(f'src="{get_relative_url("file-worker.js", page.url)}"', output)
 
 
 def on_post_template(output_content: str, template_name: str, **_: Any) -> str:
-    """The same for the page of links that lead nowhere."""
+    """The same for the 404 page."""
     return SHIM.sub('src="file-worker.js"', output_content)
 
 
 def _mathml(tex: str, display: str) -> str:
-    """Names of functions become identifiers: an operator would stand apart from its bracket."""
+    """Turn function names into identifiers: operators would be spaced away from their brackets."""
     return NAME.sub(r"<mi>\1</mi>", convert(unescape(tex).strip(), display=display))
 
 

@@ -3,9 +3,9 @@
     python recipes/families.py train surfaces --run runs/surfaces          # a shipped model, minutes on one GPU
     python recipes/families.py test surfaces --run runs/surfaces --output results/surfaces.json
 
-One model serves all sizes and kinds of its family. Its test graphs come from a seed that neither training nor tuning
-uses, as many of each as the paper has. Training goes on where it stopped when the command is repeated. On ordered
-nodes ``gln reproduce table-scores`` trains.
+One model serves all sizes and kinds of its family. Test graphs come from a seed that neither training nor tuning uses,
+as many of each as the paper has. Repeat the command to resume training. Models on ordered nodes are trained by
+``gln reproduce table-scores``.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ THRESHOLDS = (0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 class Recipe:
     """What a model is trained on, and how."""
 
-    train: dict[str, int]  # graphs of each member of the family; of those in `patches`, patches
-    val: int  # graphs of each to validate with
+    train: dict[str, int]  # graphs of each member of the family; for those in `patches`, patches
+    val: int  # validation graphs of each
     test: list[str]
     model: dict[str, Any]
     fit: dict[str, Any]
     augment: RandomRotation | None = None
-    patches: dict[str, tuple[int, int]] = field(default_factory=dict)  # nodes of a patch, patches of a graph
-    segments: bool = False  # the threshold is the one that segments best, not the one of the best IoU
+    patches: dict[str, tuple[int, int]] = field(default_factory=dict)  # nodes per patch, patches per graph
+    segments: bool = False  # choose the threshold that segments best, not the one with the best IoU
 
 
 USUAL = {"lr": 1e-3, "warmup": 0.02, "weight_decay": 1e-4}
@@ -65,7 +65,7 @@ RECIPES = {
         model={"pos_channels": 3, "candidates": 96},
         fit={"epochs": 8, "batch_size": 32, "compile": True},
         augment=RandomRotation(),
-        # A node of a large set sees its nearest ones alone, so a patch of them is what there is to learn from.
+        # A node of a large set sees only its nearest ones, so a patch of them holds all there is to learn from.
         patches={"surfaces:points=400": (100, 4)},
     ),
     "figures": Recipe(
@@ -108,7 +108,7 @@ def train(name: str, run: Path, epochs: int | None, workers: int, seed: int) -> 
 
 
 def segmenting_threshold(model: torch.nn.Module, graphs: list[Data]) -> float:
-    """Where the components of the predicted graphs agree best with the true ones.
+    """The threshold at which the components of the predicted graphs agree best with the true ones.
 
     One wrong edge joins two regions, which the IoU of edges hardly notices.
     """
@@ -144,7 +144,7 @@ def test(name: str, run: Path, output: Path, only: list[str] | None, count: int 
 
 
 def score(model: torch.nn.Module, graphs: list[Data]) -> dict[str, float]:
-    """Edge scores, MMD and candidate recall; of surfaces the IoU of every kind, of images the segmentation."""
+    """Edge scores, MMD and candidate recall; for surfaces the IoU of every kind, for images the segmentation scores."""
     predicted, scores, recall = predict_and_score(model, graphs, model.threshold)
     scores |= {"candidate_recall": recall}
     scores |= gln.mmd(graphs, predicted).named()
@@ -192,11 +192,13 @@ def main() -> None:
     training = commands.choices["train"]
     training.add_argument("--epochs", type=int)
     training.add_argument("--workers", type=int, default=4)
-    training.add_argument("--seed", type=training_seed, default=TRAIN_SEED, help="of weights and graphs")
+    training.add_argument(
+        "--seed", type=training_seed, default=TRAIN_SEED, help="seed of the weights and graphs"
+    )
     testing = commands.choices["test"]
     testing.add_argument("--output", type=Path, required=True)
-    testing.add_argument("--only", nargs="+", help="these members of the family")
-    testing.add_argument("--count", type=int, help="test graphs of each; the paper's number if left out")
+    testing.add_argument("--only", nargs="+", help="test only these members of the family")
+    testing.add_argument("--count", type=int, help="test graphs of each; by default the paper's number")
     words = vars(parser.parse_args())
     {"train": train, "test": test}[words.pop("command")](**words)
 

@@ -3,7 +3,7 @@
     python recipes/paper.py released-community-2        # one run: trains, tests, writes results/paper-….json
     python recipes/paper.py --list
 
-Each run goes on where it stopped when the command is repeated. Test scores count all n² entries, as the paper does.
+Repeat the command to resume a run. Test scores count all n² entries, as in the paper.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ PAPER_FIT = {"optimizer": "adam", "schedule": "constant", "warmup": 0.0, "weight
 
 @dataclass(frozen=True)
 class Run:
-    """One training: which graphs, which network, how, and what the paper publishes for it."""
+    """One training run: its graphs, network and settings, and what the paper publishes for it."""
 
     family: str
     model: str
@@ -39,7 +39,7 @@ class Run:
     loss: Loss = field(default_factory=Loss)
     published_iou: float | None = None
     standardise: bool = (
-        False  # features to mean 0 and deviation 1 over the training graphs, as the released code
+        False  # features to mean 0 and deviation 1 over the training graphs, as in the released code
     )
 
 
@@ -49,7 +49,7 @@ def paper_settings(lr: float, epochs: int) -> dict[str, Any]:
 
 
 FIND = {"optimizer": "adam", "lr": 1e-2, "weight_decay": 0.0, "batch_size": 20}  # the settings we found
-COUNTS = {"surfaces:kind=torus,order=ordered": 200}  # the paper's 200 of each kind
+COUNTS = {"surfaces:kind=torus,order=ordered": 200}  # the paper has 200 of each kind
 EVERY = Loss(every_step=True)
 COMMUNITY_2, COMMUNITY_4 = "community:order=ordered", "community:communities=4,order=ordered"
 TORUS, FIGURES = "surfaces:kind=torus,order=ordered", "figures:order=ordered"
@@ -99,7 +99,7 @@ RUNS = {
 }
 
 
-CHANGES = ("m_bias", "normalise", "identity_m")  # what makes stabilised of equations
+CHANGES = ("m_bias", "normalise", "identity_m")  # what turns equations into stabilised
 SMALL_FIGURES = replace(
     RUNS["stabilised-figures"], family="figures:side=10,order=ordered", published_iou=None
 )
@@ -110,7 +110,7 @@ for name, full in (("torus", RUNS["stabilised-torus"]), ("figures-10", SMALL_FIG
 
 
 def score(model: torch.nn.Module, graphs: list, threshold: float) -> dict[str, float]:
-    """Edge scores over all n² entries, mean over graphs; batches of 20, which only the released variant notices."""
+    """Edge scores over all n² entries, mean over graphs; batches of 20 (only the released variant depends on them)."""
     scores = EdgeScores(threshold, entries="all")
     for _, batch, soft, _ in soft_batches(model, graphs, batch_size=20):
         scores.update(soft.cpu(), batch.adj.cpu(), batch.mask.cpu())

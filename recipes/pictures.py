@@ -1,4 +1,4 @@
-"""The pictures of the documentation: python recipes/pictures.py"""
+"""Draw the pictures of the documentation: python recipes/pictures.py"""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def main() -> None:
 
 
 def front() -> None:
-    """What the front page shows: surfaces, and triangulations predicted from points."""
+    """Draw the pictures of the front page: surfaces, and triangulations predicted from points."""
     surfaces = gln.family("surfaces", points=400)
     graphs = surfaces.sample(6, seed=0)
     captions = [surfaces.caption(graph) for graph in graphs]
@@ -32,7 +32,7 @@ def front() -> None:
 
 
 def shrink(path: Path) -> None:
-    """The same picture with a palette, a quarter of the size; the colours that mean something are kept exactly."""
+    """Reduce a picture to a palette, a quarter of its size; colours with a meaning are kept exactly."""
     buffer = io.BytesIO()
     with Image.open(path) as opened:
         picture = opened.convert("RGB")

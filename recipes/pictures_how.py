@@ -1,4 +1,4 @@
-"""The figures of docs/how-it-works.md; recipes/pictures.py draws them."""
+"""Figures of docs/how-it-works.md, drawn by recipes/pictures.py."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SEED, POINTS_SEED = 2, 8
 
 
 def draw_all() -> None:
-    """Vector pictures, equal to the byte when nothing has changed."""
+    """Draw all figures as SVG, byte for byte the same when nothing has changed."""
     settings = {"svg.hashsalt": "gln", "font.size": 9, "text.color": INK, "axes.labelcolor": INK}
     with matplotlib.rc_context(settings):
         for draw in (steps, one_step, pairs, recall):
@@ -60,7 +60,7 @@ NODES = {"i": (0.0, 0.35), "j": (1.0, 0.35), "m": (0.5, 1.0), "a": (-0.55, 0.85)
 
 
 def one_step() -> None:
-    """The three readings of one step: a node's, a pair's of its ends, a pair's of third nodes."""
+    """What one step reads: a node its neighbours, a pair its ends, a pair the pairs of third nodes."""
     figure = Figure(figsize=(7.6, 2.5), layout="constrained")
     faint = [("i", "a"), ("i", "b"), ("i", "m"), ("i", "j"), ("j", "m")]
     panels = [

@@ -1,11 +1,11 @@
-"""The real inputs of the guides, and what is measured on them.
+"""Write the real inputs of the guides, and measure models on them.
 
     python recipes/real_data.py write molecules data/molecules
     gln train data/molecules/train -o runs/molecules --epochs 5
     python recipes/real_data.py measure molecules data/molecules --run runs/molecules --output real-molecules.json
 
-All inputs lie in packages on PyPI: molecules in rdkit, cortical surfaces in nilearn, a scanned bunny in pymeshfix,
-photographs and handwritten digits in scikit-learn. What is tested on is never trained on.
+All inputs come from packages on PyPI: molecules in rdkit, cortical surfaces in nilearn, a scanned bunny in pymeshfix,
+photographs and handwritten digits in scikit-learn. Test data are never trained on.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:  # heavy, and not needed to write files
     from torch_geometric.data import Data
 
 SEED = 0
-LARGEST = 40  # atoms of a molecule, hydrogen included
+LARGEST = 40  # atoms per molecule, hydrogen included
 TEST_MOLECULES = 200
 DIGITS_PER_TABLE, KINDS, TRAIN_ROWS, TEST_TABLES = 20, 4, 1200, 100
 BUNNY_VERTICES = 10_000
@@ -56,7 +56,7 @@ def write_molecules(folder: Path, count: int | None) -> None:
 
 
 def embedded(smiles: Path) -> Iterator[Any]:
-    """Distinct molecules of the list, in its order, each placed in space; those that cannot be placed are left out."""
+    """The distinct molecules of the list, in order, placed in space; those that cannot be placed are left out."""
     chem, place = need("rdkit", "rdkit.Chem"), need("rdkit", "rdkit.Chem.AllChem")
     need("rdkit", "rdkit.RDLogger").DisableLog("rdApp.*")
     seen = set()
@@ -92,7 +92,7 @@ def read_bunny(path: Path) -> tuple[np.ndarray, np.ndarray]:
 
 
 def write_off(path: Path, vertices: np.ndarray, faces: np.ndarray, count: int | None) -> None:
-    """A mesh as OFF; of a large one the ``count`` vertices that are nearest to the first, and the faces among them."""
+    """Write a mesh as OFF: only the ``count`` vertices nearest to the first, if given, and the faces among them."""
     distance = np.linalg.norm(vertices - vertices[0], axis=1)
     kept = np.sort(np.argsort(distance, kind="stable")[:count])
     number = np.full(len(vertices), -1)
@@ -114,7 +114,7 @@ def write_photos(folder: Path, count: int | None) -> None:
 
 
 def write_digits(folder: Path, count: int | None) -> None:
-    """Tables of handwritten digits; joined are those of the same kind. The test tables have digits of their own."""
+    """Tables of handwritten digits in which equal digits are joined; train and test tables share no digit image."""
     pixels, digit = need("scikit-learn", "sklearn.datasets").load_digits(return_X_y=True)
     rng = np.random.default_rng(SEED)
     rows = {"train": np.arange(TRAIN_ROWS), "test": np.arange(TRAIN_ROWS, len(digit))}
@@ -155,7 +155,7 @@ def measure(name: str, folder: Path, run: str, output: Path) -> None:
 
 
 def scored_rows(model: torch.nn.Module, folder: Path) -> list[dict[str, Any]]:
-    """Edge scores of the model on every test file, beside the F1 of the best of three rules of nearness."""
+    """Edge scores of the model on every test file, beside the F1 of three nearness rules."""
     from gln.baselines.neighbours import Neighbours
     from gln.io import find_files
     from gln.models.gln import SMALL
@@ -186,7 +186,7 @@ def scored_rows(model: torch.nn.Module, folder: Path) -> list[dict[str, Any]]:
 
 
 def by_radii(path: Path) -> list[Data]:
-    """What rdkit's rule with the radii of the elements makes of the atoms of an SDF file."""
+    """The bonds that rdkit infers for an SDF file from the radii of the elements."""
     chem, rule = need("rdkit", "rdkit.Chem"), need("rdkit", "rdkit.Chem.rdDetermineBonds")
     graphs = []
     for molecule in chem.SDMolSupplier(str(path), removeHs=False, sanitize=False):
@@ -198,7 +198,7 @@ def by_radii(path: Path) -> list[Data]:
 
 
 def photo_rows(model: torch.nn.Module, folder: Path) -> list[dict[str, Any]]:
-    """Regions at several thresholds, beside those of joining as many neighbours, the most similar ones."""
+    """Regions at several thresholds, beside those from joining the same number of most similar neighbours."""
     rows = []
     for item in photos_in(folder):
         answer = gln.predict(model, item.graph, threshold=min(THRESHOLDS))
@@ -251,7 +251,7 @@ def mean_colours(region: torch.Tensor, colour: torch.Tensor) -> torch.Tensor:
 
 
 def grid_pairs(pos: torch.Tensor) -> torch.Tensor:
-    """All pairs ``[m, 2]`` of pixels with a common side, of an image whose pixels are listed row by row."""
+    """All pairs ``[m, 2]`` of pixels that share a side, in an image listed row by row."""
     import torch
 
     columns, rows = (pos.max(dim=0).values + 1).long().tolist()
@@ -262,7 +262,7 @@ def grid_pairs(pos: torch.Tensor) -> torch.Tensor:
 
 
 def region_facts(image: Data, edges: torch.Tensor) -> dict[str, float]:
-    """How many regions, the share of the pixels in the ten largest, and the share of colour that they explain."""
+    """The number of regions, the share of pixels in the ten largest, and the share of colour variance explained."""
     from gln.evaluation.components import component_labels
 
     (region,) = component_labels([gln.make_graph(pos=image.pos, edges=edges)])
@@ -316,7 +316,7 @@ def main() -> None:
         command = commands.add_parser(name)
         command.add_argument("name", choices=WRITERS)
         command.add_argument("folder", type=Path)
-    help_ = "molecules or tables to train on, or vertices per mesh, if fewer are enough"
+    help_ = "use only this many training molecules or tables, or vertices per mesh"
     commands.choices["write"].add_argument("--count", type=int, help=help_)
     drawing = commands.add_parser("draw", help="the picture of the photographs and their regions")
     drawing.add_argument("folder", type=Path)

@@ -13,7 +13,7 @@ import gln
 from gln.families import parse_family
 from gln.training.facts import write_result
 
-SEED = 1_000_003  # training and tuning use others
+SEED = 1_000_003  # not used for training or tuning
 TESTS = [
     ("delaunay", "delaunay:points=50", 100),
     ("delaunay", "delaunay:points=120", 20),

@@ -1,7 +1,7 @@
-"""Tables of the documentation, made from ``results/``: python recipes/tables.py
+"""Write the tables of the documentation from ``results/``: python recipes/tables.py
 
-A page holds a pair of marks, ``<!-- table: NAME -->`` and ``<!-- end -->``; what stands between them is made here and
-edits are overwritten. A table whose results do not exist is empty, and so is its heading.
+Everything between the marks ``<!-- table: NAME -->`` and ``<!-- end -->`` of a page is generated here, and edits to it
+are overwritten. Without results, a table and its heading are left out.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ ROOT = Path(__file__).resolve().parents[1]
 PAGES = ("README.md", "docs/how-it-works.md", "docs/benchmarks.md")
 MARKS = re.compile(r"(<!-- table: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 TITLES = {"allowed": "seconds allowed"}
-WORDS = ("peer", "ours", "seed", "difference")  # settings that have a column of their own, or need none
+WORDS = ("peer", "ours", "seed", "difference")  # settings that need no column, or have one already
 
 
 def render(text: str, results: Path = ROOT / "results") -> str:
-    """A page with its tables made anew."""
+    """A page with its tables regenerated."""
     return MARKS.sub(lambda match: f"{match[1]}{TABLES[match[2]](results)}{match[3]}", text)
 
 
@@ -46,13 +46,13 @@ def steps(results: Path) -> str:
 
 
 def ablation(results: Path) -> str:
-    """One section for all of ``ablation-FAMILY-VARIANT.json``, with its heading."""
+    """One section, with its heading, for all ``ablation-FAMILY-VARIANT.json``."""
     found = _read(results, "ablation-*.json")
     if not found:
         return ""
     parts = [
-        "## What each part is worth\n\nThe same short training with one thing changed; IoU on test graphs, and the "
-        "difference to the usual model. Made by `python recipes/ablation.py FAMILY --runs runs/ablation`.\n"
+        "## What each part is worth\n\nThe same short training run with one thing changed: IoU on test graphs, and the "
+        "difference from the usual model. Command: `python recipes/ablation.py FAMILY --runs runs/ablation`.\n"
     ]
     for family in dict.fromkeys(facts["family"] for _, facts in found):
         runs = [(name, facts) for name, facts in found if facts["family"] == family]
@@ -69,7 +69,7 @@ def ablation(results: Path) -> str:
             for name, facts in runs
         ]
         steps_, device = runs[0][1]["steps"], runs[0][1]["device"]
-        title = f"**`{family}`**, {steps_} steps of the optimiser, {device}:"
+        title = f"**`{family}`**, {steps_} optimiser steps, {device}:"
         parts.append(f"{title}\n\n{_table(['', 'weights', 'IoU', 'difference', 'training'], cells)}")
         for _, facts in runs:
             parts += _by(facts, "by_candidates") + _by(facts, "by_steps")
@@ -77,7 +77,7 @@ def ablation(results: Path) -> str:
 
 
 def _by(facts: dict[str, Any], key: str) -> list[str]:
-    """The same weights with other numbers of candidates, or of steps."""
+    """The same weights with other numbers of candidates or steps."""
     if key not in facts:
         return []
     if key == "by_steps":
@@ -87,18 +87,21 @@ def _by(facts: dict[str, Any], key: str) -> list[str]:
         rows = [
             [row["candidates"], *map(_score, (row["candidate_recall"], row["iou"]))] for row in facts[key]
         ]
-    return [f"The weights of *{facts['variant']}* on `{facts['family']}`:\n\n{_table(header, rows)}"]
+    return [
+        f"*{facts['variant']}* on `{facts['family']}`, the same weights run with other settings:\n\n"
+        f"{_table(header, rows)}"
+    ]
 
 
 def benchmarks(results: Path) -> str:
-    """One section for each of ``bench-NAME.json``."""
+    """One section for each ``bench-NAME.json``."""
     parts = []
     for name, facts in _read(results, "bench-*.json"):
         rows = facts.get("rows") or facts.get("sizes") or [facts]
         title = Path(name).stem.removeprefix("bench-")
         if all("peer_seconds" in row for row in rows):
             others = dict.fromkeys(row["settings"]["peer"] for row in rows)
-            note, rows = f"The other way: {'; '.join(others)}.\n\n", [_beside(row) for row in rows]
+            note, rows = f"Peer: {'; '.join(others)}.\n\n", [_beside(row) for row in rows]
         elif "rows" in facts or "sizes" in facts:
             note = ""
         else:
@@ -119,14 +122,14 @@ def reproduction_mmd(results: Path) -> str:
 
 
 def _beside(row: dict[str, Any]) -> dict[str, Any]:
-    """A row of a benchmark with a peer: its sizes, both times, the ratio."""
+    """A row of a benchmark with a peer: its sizes, both times and their ratio."""
     sizes = {key: value for key, value in row["settings"].items() if _plain(key, value)}
-    times = {"ours": _seconds(row["ours_seconds"]), "the other way": _seconds(row["peer_seconds"])}
+    times = {"ours": _seconds(row["ours_seconds"]), "peer": _seconds(row["peer_seconds"])}
     return sizes | times | {"ratio": f"{row['ratio']:.1f}×"}
 
 
 def _columns(rows: list[dict[str, Any]]) -> str:
-    """Rows with the same keys or not, as a table; what is not one value is left out."""
+    """Rows, with the same keys or not, as a table; nested values are left out."""
     nested = {key for row in rows for key, value in row.items() if isinstance(value, dict | list)}
     header = [key for key in dict.fromkeys(key for row in rows for key in row) if key not in nested]
     cells = [[_cell(row.get(key)) for key in header] for row in rows]
@@ -190,7 +193,7 @@ def main() -> None:
         path = ROOT / page
         text = path.read_text(encoding="utf-8")
         write_atomically(path, render(text).encode())
-        print(f"{page}: {'as it was' if render(text) == text else 'made anew'}")
+        print(f"{page}: {'unchanged' if render(text) == text else 'updated'}")
 
 
 if __name__ == "__main__":

@@ -44,7 +44,7 @@ def graphs(
     n = draw(st.integers(1, max_nodes))
     pairs = [(i, j) for i in range(n) for j in range(i)]
     edges = draw(st.lists(st.sampled_from(pairs), unique=True)) if pairs else []
-    value = st.floats(-1e6, 1e6, width=32)
+    value = st.floats(-1e6, 1e6, width=32).map(lambda number: number if abs(number) > 1e-6 else 0.0)
     rows = {
         name: draw(st.lists(st.lists(value, min_size=width, max_size=width), min_size=n, max_size=n))
         for name, width in (("pos", pos_width), ("x", x_width))

@@ -95,6 +95,11 @@ def test_train_evaluate_generate_and_a_second_run(
         assert "distinct graphs ↑" in out
         assert "floor" in out
         assert Path(picture).stat().st_size > 100
+    for picture, code in zip(
+        pictures, (0, 2), strict=True
+    ):  # a picture is replaced, graphs only with --force
+        assert run(monkeypatch, "generate", folder, "-o", picture, "--count", "3") == code
+    assert run(monkeypatch, "generate", folder, "-o", pictures[1], "--count", "3", "--force") == 0
 
 
 def test_the_version_is_said(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> None:

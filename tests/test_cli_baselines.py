@@ -36,7 +36,7 @@ def test_each_is_trained_scored_and_used_and_its_run_is_kept(
     assert "3 reference and 3 predicted graphs" in out
     before = {path.name: path.read_bytes() for path in Path("run").iterdir()}
     assert run(monkeypatch, *words) == 2
-    assert "already holds a run; continue it with --resume" in capsys.readouterr().err
+    assert "already holds a run; resume it with --resume" in capsys.readouterr().err
     assert {path.name: path.read_bytes() for path in Path("run").iterdir()} == before
     assert run(monkeypatch, *words, "--resume") == 0
     assert capsys.readouterr().out == out
@@ -86,7 +86,7 @@ def test_graphrnn_goes_on_where_it_stood(
     monkeypatch.setattr(graphrnn_training, "_epoch", killed)
     capsys.readouterr()
     assert run(monkeypatch, *words, "-o", "run") == 130
-    assert "--resume goes on with what is kept in run" in capsys.readouterr().err
+    assert "fitting was interrupted; resume it from run with --resume" in capsys.readouterr().err
     assert run(monkeypatch, *words, "-o", "run", "--resume") == 0
     assert done == [0, 1, 1]
     assert len(read_checkpoint(Path("run/checkpoint.safetensors")).progress.history) == 2

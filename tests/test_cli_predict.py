@@ -119,7 +119,7 @@ def test_known_edges_may_lie_in_the_folder_beside_the_true_ones(
         (["delaunay", "q.csv", "-o", "o.csv"], "q.csv"),
         (["delaunay", "p.csv", "-o", "o.txt"], "o.txt"),
         (["delaunay", "p.csv", "-o", "nowhere/o.csv"], "nowhere"),
-        (["delaunay", "p.csv", "-o", "old.csv"], "old.csv exists"),
+        (["delaunay", "p.csv", "-o", "old.csv"], "old.csv already exists"),
         (["delaunay", "p.csv", "-o", "o.csv", "--threshold", "2"], "threshold=2"),
         (["delaunay", "p.csv", "-o", "o.csv", "--top-k", "0"], "top_k=0"),
         (["delaunay", "p.csv", "-o", "o.csv", "--batch-size", "0"], "batch_size=0"),

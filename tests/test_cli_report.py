@@ -53,9 +53,9 @@ def test_files_that_are_skipped_are_named(
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["nowhere"], "nowhere is no run folder"),
-        (["."], ". is no run folder"),
-        ([".", "-o", "a.png"], "a page is written as .html"),
+        (["nowhere"], "nowhere is not a run folder"),
+        (["."], ". is not a run folder"),
+        ([".", "-o", "a.png"], "pages are written as .html"),
     ],
 )
 def test_a_mistake_is_one_sentence(

@@ -60,10 +60,15 @@ def test_train_on_files_prints_its_choices_and_predict_takes_the_run(
     assert run(monkeypatch, *again) == 0
     assert Path("run/model.safetensors").read_bytes() == Path("again/model.safetensors").read_bytes()
     assert run(monkeypatch, *again, "--resume") == 0
-    capsys.readouterr()
+    assert run(monkeypatch, "train", "data", "-o", "other", "--recipe", "recipe.json", *QUICK) == 2
+    assert "recipe.json already exists" in capsys.readouterr().err.splitlines()[-1]
 
     assert run(monkeypatch, "evaluate", "run", "--on", "data") == 0
-    assert "12 graphs, threshold" in capsys.readouterr().out
+    captured = capsys.readouterr()
+    assert "12 graphs, threshold" in captured.out
+    assert "run was trained on some of these files" in captured.err
+    assert run(monkeypatch, "evaluate", "delaunay", "--on", "data") == 0
+    assert "trained on" not in capsys.readouterr().err
 
     assert run(monkeypatch, "predict", "run", "data", "-o", "out.csv") == 0
     assert "mean over 12 graphs" in capsys.readouterr().out
@@ -81,7 +86,7 @@ def test_features_of_any_size_are_scaled_in_the_model_and_that_is_said(
     )
     words = ["train", "data", "-o", "run", "--pos", "x,y", "--x", "weight,kind", *QUICK]
     assert run(monkeypatch, *words) == 0
-    assert "features    1 of x at mean 0 and deviation 1" in capsys.readouterr().out
+    assert "features    columns of x scaled to mean 0 and deviation 1" in capsys.readouterr().out
     config = gln.load("run").config
     assert 2000 < config["x_mean"][0] < 4000
     assert (config["x_mean"][1], config["x_std"][1]) == (0, 1)
@@ -127,8 +132,10 @@ def test_evaluation_names_what_it_skips_and_what_the_model_cannot_read(
     ("words", "message"),
     [
         (["delauney:points=5"], "no file and no family 'delauney:points=5'"),
+        (["delaunay", "surfaces"], "Got delaunay surfaces; expected one family, or files only"),
         (["delaunay", "--patches", "9"], "--patches, which is for files"),
         (["delaunay", "--recipe", "r.json"], "--recipe, which is for files"),
+        (["data", "--recipe", "data/nodes.csv"], "expected a name that ends in .json"),
         (["delaunay", "--pos", "x,y"], "--pos, which is for files"),
         (["data", "--count", "9"], "--count, which is for families"),
         (["data", "--patches", "1"], "patches of 1 nodes"),
@@ -149,6 +156,15 @@ def test_a_mistake_is_one_sentence_and_no_run_begins(
     assert message in error
     assert error.splitlines()[-1].startswith("gln: ")
     assert [path.name for path in here.iterdir()] == ["data"]
+
+
+def test_a_file_is_not_taken_for_a_run_folder(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    Path("notes.txt").write_text("mine")
+    assert run(monkeypatch, "train", "delaunay", "-o", "notes.txt") == 2
+    assert capsys.readouterr().err == "gln: notes.txt is a file; give the name of a run folder.\n"
+    assert Path("notes.txt").read_text() == "mine"
 
 
 @pytest.mark.parametrize(

@@ -64,7 +64,7 @@ def test_a_sampler_shows_what_it_draws(here: Path, monkeypatch: pytest.MonkeyPat
     [
         (["view"], "nothing to show"),
         (["view", "nowhere"], "no file and no family 'nowhere'"),
-        (["view", "delaunay", "-o", "a.png"], "'a.png'; a page is written as .html"),
+        (["view", "delaunay", "-o", "a.png"], "'a.png'; pages are written as .html"),
         (["view", "delaunay", "--count", "0"], "count=0"),
         (["view", "delaunay", "--threshold", "2"], "threshold=2"),
         (["view", "delaunay", "--model", "surfaces"], "trained with 3"),
@@ -92,5 +92,5 @@ def test_what_is_too_large_is_refused(
 ) -> None:
     np.save("points.npy", np.random.default_rng(0).random((20_001, 2)))
     assert run(monkeypatch, "view", "points.npy") == 2
-    assert "up to 20,000 nodes, and here the smallest has 20,001" in capsys.readouterr().err
+    assert "up to 20,000 nodes, but the smallest here has 20,001" in capsys.readouterr().err
     assert [path.name for path in here.iterdir()] == ["points.npy"]

@@ -152,7 +152,7 @@ def test_it_learns() -> None:
         ([X[0], np.zeros((3, 4))], [Y[0], []], {}, r"X\[1\] has 4 positions"),
         ([X[0], X[1] * np.nan], Y[:2], {}, r"X\[1\]: .*not finite"),
         (X[:2], [Y[0], [[0, 99]]], {}, r"X\[1\]: An edge names node 99"),
-        ([X[0], (X[1],)], Y[:2], {}, "tuple of 1"),
+        ([X[0], (X[1],)], Y[:2], {}, "tuple of length 1"),
         (X, Y, {"epochs": 0}, "epochs=0"),
         (X, Y, {"validation_fraction": 1.5}, "validation_fraction=1.5"),
         (X, Y, {"edge_loss": "much"}, "edge='much'"),

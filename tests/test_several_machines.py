@@ -120,7 +120,7 @@ def test_a_killed_process_is_said_and_resume_gives_the_same_bytes(
         (["--devices", "2", "--num-nodes", "2"], "NODE_RANK"),
         (["--devices", "2", "--device", "cuda:1"], "'cuda:1'"),
         (["--resume", "-o", "o.txt"], "o.txt"),
-        (["--resume", "-o", "old.csv"], "old.csv exists"),
+        (["--resume", "-o", "old.csv"], "old.csv already exists"),
         (["--resume", "-o", "nowhere/o.csv"], "nowhere"),
     ],
 )

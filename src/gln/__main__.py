@@ -1,4 +1,4 @@
-"""``python -m gln`` is the command line."""
+"""Entry point of ``python -m gln``."""
 
 from gln.cli import main
 

@@ -29,7 +29,7 @@ for _command in (show, view, train, report, evaluate, predict, generate, reprodu
 
 
 def main() -> None:
-    """Run a command; a user's mistake is one sentence and exit code 2, Ctrl-C is exit code 130."""
+    """Run a command; a user's mistake prints one sentence and exits with code 2, Ctrl-C exits with code 130."""
     if sys.argv[1:] == ["--version"]:
         print(f"gln {__version__}")
         return
@@ -42,7 +42,7 @@ def main() -> None:
     except GLNError as error:
         sys.exit(_complain(str(error), 2))
     except OSError as error:
-        if isinstance(error, BrokenPipeError):  # the reader of our output, head for instance, has seen enough
+        if isinstance(error, BrokenPipeError):  # the reader of our output, such as head, has closed it
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             sys.exit(0)
         sys.exit(_complain(f"{error.filename or 'a file'}: {error.strerror or error}.", 2))
@@ -51,14 +51,14 @@ def main() -> None:
 
         if not out_of_memory(error):
             raise
-        sys.exit(_complain("there is not enough memory for this; ask for fewer or smaller graphs.", 2))
+        sys.exit(_complain("not enough memory; use fewer or smaller graphs.", 2))
     except KeyboardInterrupt as stop:
         sys.exit(_complain(str(stop) or "interrupted.", 130))
 
 
 @contextmanager
 def _polite_kill() -> Iterator[None]:
-    """SIGTERM ends a command as Ctrl-C does, by way of everything that cleans up: no file is left half-written."""
+    """Let SIGTERM end a command as Ctrl-C does, with all cleanup, so that no file is left half-written."""
 
     def leave(number: int, frame: Any) -> None:
         sys.exit(128 + number)

@@ -1,4 +1,4 @@
-"""Loops in machine code, where numba is installed, and kernels for a GPU, where Triton is."""
+"""Compiled loops, where numba is installed, and GPU kernels, where Triton is."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from gln.vectors import teach
 
 Kernel = Callable[..., None]
 
-# Sums may be added in another order, for vector instructions; infinities and NaN stay what they are.
+# Sums may be reordered, so that loops vectorise; infinities and NaN keep their meaning.
 OPTIONS: dict[str, Any] = {
     "nogil": True,
     "error_model": "numpy",
@@ -29,7 +29,7 @@ OPTIONS: dict[str, Any] = {
 
 @cache
 def can_compile() -> bool:
-    """Whether numba is here and fits the NumPy that is here; it is slow to import, so only when asked."""
+    """Whether numba is installed and supports the installed NumPy; imported only here because that is slow."""
     try:
         import numba  # noqa: F401
     except ImportError:
@@ -38,7 +38,7 @@ def can_compile() -> bool:
 
 
 def gpu_kernels(module: str) -> dict[str, ModuleType]:
-    """By device: ``module``, which needs Triton, where there are a GPU and a compiler for it."""
+    """Map ``"cuda"`` to ``module``, which needs Triton; empty without a GPU or Triton."""
     if not torch.cuda.is_available():
         return {}
     try:
@@ -48,28 +48,28 @@ def gpu_kernels(module: str) -> dict[str, ModuleType]:
 
 
 def compiled(function: Kernel) -> Kernel:
-    """The machine code of a function, kept on disk where there is a folder for it.
+    """Compile a function with numba, caching the machine code on disk where possible.
 
-    It runs without the interpreter's lock, so that several threads can take rows of their own.
+    It releases the GIL, so that several threads can each work on their own rows.
     """
     import numba
 
     _teach()
     try:
         return numba.njit(cache=True, **OPTIONS)(function)
-    except RuntimeError:  # no folder to keep it in
+    except RuntimeError:  # no writable cache folder
         return numba.njit(**OPTIONS)(function)
 
 
 def exp(x: Any) -> Any:
-    """For compiled loops: ``e^x``, in float32 for ``x`` up to 88 and without a call, so that a loop stays vectors."""
+    """``e^x`` for compiled loops; in float32 for ``x`` up to 88 and inlined, so that the loop vectorises."""
     return math.exp(x)
 
 
 def soften(weight, most, norm, count):  # type: ignore[no-untyped-def]
-    """For compiled loops: of ``count`` scores of every head, ``[count · h]``, their ``e^(score − most)``, in place.
+    """For compiled loops: turn the scores ``weight [count · h]`` of all heads into ``e^(score − most)``, in place.
 
-    One slot of score 0 stands beside them: ``norm`` ``[h]`` begins with its share. ``most`` ``[h]`` is at least 0.
+    ``most [h]`` is at least 0. The softmax has one more slot, with score 0: ``norm [h]`` is set to its term.
     """
     heads = len(most)
     for c in range(count):
@@ -83,7 +83,7 @@ def soften(weight, most, norm, count):  # type: ignore[no-untyped-def]
 
 @cache
 def _teach() -> None:
-    """Tell numba what :func:`exp`, :func:`soften` and vectors are."""
+    """Register :func:`exp`, :func:`soften` and the vector functions with numba."""
     from numba import types
     from numba.extending import overload, register_jitable
 
@@ -95,9 +95,9 @@ def _teach() -> None:
     teach()
 
 
-# In float32: 2^k times a polynomial (Cephes) in the rest, exact to the last digit or two.
+# In float32: 2^k times a polynomial (Cephes) in the remainder, accurate to the last digit or two.
 TURNS, HALF, LEAST = np.float32(1 / math.log(2)), np.float32(0.5), np.float32(-87)
-HIGH, LOW = np.float32(0.693359375), np.float32(-2.12194440e-4)  # log 2, of which the first part is exact
+HIGH, LOW = np.float32(0.693359375), np.float32(-2.12194440e-4)  # log 2 in two parts, the first exact
 C0, C1, C2 = np.float32(1.9875691500e-4), np.float32(1.3981999507e-3), np.float32(8.3334519073e-3)
 C3, C4, C5 = np.float32(4.1665795894e-2), np.float32(1.6666665459e-1), np.float32(5.0000001201e-1)
 ZERO, UNIT, BIAS, DIGITS = np.float32(0), np.float32(1), np.int32(127), np.int32(23)
@@ -107,9 +107,9 @@ def _short_exp(x):  # type: ignore[no-untyped-def]
     whole = np.floor(x * TURNS + HALF)
     rest = x - whole * HIGH - whole * LOW
     tail = ((((C0 * rest + C1) * rest + C2) * rest + C3) * rest + C4) * rest + C5
-    power = np.int32((np.int32(whole) + BIAS) << DIGITS).view(np.float32)  # 2^k is a shifted k
+    power = np.int32((np.int32(whole) + BIAS) << DIGITS).view(np.float32)  # 2^k: k shifted into the exponent
     value = (tail * rest * rest + rest + UNIT) * power
-    return ZERO if x < LEAST else value  # so written, a NaN stays one
+    return ZERO if x < LEAST else value  # written this way, NaN stays NaN
 
 
 def _long_exp(x):  # type: ignore[no-untyped-def]
@@ -118,16 +118,16 @@ def _long_exp(x):  # type: ignore[no-untyped-def]
 
 @cache
 def _pool(threads: int) -> ThreadPoolExecutor:
-    """Kept, because to start threads takes longer than the work on a small batch."""
+    """Cached, because starting threads takes longer than the work on a small batch."""
     return ThreadPoolExecutor(threads)
 
 
-if hasattr(os, "register_at_fork"):  # a forked process has the pool, but none of its threads
+if hasattr(os, "register_at_fork"):  # a forked process inherits the pool but not its threads
     os.register_at_fork(after_in_child=_pool.cache_clear)
 
 
 def spread(kernel: Kernel, begin: int, end: int, *given: Any) -> None:
-    """Call ``kernel(first, last, *given)`` for the rows ``begin : end``, shared among as many threads as torch has."""
+    """Run ``kernel(first, last, *given)`` over the rows ``begin : end``, split among as many threads as torch uses."""
     threads = torch.get_num_threads()
     if threads == 1:
         kernel(begin, end, *given)

@@ -1,4 +1,4 @@
-"""What ``make demo`` runs: learn a family from scratch, then let a trained model see surfaces it has not met."""
+"""The program behind ``make demo``: train a small model from scratch, then run a shipped one on unseen surfaces."""
 
 from __future__ import annotations
 
@@ -16,34 +16,36 @@ TRAIN_SEED, TEST_SEED = 0, 1_000_003
 
 
 def main(folder: Path = Path("demo")) -> None:
-    """Two tables on the terminal and two pictures in ``folder``."""
-    # The tensors are small: more threads gain little, and lose much on a busy machine.
+    """Print two tables and save two pictures in ``folder``."""
+    # The tensors are small: more threads gain little, and cost much on a busy machine.
     torch.set_num_threads(1)
     start = time.perf_counter()
-    print(f"1. A small GLN learns to join the pixels of one region, from {IMAGES} images and from scratch.\n")
+    print(f"1. A small GLN learns from scratch, on {IMAGES} images, to join the pixels of each region.\n")
     learn_figures(folder)
-    print("\n2. The surfaces model, which comes with the package, joins 3-D points it has never seen.\n")
+    print(
+        "\n2. The surfaces model that ships with the package predicts meshes over 3-D points it has never seen.\n"
+    )
     predict_surfaces(folder)
     print(
-        f"\nAll in {time.perf_counter() - start:.0f} s. Look at {folder}/figures.png and {folder}/surfaces.png."
+        f"\nDone in {time.perf_counter() - start:.0f} s. See {folder}/figures.png and {folder}/surfaces.png."
     )
 
 
 def learn_figures(folder: Path, images: int = IMAGES, held_out: int = HELD_OUT, epochs: int = 4) -> Scores:
-    """Train on noisy 20×20 images, score and draw others."""
+    """Train on noisy 20×20 images, then score and draw unseen ones."""
     family = gln.family("figures")
     train, val = family.sample(images, TRAIN_SEED), family.sample(30, TRAIN_SEED + 1)
     test = family.sample(held_out, TEST_SEED)
     torch.manual_seed(TRAIN_SEED)
-    # An edge joins a pixel to one of the four beside it: few candidates are enough, and fast.
+    # Edges join a pixel only to the four beside it, so a few candidates are enough, and fast.
     model = gln.GLN(in_channels=3, pos_channels=2, width=32, pair_width=16, steps=3, candidates=4)
     loss = gln.Loss(edge="plain", psi1=5, every_step=True)
     start = time.perf_counter()
     result = gln.fit(model, train, val, epochs=epochs, batch_size=4, lr=5e-3, loss=loss)
-    print(f"Trained {time.perf_counter() - start:.0f} s; {result}.\n{held_out} images it has not seen:\n")
+    print(f"Trained for {time.perf_counter() - start:.0f} s; {result}.\nOn {held_out} unseen images:\n")
     scores = gln.evaluate(model, test)
     print(scores)
-    title = "Regions that a small GLN found in images it has not seen"
+    title = "Regions found by a small GLN in unseen images"
     gln.save_gallery(gln.predict(model, test[:6]), folder / "figures.png", title, truths=test[:6])
     return scores
 

@@ -27,7 +27,7 @@ try:
     from sklearn.utils.validation import check_is_fitted
 except ImportError:
     raise GLNError(
-        "GraphLearner needs scikit-learn, which is not installed; pip install 'gln[sklearn]'."
+        "GraphLearner needs scikit-learn, which is not installed; run pip install 'gln[sklearn]'."
     ) from None
 
 FORMAT = "gln learner 1"
@@ -38,31 +38,31 @@ class GraphLearner(BaseEstimator):
 
     A set of points is an array ``[n, p]`` of positions, a pair ``(positions [n, p], features [n, f])`` in which either
     may be ``None``, or a PyG ``Data``. Its edges are pairs ``[m, 2]`` of row numbers, each edge once. Sets may differ
-    in size. Lists of sets can be cut by ``GridSearchCV`` and ``cross_val_score``: one set is one sample.
+    in size. ``GridSearchCV`` and ``cross_val_score`` can split lists of sets: one set is one sample.
 
     Args:
         width: width of the node states of :class:`gln.GLN`.
         pair_width: width of its pair states.
-        steps: how often it refines the structure.
-        candidates: how many nearest nodes a node of a large set is paired with.
+        steps: number of steps that refine the structure.
+        candidates: in large sets, how many nearest nodes each node is paired with.
         epochs: passes over the training sets.
-        batch_size: sets per step of the optimiser.
-        learning_rate: the highest the schedule reaches.
-        edge_loss: how edges and non-edges are weighted, see :mod:`gln.losses`.
+        batch_size: sets per optimiser step.
+        learning_rate: peak of the learning-rate schedule.
+        edge_loss: how edges and non-edges are weighted (see :mod:`gln.losses`).
         validation_fraction: share of the sets on which the best epoch and the threshold are chosen.
-        patience: stop after so many epochs without a better one; ``None``: never.
-        threshold: probability from which a pair is an edge; ``None``: the one that suits the validation sets.
-        standardize: bring every feature to mean 0 and deviation 1 first, but leave columns of zeros and ones (positions
-            need none of it: GLN ignores their unit).
+        patience: stop after this many epochs without improvement; ``None``: never.
+        threshold: a pair with at least this probability is an edge; ``None``: chosen on the validation sets.
+        standardize: scale every feature to mean 0 and deviation 1, except columns of zeros and ones (positions need no
+            scaling: GLN ignores their unit).
         device: ``auto``, ``cpu`` or ``gpu``.
-        random_state: decides first weights, validation sets and order.
+        random_state: seeds the initial weights, the choice of validation sets and the training order.
         verbose: show a progress bar.
 
     After :meth:`fit`:
 
     ==================  ==================================================================
     ``model_``          the trained :class:`gln.GLN`
-    ``threshold_``      the probability from which a pair is an edge
+    ``threshold_``      a pair with at least this probability is an edge
     ``history_``        one row per epoch, as in :class:`gln.training.FitResult`
     ``n_features_in_``  positions and features per node
     ==================  ==================================================================
@@ -141,9 +141,9 @@ class GraphLearner(BaseEstimator):
         return [edge_pairs(graph) for graph in self._answers(X, self.threshold_)]
 
     def predict_proba(self, X: Sets) -> list[sp.csr_array]:
-        """For every set a symmetric sparse matrix ``[n, n]`` with the probability of every pair that was scored.
+        """The probabilities of all scored pairs: one symmetric sparse matrix ``[n, n]`` per set.
 
-        All pairs of a small set are scored, of a large one those with near nodes; for all others the matrix holds 0.
+        In a small set all pairs are scored, in a large one those of near nodes; all other entries are 0.
         ``matrix.toarray()`` is the dense form.
         """
         check_is_fitted(self)
@@ -155,17 +155,17 @@ class GraphLearner(BaseEstimator):
         return matrices
 
     def score(self, X: Sets, y: Sets) -> float:
-        """The mean F1 of the predicted edges over the sets."""
+        """Mean F1 of the predicted edges over the sets."""
         check_is_fitted(self)
         return float(edge_scores(as_sets(X, y), self._answers(X, self.threshold_))["dice"])
 
     def save(self, path: Path | str) -> Path:
-        """Write what was learned into one safetensors file, which can run no code when it is read."""
+        """Save the fitted learner as one safetensors file; loading it never runs code."""
         check_is_fitted(self)
         settings = self._plain_params()
         if not isinstance(
             settings["random_state"], int | None
-        ):  # a generator is no plain value; its seed was drawn
+        ):  # a generator is not a plain value; its seed has been drawn
             settings["random_state"] = None
         facts = {
             "format": FORMAT,
@@ -181,14 +181,14 @@ class GraphLearner(BaseEstimator):
 
     @classmethod
     def load(cls, path: Path | str) -> GraphLearner:
-        """The learner that :meth:`save` wrote."""
+        """Load a learner that :meth:`save` wrote."""
         tensors, facts = read_tensors(Path(path))
         if facts.get("format") != FORMAT:
-            raise GLNError(f"{path} is not a {FORMAT!r}; expected what GraphLearner.save wrote.")
+            raise GLNError(f"{path} is not a {FORMAT!r} file; expected one that GraphLearner.save wrote.")
         try:
             learner = cls(**facts["settings"])
             learner.threshold_, learner.history_ = facts["threshold"], facts["history"]
-            with torch.random.fork_rng(devices=[]):  # the weights drawn here are overwritten: leave no trace
+            with torch.random.fork_rng(devices=[]):  # random weights, overwritten below
                 learner.model_ = GLN(**facts["model"]).eval()
         except (KeyError, TypeError) as error:
             raise GLNError(
@@ -202,14 +202,14 @@ class GraphLearner(BaseEstimator):
         return list(predict(self.model_, as_sets(X), threshold=threshold, batch_size=self.batch_size))
 
     def _plain_params(self) -> dict[str, Any]:
-        """The settings with Python's numbers for NumPy's, which a search over ``np.arange`` passes."""
+        """The settings with NumPy scalars, which a search over ``np.arange`` passes, as Python numbers."""
         return {
             name: value.item() if isinstance(value, np.generic) else value
             for name, value in self.get_params().items()
         }
 
     def _shape(self, graphs: list[Data]) -> dict[str, Any]:
-        """The settings of the model that learns from ``graphs``."""
+        """Settings of a model for ``graphs``."""
         pos_channels, in_channels = widths(graphs[0])
         x_mean, x_std = feature_scale(graphs) if self.standardize else (None, None)
         given = self._plain_params()

@@ -1,4 +1,4 @@
-"""Writing files so that nothing is ever half-written."""
+"""Atomic writing: no file is ever left half-written."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from types import TracebackType
 
 
 def write_atomically(path: Path, data: bytes) -> None:
-    """Write ``data`` beside ``path`` and move it there in one step.
+    """Write ``data`` to a temporary file beside ``path``, then move it there in one step.
 
-    A reader sees the old file or the new one, never a part; two writers end with one whole file; on a full disk
-    the old file stays. An ``OSError`` names ``path``, not the file beside it.
+    A reader sees the old file or the new one, never a part; two writers leave one whole file; on a full disk the
+    old file stays. An ``OSError`` names ``path``, not the temporary file.
     """
     with Staged(path) as staged:
         staged.write(data)
@@ -22,7 +22,7 @@ def write_atomically(path: Path, data: bytes) -> None:
 
 
 class Staged:
-    """A hidden file beside ``path``, to be moved into place in one step by :meth:`keep`, or removed.
+    """A hidden temporary file beside ``path``; :meth:`keep` moves it into place in one step, otherwise it is removed.
 
     An ``OSError`` names ``path``, not the hidden file.
     """
@@ -41,7 +41,7 @@ class Staged:
             self.file.write(data)
 
     def close(self) -> None:
-        """Everything is on the disk after this."""
+        """Flush everything to disk and close the file."""
         with naming(self.path):
             self.file.flush()
             os.fsync(self.file.fileno())
@@ -53,11 +53,11 @@ class Staged:
         umask = os.umask(0)
         os.umask(umask)
         with naming(target):
-            os.chmod(self.temporary, 0o666 & ~umask)  # mkstemp makes files private; ours are ordinary
+            os.chmod(self.temporary, 0o666 & ~umask)  # mkstemp makes files private; ours are not
             os.replace(self.temporary, target)
 
     def drop(self) -> None:
-        """Remove the file unless it was kept; on a full disk closing it may fail again."""
+        """Remove the file unless it was kept. On a full disk closing it may fail again."""
         with suppress(OSError):
             self.file.close()
         self.temporary.unlink(missing_ok=True)
@@ -73,7 +73,7 @@ class Staged:
 
 @contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """An ``OSError`` from within speaks of ``path``."""
+    """Make any ``OSError`` raised inside name ``path``."""
     try:
         yield
     except OSError as error:

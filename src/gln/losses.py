@@ -1,14 +1,14 @@
-"""What training minimises: one number per graph, from the scores of its pairs.
+"""Training losses: one number per graph, from the scores of its pairs.
 
-Of the pairs ``Y`` of a graph that count (``output.mask``), ``Y+`` are the edges and ``Y−`` the others; ``s`` are
-scores, ``p = σ(s)``, ``y`` the truth, ``β = |Y+|/|Y|``, and ``CE = −y log p − (1 − y) log(1 − p)``.
+``Y`` are the pairs of a graph that count (``output.mask``), ``Y+`` the edges among them and ``Y−`` the others; ``s``
+are scores, ``p = σ(s)``, ``y`` the truth, ``β = |Y+|/|Y|``, and ``CE = −y log p − (1 − y) log(1 − p)``.
 
 ======================  =======================================================================================
 edge term ``L_c``
 ``"balanced"`` (HED)    ``((1 − β) Σ_{Y+} CE + β Σ_{Y−} CE) / |Y|``: edges weigh as much as non-edges
 ``"literal"`` (paper)   ``(β Σ_{Y+} CE + (1 − β) Σ_{Y−} CE) / |Y|``: the rarer class weighs even less
 ``"plain"``             ``Σ_Y CE / |Y|``
-``"released"``          ``2β(1 − β) Σ_Y CE / n``, ``β`` over the whole batch: so graphs of a batch interact
+``"released"``          ``2β(1 − β) Σ_Y CE / n``, ``β`` over the whole batch, so its graphs interact
 structure term ``L_s``
 ``"dice"`` (paper)      ``1 − 2 Σ p y / (Σ p² + Σ y²)``
 ``"iou"`` (released)    ``1 − Σ p y / (Σ p + Σ y − Σ p y)``
@@ -20,9 +20,9 @@ regulariser ``r``       ``+ r Σ w²`` over the weights ``Q`` and ``M`` of the m
 proposal                ``+ L_c`` (balanced) of the scores that propose candidates, over all pairs, if there are any
 ======================  =======================================================================================
 
-The paper writes ``L_c`` as a sum over pairs; as a mean, one ``ψ₁`` serves graphs of all sizes. With candidate pairs
-``Y`` is the candidates: a true edge that is no candidate is not in the loss. A graph without edges has no one to
-balance: with ``"balanced"`` and either structure term nothing pulls on it; ``"plain"`` does.
+The paper writes ``L_c`` as a sum over pairs; as a mean, one ``ψ₁`` serves graphs of all sizes. With candidate pairs,
+``Y`` are the candidates: a true edge that is not a candidate does not enter the loss. A graph without edges has
+nothing to balance: it gets no gradient from ``"balanced"`` or either structure term, but it does from ``"plain"``.
 """
 
 from __future__ import annotations
@@ -44,18 +44,18 @@ Structure = Literal["dice", "iou", "none"]
 
 @dataclass(frozen=True)
 class Loss:
-    """Per-graph losses ``[B]`` of an output; the formulas are at the top of this module.
+    """The loss of every graph, ``[B]``, from a model's output; the formulas are at the top of this module.
 
-    Take their mean. A graph's loss does not depend on its batch, so it does not matter how graphs are spread over
-    processes; ``edge="released"`` is the exception.
+    Train on the mean. Except with ``edge="released"``, a graph's loss does not depend on its batch, so it does not
+    matter how graphs are spread over processes.
 
     Args:
         edge: how edges and non-edges are weighted.
-        structure: how the predicted graph is compared as a whole.
+        structure: how the predicted graph as a whole is compared with the true one.
         psi1: weight of the edge term (paper: 1).
         psi2: weight of the structure term (paper: 1).
         regulariser: weight of the squared ``Q`` and ``M`` (paper: not needed; 0.05 is a usual value).
-        every_step: the mean over all steps instead of the last step alone.
+        every_step: average the loss over all steps instead of taking only the last step's.
     """
 
     edge: Edge = "balanced"
@@ -76,7 +76,7 @@ class Loss:
                 )
 
     def __call__(self, output: StructureOutput, batch: GraphBatch, model: nn.Module | None = None) -> Tensor:
-        """The losses ``[B]``; ``model`` is needed by the regulariser alone."""
+        """The losses ``[B]``; only the regulariser needs ``model``."""
         target, mask = output.target(batch.adj) & output.mask, output.mask  # [B, N, N | K]
         steps = torch.stack(output.logits if self.every_step else output.logits[-1:])  # [T, B, N, N | K]
         losses = self._steps(steps, target, mask, batch.sizes).mean(dim=0)
@@ -123,7 +123,7 @@ def structure_term(scores: Tensor, target: Tensor, mask: Tensor, kind: Structure
 
 
 def squared_weights(model: nn.Module | None) -> Tensor:
-    """``Σ w²`` over the parameters named ``Q`` or ``M``, those that score pairs."""
+    """``Σ w²`` over the parameters named ``Q`` or ``M``, which score pairs."""
     named = [] if model is None else list(model.named_parameters())
     weights = [weight for name, weight in named if {"Q", "M"} & set(name.split("."))]
     if not weights:

@@ -1,4 +1,4 @@
-"""Sets of points and of edges as people pass them to an estimator, and back."""
+"""Converting the sets of points and edges that an estimator is given to graphs, and back."""
 
 from __future__ import annotations
 
@@ -16,9 +16,11 @@ Sets = Sequence[Any]
 
 
 def as_sets(X: Sets, y: Sets | None = None) -> list[Data]:
-    """Checked graphs from point sets and, if given, their edges; all with features of the same width."""
+    """Checked graphs from point sets and, if given, their edges; all sets must have the same widths."""
     if y is not None and len(X) != len(y):
-        raise GLNError(f"Got {len(X)} point sets and {len(y)} sets of edges; expected one for each.")
+        raise GLNError(
+            f"Got {len(X)} point sets and {len(y)} sets of edges; expected one set of edges per point set."
+        )
     graphs: list[Data] = []
     for number, points in enumerate(X):
         try:
@@ -42,13 +44,13 @@ def _as_set(points: Any, edges: Any) -> Data:
         return make_graph(**rows, edges=edges, num_nodes=points.num_nodes)
     if isinstance(points, tuple):
         if len(points) != 2:
-            raise GLNError(f"got a tuple of {len(points)}; expected (positions, features).")
+            raise GLNError(f"got a tuple of length {len(points)}; expected (positions, features).")
         return make_graph(pos=points[0], x=points[1], edges=edges)
     return make_graph(pos=points, edges=edges)
 
 
 def widths(graph: Data) -> tuple[int, int]:
-    """Positions and features per node."""
+    """How many positions and features a node has."""
     pos, x = (0 if graph.get(name) is None else int(graph[name].shape[1]) for name in ("pos", "x"))
     return pos, x
 
@@ -60,10 +62,10 @@ def edge_pairs(graph: Data) -> np.ndarray:
 
 
 def feature_scale(graphs: Sequence[Data]) -> tuple[list[float], list[float]] | tuple[None, None]:
-    """Mean and deviation of every column of ``x``, for :class:`gln.GLN` to shift and divide by; ``None`` without ``x``.
+    """Mean and deviation of every column of ``x``, by which :class:`gln.GLN` standardises; ``None`` without ``x``.
 
-    A column of zeros and ones, a class or a yes or no, stays as it is: divided by its deviation, a rare one would
-    drown the others. A column that never changes is only shifted.
+    Columns of zeros and ones (classes, flags) are left alone: divided by its deviation, a rare one would drown out
+    the others. A constant column is only shifted.
     """
     if not widths(graphs[0])[1]:
         return None, None

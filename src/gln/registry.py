@@ -1,4 +1,4 @@
-"""Classes by name, for things that are named in a shell and made from settings."""
+"""A registry of classes that are chosen by name and built from settings."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from gln.errors import GLNError
 
 
 class Registrable(Protocol):
-    """What can be registered: it learns its name, and knows its settings."""
+    """A class that can be registered: it is given its name and knows its settings."""
 
     name: ClassVar[str]
 
@@ -22,11 +22,11 @@ C = TypeVar("C", bound=type[Registrable])
 
 
 class Registry(Mapping[str, type[T]], Generic[T]):
-    """Every registered class by name; read like a dict.
+    """A read-only mapping of names to registered classes.
 
     Args:
-        kind: what is registered, in messages: family, baseline.
-        setting: what one of its settings is called.
+        kind: what messages call a registered class: family, baseline.
+        setting: what messages call one of its settings.
     """
 
     def __init__(self, kind: str, setting: str) -> None:
@@ -43,11 +43,11 @@ class Registry(Mapping[str, type[T]], Generic[T]):
         return len(self._classes)
 
     def register(self, name: str) -> Callable[[C], C]:
-        """Class decorator: make a class known under ``name``."""
+        """Class decorator that registers a class as ``name``."""
 
         def add(cls: C) -> C:
             if name in self._classes:
-                raise GLNError(f"A {self._kind} named {name!r} is registered already; choose another name.")
+                raise GLNError(f"A {self._kind} named {name!r} is already registered; choose another name.")
             cls.name = name
             self._classes[name] = cls  # type: ignore[assignment]
             return cls
@@ -55,7 +55,7 @@ class Registry(Mapping[str, type[T]], Generic[T]):
         return add
 
     def build(self, name: str, settings: Mapping[str, Any]) -> T:
-        """An object of the class ``name``, its settings checked by name."""
+        """Create an object of the class ``name`` after checking the names of its settings."""
         if name not in self._classes:
             raise GLNError(
                 f"There is no {self._kind} {name!r}; choose from {', '.join(sorted(self._classes))}."

@@ -1,4 +1,4 @@
-"""The short form in which things are named in a shell: ``name:parameter=value,parameter=value``."""
+"""The short form used on the command line: ``name:parameter=value,parameter=value``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from gln.errors import GLNError
 
 
 def parse_spec(text: str) -> tuple[str, dict[str, Any]]:
-    """``surfaces:points=400,kind=torus`` as its name and parameters."""
+    """Split ``surfaces:points=400,kind=torus`` into its name and parameters."""
     name, _, rest = text.partition(":")
     parameters = {}
     for part in filter(None, rest.split(",")):
@@ -29,7 +29,7 @@ def write_spec(name: str, parameters: dict[str, Any]) -> str:
 
 
 def read_value(word: str) -> Any:
-    """A word as the value it looks like: true, none, 3, 0.5, 20-80, text."""
+    """Convert a word to the value it looks like: true, none, 3, 0.5, 20-80, text."""
     if word.lower() in ("true", "false", "none"):
         return {"true": True, "false": False, "none": None}[word.lower()]
     low, dash, high = word.partition("-")

@@ -1,4 +1,4 @@
-"""A trained model as a PyG transform: where ``KNNGraph`` would stand, GLN stands."""
+"""A trained model as a PyG transform, to use in place of ``KNNGraph``."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from gln.training import load, predict
 
 
 class GLNGraph(BaseTransform):
-    """Gives a ``Data`` with ``pos`` and/or ``x`` the edges that a trained model predicts.
+    """PyG transform that replaces the edges of a ``Data`` by those a trained model predicts from ``pos`` and/or ``x``.
 
     Args:
         model: a model, the folder of a saved one, or the name of a shipped one.
-        threshold: a pair is an edge where its probability reaches this; by default the one stored with the model.
+        threshold: a pair with at least this probability is an edge; by default the threshold stored with the model.
         edge_prob: also set ``edge_prob [2m]``, the probability of each column of ``edge_index``.
     """
 
@@ -33,7 +33,7 @@ class GLNGraph(BaseTransform):
         starts = data.ptr.tolist() if isinstance(data, Batch) else [0]
         device = (data.x if data.get("pos") is None else data.pos).device
         for key in [key for key in data.keys() if data.is_edge_attr(key)]:  # noqa: SIM118
-            del data[key]  # what belonged to the edges of before
+            del data[key]  # attributes of the old edges
         data.edge_index = torch.cat(
             [answer.edge_index + start for answer, start in zip(answers, starts, strict=False)], dim=1
         ).to(device)

@@ -1,4 +1,4 @@
-"""The instructions behind :mod:`gln.vectors`; imported only where numba is."""
+"""LLVM code behind :mod:`gln.vectors`; imported only where numba is installed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ FLAGS = tuple(sorted(OPTIONS["fastmath"]))
 
 
 class Emit:
-    """Writes instructions on vectors of ``width`` numbers into a function that numba compiles."""
+    """Emits instructions on vectors of ``width`` numbers into a function that numba compiles."""
 
     def __init__(self, context: Any, builder: Any, number: Any, width: int) -> None:
         self.context, self.builder, self.width, self.bits = context, builder, width, number.bitwidth
@@ -21,7 +21,7 @@ class Emit:
         self.vector = ir.VectorType(self.number, width)
 
     def stretch(self, kind: Any, array: Any, index: Any) -> Any:
-        """Where the stretch from ``index`` on lies."""
+        """A pointer to the ``width`` numbers from ``index`` on."""
         data = self.context.make_array(kind)(self.context, self.builder, array).data
         return self.builder.bitcast(self.builder.gep(data, [index]), self.vector.as_pointer())
 
@@ -42,7 +42,7 @@ class Emit:
         return self.builder.call(function, [ir.Constant(self.number, 0.0), vector], fastmath=FLAGS)
 
     def add_to(self, stretch: Any, share: Any, vector: Any) -> Any:
-        """Adds ``share`` times the vector to what is there."""
+        """Add ``share`` times the vector to ``stretch``, in place."""
         scaled = self.times(self._everywhere(share), vector)
         self.builder.store(self.plus(self.load(stretch), scaled), stretch, align=self.bits // 8)
         return self.context.get_dummy_value()

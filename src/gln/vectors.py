@@ -1,11 +1,11 @@
-"""Short stretches of an array as single vectors, for loops that numba compiles.
+"""Operations on short stretches of arrays as single vectors, for loops that numba compiles.
 
-A compiler may only use vector instructions where it knows that what is written does not overlap what is read. Of two
-arrays numba cannot tell it so, and to find out at run time takes as long as the work on a few numbers. These say so:
-the stretches are read whole before anything is written. Arrays are one-dimensional and contiguous, ``width`` is a
-constant, and nothing checks that a stretch lies within its array.
+A compiler may use vector instructions only where it knows that writes do not overlap reads. Numba cannot promise that
+of two arrays, and a check at run time takes as long as the work on a few numbers. These functions promise it: they
+read whole stretches before they write anything. Arrays are one-dimensional and contiguous, ``width`` is a constant,
+and bounds are not checked.
 
-Here they stand as Python means them; :func:`teach` tells numba how.
+The functions below define the results in plain Python; :func:`teach` gives numba their vector code.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def add_scaled_sum(
 
 @cache
 def teach() -> None:
-    """Tell numba what the functions of this module are."""
+    """Register the functions of this module with numba."""
     from numba import types
     from numba.extending import intrinsic, overload
 

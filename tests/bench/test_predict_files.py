@@ -40,7 +40,7 @@ def test_edges_that_differ_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
         return found
 
     monkeypatch.setattr(predict_files, "_edges", lose_one)
-    with pytest.raises(AssertionError, match=r"00000\.csv has other edges"):
+    with pytest.raises(AssertionError, match=r"00000\.csv has different edges"):
         predict_files.run(files=2, calls=1, nodes=5)
 
 

@@ -73,7 +73,7 @@ def test_benchmarks_of_any_form_get_a_table(tmp_path: Path) -> None:
     rows = [{"points": 1000, "seconds": 1.5, "more": {}}, {"points": 2000, "seconds": 3.0, "f1": 0.99}]
     (tmp_path / "bench-two-things.json").write_text(json.dumps(facts | {"rows": rows}))
     first, second = tables.benchmarks(tmp_path).split("## ")[1:]
-    assert first.startswith("one\n\nThe other way: slow.\n")
+    assert first.startswith("one\n\nPeer: slow.\n")
     assert "| 3 | 0.5 s | 1 s | 2.0× |" in first
     assert second.startswith("two-things\n")
     assert "| points | seconds | f1 |" in second

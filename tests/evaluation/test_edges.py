@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
+from typing import Any
 
 import hypothesis.strategies as st
+import networkx as nx
 import pytest
 import torch
 from hypothesis import given
@@ -13,9 +16,21 @@ from torch.nn.functional import pad
 from torch_geometric.data import Data
 
 from gln.errors import GLNError
-from gln.evaluation import EdgeScores, edge_scores
+from gln.evaluation import EdgeScores, edge_scores, segmentation_scores
 from gln.graphs import GraphBatch, make_graph
 from tests.conftest import graphs
+
+
+@pytest.mark.parametrize("names", [range(4), "dbca", [(0, 1), (1, 1), (0, 0), (1, 0)]])
+def test_networkx_graphs_are_compared_by_their_labels(names: Sequence[Any]) -> None:
+    true, same = nx.path_graph(names), nx.Graph()
+    same.add_edges_from(reversed(list(true.edges)))
+    assert list(same.nodes) != list(true.nodes)
+    assert edge_scores([true], [same])["exact"] == 1
+    assert segmentation_scores([true], [same])["ari_components"] == 1
+    assert (
+        edge_scores([true], [nx.path_graph(4)])["exact"] == 1
+    )  # nodes called 0 … 3 are meant by their place
 
 
 def ratio(part: float, whole: float, nothing: bool) -> float:
@@ -195,6 +210,7 @@ TWO = make_graph(num_nodes=2)
         ),
         (lambda: edge_scores([TWO], [make_graph(num_nodes=3)]), "predicted\\[0\\] has 3 nodes"),
         (lambda: edge_scores([TWO, TWO], [TWO]), "2 true and 1 predicted"),
+        (lambda: edge_scores([nx.Graph([("a", "b")])], [nx.Graph([("a", "c")])]), "has no node 'b'"),
         (lambda: edge_scores([], []), "true is empty"),
         (lambda: edge_scores([TWO], TWO), "predicted is a single Data"),
     ],

@@ -47,5 +47,8 @@ def test_mistakes_are_named() -> None:
         BestThreshold(steps=0)
     with pytest.raises(GLNError, match=r"steps=2\.5"):
         BestThreshold(steps=2.5)
-    with pytest.raises(GLNError, match="No graph was scored"), pytest.warns(UserWarning, match="compute"):
+    with (
+        pytest.raises(GLNError, match="No graph has been scored"),
+        pytest.warns(UserWarning, match="compute"),
+    ):
         BestThreshold().compute()

@@ -38,6 +38,8 @@ TWO = torch.tensor([[0.0, 0.0], [1.0, 0.0]])
         (Data(pos=TWO, edge_prob=torch.ones(3)), "edge_prob has 3 rows, but edge_index has 0 columns"),
         (Data(pos=TWO, edge_name=["a"]), "edge_name is a list"),
         (Data(pos=torch.tensor([[1e39]], dtype=torch.float64)), r"\[1e\+39\], too large for float32"),
+        (Data(pos=1e-15 * TWO), "spreads over 1e-15; expected 1e-14 to 1e\\+18, so change the unit"),
+        (Data(pos=1e19 * TWO), "spreads over 1e\\+19"),
         (Batch.from_data_list([Data(pos=TWO)]), "to_data_list"),
         ([[0, 1], [1, 0]], "Got a list; expected a PyG Data"),
     ],

@@ -48,6 +48,15 @@ def test_pyg_data_stays_itself(graph: Data) -> None:
     assert_same_graph(as_graph(graph), graph)
 
 
+def test_networkx_nodes_that_are_numbers_keep_them_however_they_were_added() -> None:
+    path = nx.path_graph(4)
+    nx.set_node_attributes(path, {node: [float(node)] for node in path}, "x")
+    backwards = nx.Graph()
+    backwards.add_nodes_from((node, path.nodes[node]) for node in (3, 1, 0, 2))
+    backwards.add_edges_from(path.edges)
+    assert_same_graph(as_graph(backwards), as_graph(path))
+
+
 def test_networkx_labels_are_numbered_in_their_order() -> None:
     source = nx.Graph([("b", "a")])
     source.add_node("alone")

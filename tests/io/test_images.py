@@ -81,7 +81,7 @@ def test_a_large_image_is_refused_and_may_be_shrunk(tmp_path: Path) -> None:
     blocks = np.kron(COLOURS[:, :, 0], np.ones((180, 180), dtype=np.uint8))  # 360 × 540
     path = put(tmp_path, "a.png", picture(np.stack([blocks] * 3, axis=2)))
     put(tmp_path, "a.labels.png", picture(np.kron(LABELS, np.ones((180, 180), dtype=np.uint8))))
-    with pytest.raises(GLNError, match=r"540 × 360 pixels.*shrink it with image_size"):
+    with pytest.raises(GLNError, match=r"540 × 360 pixels.*shrink it with --image-size"):
         read_one(path)
     item = read_one(path, image_size=3)
     assert torch.allclose(item.graph.x[:, 0] * 255, torch.from_numpy(COLOURS[:, :, 0].reshape(-1)).float())
@@ -107,7 +107,7 @@ def bomb(width: int, height: int) -> bytes:
 @pytest.mark.parametrize("size", [(65535, 65535), (2**31 - 1, 1), (10_000, 10_000)])
 def test_a_header_that_claims_gigabytes_is_refused(size: tuple[int, int], tmp_path: Path) -> None:
     path = put(tmp_path, "a.png", bomb(*size))
-    with little_memory(), pytest.raises(GLNError, match=r"are decoded, shrink it first|not a readable"):
+    with little_memory(), pytest.raises(GLNError, match=r"are decoded, so shrink it first|not a readable"):
         read_one(path, image_size=64)
 
 

@@ -147,7 +147,7 @@ def nodes(*rows: dict, **more: object) -> bytes:
         (
             "a.graphml",
             b"<graphml><graph edgedefault='undirected'><node id='a'/></graph></graphml>",
-            "no numbers were found",
+            "its nodes have no attributes",
         ),
         (
             "a.gexf",
@@ -182,8 +182,8 @@ def nodes(*rows: dict, **more: object) -> bytes:
         ("a.json", nodes({"id": 1, "pos": ["up"]}), "pos of node '1' is 'up'; expected a finite number"),
         ("a.json", nodes({"id": 1, "pos": [1e999]}), "pos of node '1' is 'inf'"),
         ("a.json", nodes({"id": 1, "pos": [10**400]}), "expected a finite number"),
-        ("a.json", nodes({"id": 1, "pos": []}), "carry no numbers"),
-        ("a.json", nodes({"id": 1, "label": "one"}), "no numbers were found"),
+        ("a.json", nodes({"id": 1, "pos": []}), "have no positions or features"),
+        ("a.json", nodes({"id": 1, "label": "one"}), "no numeric positions or features"),
         ("a.json", nodes({"id": 1, "x": 0, "y": 0}, {"id": 2, "x": 1, "y": "up"}), "y of node '2' is 'up'"),
         (
             "a.json",

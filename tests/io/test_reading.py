@@ -78,7 +78,7 @@ def test_a_bad_file_gets_one_sentence_that_names_it(
 
 
 def test_an_unknown_suffix_names_those_that_are_known(tmp_path: Path) -> None:
-    with pytest.raises(GLNError, match=r"'\.docx' is not known; readable are \.csv"):
+    with pytest.raises(GLNError, match=r"'\.docx' is not supported; readable are \.csv"):
         list(read_items([put(tmp_path, "a.docx", b"PK")]))
 
 
@@ -134,7 +134,11 @@ def test_find_files_takes_files_folders_and_patterns(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("pattern", "message"),
-    [("no.csv", "does not exist"), ("*.csv", "No readable file matches"), ("empty", "holds no file")],
+    [
+        ("no.csv", "does not exist"),
+        ("*.csv", "No readable file matches"),
+        ("empty", "holds no readable file"),
+    ],
 )
 def test_find_files_says_what_it_did_not_find(pattern: str, message: str, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()

@@ -13,7 +13,7 @@ import torch
 from hypothesis import HealthCheck, given, settings
 
 from gln.errors import GLNError
-from gln.io import ReadOptions, read_items
+from gln.io import ReadOptions, Skipped, read_items
 from tests.io.samples import CSV, EDGES, POS, once, put, read_all, read_one
 
 MANY = "frame,node,x,y\n" + "".join(f"{graph},n{i},{i},{i * i}\n" for graph in "abc" for i in range(3))
@@ -100,13 +100,13 @@ def test_without_positions_every_number_is_a_feature(tmp_path: Path) -> None:
         ("x,,y\n1,2,3\n", "column 2 has no name"),
         ("x,x\n1,2\n", "two columns are called 'x'"),
         ("x,y\n", "no rows below the header"),
-        ("name,place\nu,v\n", "no numbers were found"),
+        ("name,place\nu,v\n", "no numeric positions or features"),
         ("x,y\n0,1\n\xff".encode("latin-1"), "row 3 is not UTF-8"),
         ("x" * 2**21, "row 1 is longer"),
         ("x;y\n0;1\n0,5;1,2\n", "row 3: '0,5' has a decimal comma"),
         ("n;x\n1;0,5\n", "row 2: '0,5' has a decimal comma; write numbers with a point, '0.5'"),
         ("0,5;1,2;3,4\n0,6;1,3;7,8\n", "row 1: '0,5' has a decimal comma"),
-        ("graph,x\na,1\nb,2\na,3\n", "row 4: graph 'a' began further up"),
+        ("graph,x\na,1\nb,2\na,3\n", "row 4: graph 'a' already appeared above"),
         ("source,target\n0,1\n", "this is a table of edges"),
         ("1,2\nu,v\n", "row 2: 1 is 'u'; expected a number"),
     ],
@@ -158,7 +158,7 @@ def test_a_graph_whose_edges_go_by_another_name_is_not_given_out_without_them(tm
     put(tmp_path, "edges.csv", "graph,source,target\n1,a,b\n")
     items, bad = read_all(put(tmp_path, "t.csv", CSV))
     assert not items
-    assert ["row 2: graph '1' is not in the table" in skipped.reason for skipped in bad] == [True]
+    assert ["row 2: graph '1' is not in the node table" in skipped.reason for skipped in bad] == [True]
 
 
 def test_edges_of_many_graphs_come_in_any_order_of_graphs(tmp_path: Path) -> None:
@@ -178,10 +178,10 @@ def test_edges_of_many_graphs_come_in_any_order_of_graphs(tmp_path: Path) -> Non
     [
         ("frame,source,target\na,n0,n1\nb,n0,q\n", r"t\.edges\.csv, row 3: 'q' is not a node of graph 'b'"),
         ("frame,source,target\na,n0,n0\n", r"t\.edges\.csv, row 2: node 'n0' has an edge to itself"),
-        ("frame,source,target\nzzz,n0,n1\n", r"t\.edges\.csv, row 2: graph 'zzz' is not in the table"),
+        ("frame,source,target\nzzz,n0,n1\n", r"t\.edges\.csv, row 2: graph 'zzz' is not in the node table"),
         (
             "frame,source,target\na,n0,n1\nb,n0,n1\na,n1,n2\n",
-            r"t\.edges\.csv: row 4: graph 'a' began further up",
+            r"t\.edges\.csv: row 4: graph 'a' already appeared above",
         ),
         ("source,target\nn0,n1\n", r"t\.edges\.csv has no graph column"),
         ("a,b\nn0,n1\n", "expected the columns source and target"),
@@ -235,13 +235,39 @@ def test_only_one_graph_is_held(tmp_path: Path) -> None:
     assert [next(items).name for _ in range(999)][-1] == "t.csv#998"
 
 
+def test_no_graph_is_given_out_of_a_table_in_which_its_rows_are_apart(tmp_path: Path) -> None:
+    bad: list[Skipped] = []
+    path = put(tmp_path, "t.csv", "graph,x\na,1\nb,2\na,3\nb,4\n")
+    assert list(read_items([path], on_bad=bad.append)) == []
+    assert "sort the table by graph" in bad[0].reason
+
+
+@pytest.mark.parametrize("text", [",x,y\n7,1,2\n8,3,4\n", "x,y,\n1,2,\n3,4,\n"])
+def test_a_column_without_a_name_at_either_end_is_not_used(tmp_path: Path, text: str) -> None:
+    said: list[str] = []
+    (item,) = read_items([put(tmp_path, "t.csv", text)], say=said.append)
+    assert item.graph.pos.tolist() == [[1, 2], [3, 4]]
+    assert item.graph.get("x") is None
+    assert said == ["t.csv: pos = x, y; not used: (no name)"]
+
+
+def test_weighted_edges_are_refused_unless_all_weights_are_one(tmp_path: Path) -> None:
+    path = put(tmp_path, "t.csv", "id,x\na,1\nb,2\n")
+    edges = put(tmp_path, "t.edges.csv", "source,target,Weight\na,b,1.0\n")
+    (item,) = read_items([path])
+    assert item.graph.num_edges == 2
+    edges.write_text("source,target,Weight\na,b,0\n")
+    with pytest.raises(GLNError, match=r"t\.edges\.csv, row 2: the edge has weight '0'"):
+        list(read_items([path]))
+
+
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     rows=st.lists(
         st.tuples(
             st.integers(0, 3),
             st.text(st.characters(codec="utf-8", exclude_characters="\r\n"), max_size=3),
-            st.floats(-1e6, 1e6, width=32),
+            st.floats(-1e6, 1e6, width=32).map(lambda number: number if abs(number) > 1e-6 else 0.0),
         ),
         min_size=1,
         max_size=12,

@@ -61,6 +61,24 @@ def test_one_graph_is_read_back(suffix: str, graph: Data, tmp_path: Path) -> Non
     assert sorted(os.listdir(tmp_path)) == sorted({path.name, *(["a.csv"] if suffix == ".csv" else [])})
 
 
+@pytest.mark.parametrize("suffix", [".npz", ".graphml", ".ply"])
+def test_predictions_are_not_taken_for_the_truth(suffix: str, tmp_path: Path) -> None:
+    path, said = tmp_path / f"out{suffix}", []
+    write(path, item(TRIANGLE))
+    (again,) = read_items([path], say=said.append)
+    assert not again.labelled
+    assert again.graph.num_edges == 6
+    assert any("predictions, not the truth" in text for text in said)
+
+
+def test_names_with_line_breaks_stay_in_their_cells(tmp_path: Path) -> None:
+    path, names = tmp_path / "out.csv", ("a\nb", "c\rd", 'e"f', "g,h")
+    write(path, item(TRIANGLE, "x\ny", names))
+    rows = list(csv.reader(path.open(newline="")))
+    assert {row[0] for row in rows[1:]} == {"x\ny"}
+    assert {name for row in rows[1:] for name in row[1:3]} == set(names[:3])
+
+
 @quiet
 @given(first=graphs(pos_width=2, x_width=1), second=graphs(pos_width=2, x_width=1))
 def test_an_archive_holds_a_batch_and_is_read_back(first: Data, second: Data, tmp_path: Path) -> None:
@@ -213,8 +231,8 @@ def test_what_cannot_be_written_is_refused_before_any_work(
     for path, message in [
         (there, "exists; choose another name, or replace it with --force"),
         (tmp_path / f"folder{suffix}", "is a folder"),
-        (tmp_path / "nowhere" / f"a{suffix}", "does not exist; make it first"),
-        (tmp_path / "a.docx", r"written as \.csv, \.npz"),
+        (tmp_path / "nowhere" / f"a{suffix}", "does not exist; create it first"),
+        (tmp_path / "a.docx", r"ends in \.csv, \.npz"),
     ]:
         with pytest.raises(GLNError, match=message), open_writer(path):
             pytest.fail("the block must not begin")
@@ -237,7 +255,7 @@ def test_graphs_that_a_format_cannot_hold_are_refused(tmp_path: Path) -> None:
     with pytest.raises(GLNError, match=r"an \.npz needs equal ones"):
         write(tmp_path / "out.npz", item(flat), item(wide, "b.csv"))
     for graph in (wide, bare):
-        with pytest.raises(GLNError, match=r"and \.obj and \.ply hold three"):
+        with pytest.raises(GLNError, match=r"but \.obj and \.ply hold 1 to 3"):
             write(tmp_path / "out.ply", item(graph))
     assert os.listdir(tmp_path) == []
 

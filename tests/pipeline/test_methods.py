@@ -62,7 +62,7 @@ def test_a_run_is_not_overwritten_and_not_mixed_with_another(tmp_path: Path) -> 
     fit_baseline(Neighbours(), GRAPHS, [], tmp_path)
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     assert before.keys() == {"config.json", "model.json", "model.safetensors"}
-    with pytest.raises(GLNError, match="already holds a run; continue it with --resume"):
+    with pytest.raises(GLNError, match="already holds a run; resume it with --resume"):
         fit_baseline(Neighbours(), GRAPHS, [], tmp_path)
     for other, graphs, seed, words in (
         (Neighbours(most=3), GRAPHS, 0, "began with most=32, now it is 3"),
@@ -101,7 +101,7 @@ def test_ctrl_c_says_how_to_go_on_where_something_is_kept(
 
     monkeypatch.setattr("gln.baselines.graphrnn.train", interrupt)
     monkeypatch.setattr(Copy, "fit", interrupt)
-    with pytest.raises(Interrupted, match="--resume goes on with what is kept in"):
+    with pytest.raises(Interrupted, match="fitting was interrupted; resume it from"):
         fit_baseline(baseline(f"graphrnn:{TINY_RNN}"), GRAPHS, [], tmp_path / "rnn")
     with pytest.raises(KeyboardInterrupt) as stop:
         fit_baseline(Copy(), GRAPHS, [], tmp_path / "copy")
@@ -115,8 +115,8 @@ def test_features_are_scaled_by_gln_alone_and_that_is_said() -> None:
     model = GLN(2, 2, **SMALL)
     words = scale_features(model, train)
     assert words is not None
-    assert words.startswith("1 of x at mean 0 and deviation 1")
-    assert words.endswith("1 of zeros and ones as they are")
+    assert words.startswith("columns of x scaled to mean 0 and deviation 1")
+    assert words.endswith("in the model: 1; columns of zeros and ones, unchanged: 1")
     assert model.config["x_mean"] == [2e5, 0]
     assert scale_features(torch.nn.Linear(2, 2), train) is None
     assert scale_features(GLN(0, 2, **SMALL), [Data(pos=torch.rand(3, 2))]) is None

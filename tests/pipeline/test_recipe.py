@@ -108,7 +108,7 @@ def test_a_recipe_round_trips(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("{", "not whole JSON"),
+        ("{", "not complete JSON"),
         ("{}", "is not a 'gln recipe 1'"),
         ('{"format": "gln recipe 1"}', "changed by hand"),
         ('{"format": "gln recipe 1", "read": {"colour": 1}}', "changed by hand"),
@@ -119,16 +119,16 @@ def test_a_recipe_round_trips(tmp_path: Path) -> None:
         (
             '{"format": "gln recipe 1", "read": {}, "patches": null, "seed": 0, "model": "GLN", "batch_size": 1, '
             '"reasons": {"model": 5}}',
-            "a reason is no text",
+            "a reason is not text",
         ),
         (
             '{"format": "gln recipe 1", "read": {}, "patches": null, "seed": 0, "model": "GLN", "batch_size": 1, '
             '"reasons": [1]}',
             "changed by hand",
         ),
-        ('{"format": "gln recipe 1", "read": {"pos": 5}}', "pos is no list of names"),
-        ('{"format": "gln recipe 1", "read": {"x": "ab"}}', "x is no list of names"),
-        ('{"format": "gln recipe 1", "read": {"id": 5}}', "id is no name"),
+        ('{"format": "gln recipe 1", "read": {"pos": 5}}', "pos is not a list of names"),
+        ('{"format": "gln recipe 1", "read": {"x": "ab"}}', "x is not a list of names"),
+        ('{"format": "gln recipe 1", "read": {"id": 5}}', "id is not a name"),
     ],
 )
 def test_a_bad_recipe_is_one_sentence(tmp_path: Path, text: str, words: str) -> None:

@@ -214,7 +214,7 @@ def test_a_full_disk_is_one_sentence_and_loses_nothing(
 
 def test_two_predictions_are_not_mixed(begun: Any, tmp_path: Path) -> None:
     job, _, parts = begun
-    with pytest.raises(GLNError, match=r"out\.csv\.parts holds a prediction that runs or was cut short"):
+    with pytest.raises(GLNError, match=r"out\.csv\.parts holds a prediction that is running or"):
         Shared(job, rank(0, 1)).lead(resume=False)
     other = GLN(0, 2, width=8, pair_width=8, steps=2).eval()
     more: dict[str, Any] = {"options": ReadOptions(pos=("y", "x"))}
@@ -282,7 +282,7 @@ def test_a_late_process_of_another_prediction_spoils_nothing(tmp_path: Path, pat
     before, late = (Shared(other, rank(number, 2)) for number in (0, 1))
     before.begin(resume=False)
     late.work()
-    with pytest.raises(GLNError, match="runs or was cut short"):
+    with pytest.raises(GLNError, match="is running or was cut short"):
         Shared(job, rank(0, 1)).begin(resume=False)
     shutil.rmtree(before.parts.folder)  # as the page says, to begin anew
     first = Shared(job, rank(0, 1))
@@ -308,7 +308,7 @@ def test_files_that_change_while_they_are_read_are_found_out(tmp_path: Path, pat
     paths[0].write_text(f"graph,x,y\n{rows}")  # from here on windows are cut elsewhere
     second.work()
     first.place = rank(0, 1)  # so that it does the rest
-    with pytest.raises(GLNError, match="changed while they were predicted"):
+    with pytest.raises(GLNError, match="changed during the prediction"):
         first.lead(resume=True)
     assert not job.output.exists()
 
@@ -389,7 +389,7 @@ def test_another_process_waits_for_the_first_and_not_for_ever(
 ) -> None:
     monkeypatch.setattr(sharing, "PATIENCE", 0.3)
     job = Job(MODEL, paths, tmp_path / "out.csv")
-    with pytest.raises(GLNError, match="start all processes with one command"):
+    with pytest.raises(GLNError, match="start all processes with the same command"):
         Shared(job, rank(1, 2)).follow()
     job.output.write_text("done before this process came")
     Shared(job, rank(1, 2)).follow()

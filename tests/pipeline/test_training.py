@@ -68,7 +68,7 @@ def test_files_without_edges_are_left_out_by_name(tmp_path: Path) -> None:
     assert graph.edge_index.tolist() == [[0, 1], [1, 0]]
     assert [what.path.parent.name for what in skipped] == ["bare"]
     assert "--edges" in skipped[0].reason
-    with pytest.raises(GLNError, match="no graph to train on"):
+    with pytest.raises(GLNError, match="no graph with true edges"):
         read_labelled([tmp_path / "bare" / "points.csv"], ReadOptions(), skipped.append, lambda text: None)
     with pytest.raises(GLNError, match="no file and no family 'delauney'"):
         find_data(["delauney"])
@@ -78,5 +78,5 @@ def test_graphs_of_different_kinds_are_not_trained_on_together(tmp_path: Path) -
     for name, header, row in (("a", "x,y", "0,0"), ("b", "x,y,z", "0,0,0")):
         (tmp_path / f"{name}.csv").write_text(f"{header}\n{row}\n")
         (tmp_path / f"{name}.edges.csv").write_text("source,target\n")
-    with pytest.raises(GLNError, match=r"b\.csv has 3 values of pos per node, a\.csv has 2"):
+    with pytest.raises(GLNError, match=r"b\.csv has 3 values of pos per node, but a\.csv has 2"):
         read_labelled(find_data([str(tmp_path)]), ReadOptions(), print, lambda text: None)

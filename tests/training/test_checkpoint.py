@@ -55,7 +55,7 @@ def test_a_truncated_checkpoint_is_refused(path: Path, share: float) -> None:
 
 def test_a_foreign_checkpoint_is_refused(path: Path) -> None:
     path.write_bytes(safetensors.torch.save({"a": torch.zeros(2)}))
-    with pytest.raises(GLNError, match="gln did not write it"):
+    with pytest.raises(GLNError, match="gln did not write"):
         read_checkpoint(path)
     write_tensors(path, {}, {"format": "gln model 1"})
     with pytest.raises(GLNError, match="'gln model 1'; expected a 'gln checkpoint 1'"):

@@ -89,7 +89,7 @@ def watched(run: Path, dies: int | None, **settings: Any) -> None:
         (run / "error").write_text(str(error))
 
 
-LOST = "Another process of this run was lost; {run} holds the last checkpoint: go on with --resume (resume=True)."
+LOST = "Another process of this run was lost; resume from the last checkpoint in {run} with --resume (resume=True)."
 
 
 def test_a_killed_process_ends_the_run_in_one_sentence_and_resumed_it_ends_as_if_undisturbed(

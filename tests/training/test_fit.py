@@ -194,7 +194,7 @@ def test_mistakes_are_told_before_anything_runs(tmp_path: Path) -> None:
         fit(torch.nn.Linear(1, 1), TRAIN, VAL, **SETTINGS)
     with pytest.raises(GLNError, match="train is empty"):
         fit(tiny(), [], VAL, **SETTINGS)
-    with pytest.raises(GLNError, match="need a folder"):
+    with pytest.raises(GLNError, match="need a shared folder"):
         train(devices=2, strategy="ddp_spawn")
     with pytest.raises(GLNError, match="accelerator='abacus'"):
         train(accelerator="abacus")
@@ -254,7 +254,7 @@ def test_ctrl_c_keeps_everything_and_says_how_to_go_on(
         return losses
 
     before = signal.getsignal(signal.SIGINT)
-    with pytest.raises(Interrupted, match=rf"kept in {tmp_path}; go on with --resume"):
+    with pytest.raises(Interrupted, match=rf"resume it from {tmp_path} with --resume"):
         train(tmp_path, loss=_named(At(step, interrupt)), checkpoint_minutes=60)
     assert signal.getsignal(signal.SIGINT) is before
     assert read_checkpoint(tmp_path / "checkpoint.safetensors").progress.step in (step, step + 1)
@@ -270,7 +270,7 @@ def test_ctrl_c_twice_obeys_at_once(tmp_path: Path) -> None:
         os.kill(os.getpid(), signal.SIGINT)
         raise AssertionError("not reached")
 
-    with pytest.raises(Interrupted, match="go on with --resume"):
+    with pytest.raises(Interrupted, match=r"resume it from .* with --resume"):
         train(tmp_path, loss=_named(At(3, interrupt)))
     assert read_checkpoint(tmp_path / "checkpoint.safetensors").progress.step < 3
 
@@ -299,7 +299,7 @@ def test_a_spoilt_checkpoint_is_one_sentence_on_resume(tmp_path: Path) -> None:
     train(tmp_path, epochs=1)
     path = tmp_path / "checkpoint.safetensors"
     path.write_bytes(path.read_bytes()[:-10])
-    with pytest.raises(GLNError, match=r"checkpoint\.safetensors is not a whole safetensors file"):
+    with pytest.raises(GLNError, match=r"checkpoint\.safetensors is not a complete safetensors file"):
         train(tmp_path, epochs=1, resume=True)
 
 
@@ -307,7 +307,7 @@ def test_a_trained_model_without_its_checkpoint_is_not_trained_over(tmp_path: Pa
     train(tmp_path, epochs=1)
     (tmp_path / "checkpoint.safetensors").unlink()
     before = (tmp_path / "model.safetensors").read_bytes()
-    with pytest.raises(GLNError, match="holds a trained model and no checkpoint"):
+    with pytest.raises(GLNError, match="holds a trained model but no checkpoint"):
         train(tmp_path, epochs=1, resume=True)
     assert (tmp_path / "model.safetensors").read_bytes() == before
 

@@ -63,7 +63,7 @@ def test_a_pickle_in_place_of_a_model_does_not_run(folder: Path, name: str, tmp_
 def test_a_truncated_model_is_refused(folder: Path, name: str) -> None:
     path = folder / name
     path.write_bytes(path.read_bytes()[:-20])
-    with pytest.raises(GLNError, match=f"{name} is not .*whole"):
+    with pytest.raises(GLNError, match=f"{name} is not .*complete"):
         load(folder)
 
 
@@ -71,8 +71,8 @@ def test_a_truncated_model_is_refused(folder: Path, name: str) -> None:
     ("facts", "words"),
     [
         ({"config": {"width": 7}}, r"layer.0.bias is \[4\] in the file, \[7\] in the model"),
-        ({"config": {"depth": 7}}, "config that Tiny does not take"),
-        ({"model": "os.system"}, "names the model class 'os.system'; known are GLN, PaperGLN"),
+        ({"config": {"depth": 7}}, "config that Tiny does not accept"),
+        ({"model": "os.system"}, "names the model class 'os.system', but known are GLN, PaperGLN"),
         ({"format": "other"}, "is not a 'gln model 1'"),
         ({"weights_sha256": ""}, "not the file that the model.json beside it was written for"),
     ],

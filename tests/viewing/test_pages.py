@@ -21,6 +21,7 @@ from gln.graphs import make_graph
 from gln.viewing import Seen, View, views_of, watch, write_page
 from gln.viewing.colours import DARK_PAGE, LIGHT_PAGE
 from gln.viewing.packing import FEW_LEVELS, LEVELS, cut, offered, to_levels
+from gln.viewing.pages import check_page
 from gln.viewing.views import of_answer, within_reach
 from tests.viewing import decoding
 
@@ -197,12 +198,21 @@ def test_an_impossible_page_is_refused(tmp_path: Path, path: str, views: list, m
     assert not list(tmp_path.iterdir())
 
 
+def test_a_page_that_cannot_be_written_is_refused_before_any_work(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "folder.html").mkdir()
+    for path in (tmp_path / "file" / "a.html", tmp_path / "folder.html"):
+        with pytest.raises(GLNError, match="cannot be written"):
+            check_page(path)
+    assert check_page(tmp_path / "new" / "folder" / "a.html").suffix == ".html"
+
+
 def test_what_is_too_large_is_said() -> None:
     views = views_of([make_graph(num_nodes=5), make_graph(num_nodes=9)])
     said: list[str] = []
     assert within_reach(views, said.append, largest=6) == views[:1]
-    assert said == ["1 graph is not in the page: more than 6 nodes."]
-    with pytest.raises(GLNError, match="up to 4 nodes, and here the smallest has 5"):
+    assert said == ["1 graph is not on the page: more than 6 nodes."]
+    with pytest.raises(GLNError, match="up to 4 nodes, but the smallest here has 5"):
         within_reach(views, said.append, largest=4)
 
 

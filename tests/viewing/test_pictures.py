@@ -185,7 +185,7 @@ ONE = make_graph(pos=[[0, 0], [1, 1]], edges=[[0, 1]])
         ({"graphs": [ONE], "captions": ["a", "b"]}, "1 graphs and 2 captions"),
         ({"graphs": [ONE], "captions": []}, "1 graphs and 0 captions"),
         ({"graphs": [ONE], "truths": [ONE, ONE]}, "1 graphs and 2 truths"),
-        ({"graphs": [ONE], "truths": [make_graph(num_nodes=3)]}, "3 nodes, its graph has 2"),
+        ({"graphs": [ONE], "truths": [make_graph(num_nodes=3)]}, "3 nodes, but its graph has 2"),
     ],
 )
 def test_an_impossible_gallery_is_refused(tmp_path: Path, arguments: dict, message: str) -> None:

@@ -189,7 +189,7 @@ def test_a_run_on_files_is_repeated_by_its_recipe_whatever_their_names(tmp_path:
     nodes.write_text(nodes.read_text().replace("g0,0.", "g0,1."))
     later = reported(run, tmp_path / "later.html")
     assert later["scores"] is None
-    assert "no longer those it learned from" in later["why"]
+    assert "learned from have changed since" in later["why"]
     shutil.rmtree(tmp_path / data)
     gone = reported(run, tmp_path / "gone.html")
     assert gone["scores"] is None
@@ -211,7 +211,7 @@ def test_other_graphs_than_it_learned_from_are_not_scored(copied: Path, tmp_path
     facts = json.loads((copied / "data.json").read_text())
     (copied / "data.json").write_text(json.dumps(facts | {"seed": SEED + 1}))
     data = reported(copied, tmp_path / "a.html")
-    assert "no longer those" in data["why"]
+    assert "have changed since" in data["why"]
     assert (data["scores"], data["gallery"]) == (None, None)
 
 
@@ -245,7 +245,7 @@ def test_a_run_that_lost_patience_is_at_its_end(copied: Path, tmp_path: Path) ->
     state = reported(copied, tmp_path / "a.html")["state"]
     assert state == {
         "finished": True,
-        "words": "It ended after 3 of 9 epochs: none of the last 1 was better.",
+        "words": "Training stopped after 3 of 9 epochs: none of the last 1 was better.",
     }
 
 
@@ -369,7 +369,7 @@ def test_only_the_threshold_of_the_model_is_asked(made: Path, parts: Any) -> Non
 
 
 def test_what_is_no_run_is_said(tmp_path: Path, copied: Path) -> None:
-    with pytest.raises(GLNError, match="no run folder"):
+    with pytest.raises(GLNError, match="not a run folder"):
         report_run(tmp_path, tmp_path / "a.html", ignore, ignore)
     with pytest.raises(GLNError, match=r"\.html"):
         report_run(copied, tmp_path / "a.png", ignore, ignore)

@@ -131,7 +131,7 @@ def test_stored_graphs_are_shown(tmp_path: Path, model: nn.Module) -> None:
         (
             "a.csv",
             "graph,source,target,probability\n" + "".join(f"nodes.csv#g{n},0,1,0.5\n" for n in range(5)),
-            "joins a node '0'",
+            "has an edge to node '0'",
         ),
         (
             "a.csv",
@@ -213,7 +213,7 @@ def test_the_page_of_a_prediction_is_bounded(tmp_path: Path, model: nn.Module) -
     page = page_of_files(model, paths, tmp_path / "a.html", say=said.append)
     assert page is not None
     assert len(decoding.data_of(page)["views"]) == 20
-    assert said == [f"{page} shows 20 of the graphs: the first 20 at most, with up to 10,000 nodes together."]
+    assert said == [f"{page} shows 20 of the graphs: at most the first 20, with up to 10,000 nodes together."]
 
 
 def test_a_prediction_too_large_for_a_page_has_none(tmp_path: Path, model: nn.Module) -> None:

@@ -1,1 +1,1 @@
-"""Speed and memory, side by side with the peers."""
+"""Benchmarks: speed and memory, compared with peers."""

@@ -1,4 +1,4 @@
-"""``gln.mmd`` beside an evaluation in the style of GraphRNN's, in one process on the same graphs."""
+"""``gln.mmd`` against an evaluation in the style of GraphRNN's, in one process on the same graphs."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def run(graphs: int = 40, nodes: int = 100, seed: int = 0) -> dict[str, Any]:
     coefficients and a compiled orbit counter (pyfglt) for every graph. Both must agree to 1e-9.
 
     Args:
-        graphs: in each of the two sets.
-        nodes: of each graph.
+        graphs: number of graphs in each of the two sets.
+        nodes: number of nodes of each graph.
         seed: of the graphs: small worlds, with 10 % of the links rewired in one set and 30 % in the other.
     """
     if graphs < 1 or nodes < 8 or seed < 0:
@@ -40,7 +40,7 @@ def run(graphs: int = 40, nodes: int = 100, seed: int = 0) -> dict[str, Any]:
     emd, count = _emd_solver(), orbit_counter()
     with silence():
         peer, peer_seconds = timed(lambda: _graphrnn_style(first, second, emd, count))
-    with one_thread():  # as many as the peer has
+    with one_thread():  # like the peer
         ours, warm_up = timed(lambda: mmd(first, second))
         seconds = [timed(lambda: mmd(first, second))[1] for _ in range(REPEATS)]
     difference = max(abs(ours[name] - peer[name]) for name in peer)

@@ -1,4 +1,4 @@
-"""Our orbit counts beside a compiled counter called per graph, in one process on the same graphs."""
+"""Our orbit counts against a compiled counter called per graph, in one process on the same graphs."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ REPEATS = 7
 def run(graphs: int = 100, nodes: int = 400, seed: int = 0) -> dict[str, Any]:
     """Seconds for the 15 orbits of every node of every graph, ours and the peer's.
 
-    Both take turns, and the best turn of each counts: what disturbs a turn only ever adds to it. Ours starts from
-    checked graphs, as an MMD does: checking them, as ``gln.evaluation.orbits`` does first, is not timed. The peer
-    (pyfglt, per graph) starts from adjacency matrices, which are made beforehand and not timed either.
+    Both take turns, and the best turn of each counts, as disturbances only ever add time. Ours starts from checked
+    graphs, as an MMD does: the check that ``gln.evaluation.orbits`` does first is not timed. The peer (pyfglt, per
+    graph) starts from adjacency matrices, which are made beforehand and not timed either.
 
     Args:
-        graphs: how many surfaces.
-        nodes: of each, a square number.
+        graphs: number of surfaces.
+        nodes: number of nodes of each, a square number.
         seed: of the surfaces.
     """
     if graphs < 1:

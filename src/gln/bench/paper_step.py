@@ -1,4 +1,4 @@
-"""A training step of the paper's network through the factors of ``M α Mᵀ``, beside the products as written."""
+"""A training step of the paper's network through the factors of ``M α Mᵀ``, against the products as written."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ class AsWritten(PaperGLN):
 
 
 def run(nodes: int = 400, batch: int = 20, seed: int = 0) -> dict[str, Any]:
-    """Seconds for forward, loss and backward of ``variant="equations"``, both ways, one after the other in turn.
+    """Seconds for forward, loss and backward of ``variant="equations"``, both ways in alternating turns.
 
-    Both have the same weights; in float64 their gradients must agree to 1e-9 of the largest. Peak memory is that
+    Both have the same weights; in float64, their gradients must agree to 1e-9 of the largest. Peak memory is that
     of a fresh process that takes one such step.
 
     Args:
-        nodes: of each graph.
+        nodes: number of nodes of each graph.
         batch: graphs in the batch.
         seed: of weights, features and edges.
     """
@@ -46,12 +46,12 @@ def run(nodes: int = 400, batch: int = 20, seed: int = 0) -> dict[str, Any]:
     graphs = _graphs(nodes, batch, seed)
     ours, peer = _model(PaperGLN, nodes, seed), _model(AsWritten, nodes, seed)
     threads = torch.get_num_threads()
-    # Threads that wait for each other on a busy machine would be all that is measured.
+    # On a busy machine, several threads would mostly measure how they wait for each other.
     torch.set_num_threads(1)
     try:
         _step(ours.double(), graphs), _step(peer.double(), graphs)
         difference = max(map(_difference, ours.parameters(), peer.parameters()))
-        _step(ours.float(), graphs), _step(peer.float(), graphs)  # the first calls pay for memory
+        _step(ours.float(), graphs), _step(peer.float(), graphs)  # the first calls pay for allocating memory
         turns = [(_step(ours, graphs), _step(peer, graphs)) for _ in range(REPEATS)]
     finally:
         torch.set_num_threads(threads)
@@ -97,14 +97,14 @@ def _step(model: PaperGLN, graphs: GraphBatch) -> float:
 
 
 def _difference(one: Tensor, other: Tensor) -> float:
-    """Between two gradients, as a share of the largest entry."""
+    """The difference between two gradients, as a share of the largest entry."""
     assert one.grad is not None
     assert other.grad is not None
     return float((one.grad - other.grad).abs().max() / other.grad.abs().max())
 
 
 def _memory(kind: type[PaperGLN], nodes: int, batch: int, seed: int) -> dict[str, float] | None:
-    """Megabytes resident at most, before and with one step; ``None`` where the system does not tell."""
+    """Peak resident megabytes before and with one step; ``None`` if the system does not tell."""
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as fresh:
         return fresh.submit(_peaks, kind, nodes, batch, seed).result()
 
@@ -118,7 +118,7 @@ def _peaks(kind: type[PaperGLN], nodes: int, batch: int, seed: int) -> dict[str,
 
 
 def _high_water() -> float | None:
-    """Not ``ru_maxrss``, which a process inherits from the one that started it."""
+    """Peak resident megabytes; not from ``ru_maxrss``, which a process inherits from its parent."""
     status = Path("/proc/self/status")
     lines = status.read_text().splitlines() if status.exists() else []
     return next((int(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM")), None)

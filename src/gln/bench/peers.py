@@ -1,4 +1,4 @@
-"""The compiled orbit counter that people use in place of ours, and how both are timed."""
+"""A widely used compiled orbit counter to compare with, and how calls are timed."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from gln.errors import GLNError
 
 
 def timed(call: Callable[[], Any]) -> tuple[Any, float]:
-    """What the call answers, and its seconds."""
+    """The result of the call, and its seconds."""
     start = time.perf_counter()
     answer = call()
     return answer, time.perf_counter() - start
 
 
 def orbit_counter() -> Callable[..., Any]:
-    """pyfglt's counter: a table ``[n, 16]`` for a networkx graph or a ``csc_matrix [n, n]`` with an edge or more."""
+    """pyfglt's counter: a table ``[n, 16]`` for a networkx graph or a ``csc_matrix [n, n]`` with at least one edge."""
     try:
         from pyfglt.fglt import compute
     except ImportError as error:
@@ -40,7 +40,7 @@ def in_orca_order(table: Any) -> np.ndarray:
 
 @contextmanager
 def silence() -> Iterator[None]:
-    """Without the line that the compiled counter writes for every graph."""
+    """Suppress the line that the compiled counter prints for every graph."""
     sys.stdout.flush()
     kept = os.dup(1)
     with open(os.devnull, "w") as nowhere:
@@ -49,6 +49,6 @@ def silence() -> Iterator[None]:
         yield
     finally:
         if os.name == "posix":
-            ctypes.CDLL(None).fflush(None)  # what C still holds back
+            ctypes.CDLL(None).fflush(None)  # what C still buffers
         os.dup2(kept, 1)
         os.close(kept)

@@ -1,4 +1,4 @@
-"""Small sets on a CPU: graphs a second of GLN, and of Set2Graph with its published widths, and the F1 of both."""
+"""Small sets on a CPU: graphs per second and F1 of GLN and of Set2Graph with its published widths."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from gln.training.saved import shipped
 from gln.training.tensors import read_json
 
 MODEL = "delaunay"
-# The smaller GLN, which ships as this once it is trained: recipes/delaunay.py train --size small.
+# The smaller GLN, which ships under this name once it is trained: recipes/delaunay.py train --size small.
 SMALLER = "delaunay-small"
 SMALLER_CONFIG: dict[str, Any] = {"width": 48, "pair_width": 32, "steps": 4}
-CANDIDATES = (24, 20)  # the fewer, the faster; the smaller model takes the fewest
-TEST_SEED = 1_000_003  # as recipes/delaunay.py tests
+CANDIDATES = (24, 20)  # fewer are faster; the smaller model uses the fewest
+TEST_SEED = 1_000_003  # as in the tests of recipes/delaunay.py
 PEER_RESULT = Path("results/baseline-set2graph.json")
 
-Way = tuple[str, nn.Module, int | None]  # what it is called, the model, candidates
+Way = tuple[str, nn.Module, int | None]  # name, model, candidates
 
 
 def run(
@@ -42,24 +42,24 @@ def run(
     seed: int = TEST_SEED,
     peer: Size = "published",
 ) -> dict[str, Any]:
-    """Graphs a second of each model over one batch of Delaunay sets, one after the other in turn, on a CPU.
+    """Graphs per second of each model over one batch of Delaunay sets on a CPU, in alternating turns.
 
-    Timed is the model, from a padded batch to the scores of all pairs, the choice of candidates included. F1 is the
-    benchmark's: all n² entries, mean over sets. The ratio is the median over turns. The speed of Set2Graph does not
-    depend on its training: it is timed untrained, and its F1 is what was measured once it was trained.
+    The time is that of the model, from a padded batch to the scores of all pairs, including the choice of candidates.
+    F1 is the benchmark's: all n² entries, mean over sets. The ratio is the median over turns. The speed of Set2Graph
+    does not depend on its training, so it is timed untrained; its F1 was measured on the trained model.
 
     Args:
-        points: of each set.
-        sets: in the batch.
-        scored: sets for the F1, those of the batch among them.
-        repeats: turns.
+        points: number of points of each set.
+        sets: number of sets in the batch.
+        scored: number of sets for the F1, including those of the batch.
+        repeats: number of turns.
         seed: of the sets.
         peer: widths of Set2Graph.
     """
     if points < 3 or not 1 <= sets <= scored or repeats < 1:
         raise GLNError(
             f"Got points={points}, sets={sets}, scored={scored}, repeats={repeats}; expected at least 3 points, "
-            "1 set, as many to be scored, and 1 turn."
+            "1 set, as many sets to score, and 1 turn."
         )
     test = parse_family(f"delaunay:points={points}").sample(scored, seed)
     graphs = test[:sets]
@@ -99,7 +99,7 @@ def run(
 
 
 def table(row: dict[str, Any]) -> str:
-    """A line for each model, with the ratio to Set2Graph."""
+    """The result as text: a line for each model, with the ratio to Set2Graph."""
     lines = [f"{'model':<26}{'candidates':>12}{'threads':>9}{'graphs/s':>10}{'ratio':>8}{'F1':>11}"]
     for line in row["rows"]:
         f1 = "untrained" if line["f1"] is None else f"{line['f1']:.4f}"
@@ -119,7 +119,7 @@ def _measure(ways: list[Way], graphs: list[Data], repeats: int, threads: int) ->
         calls.append(partial(model.eval(), batch, **more))
     with torch.no_grad():
         for call in calls:
-            call()  # loops are compiled and memory is taken
+            call()  # compiles loops and allocates memory
         turns = [[_seconds(call) for call in calls] for _ in range(repeats)]
     return [
         {
@@ -146,7 +146,7 @@ def _f1(way: Way, graphs: list[Data]) -> float:
 
 
 def _peer_f1(size: Size, points: int) -> float | None:
-    """What the trained Set2Graph reached on sets of so many points, where that was measured."""
+    """The F1 of the trained Set2Graph on sets of ``points`` points, if it was measured."""
     if size != "published" or not PEER_RESULT.exists():
         return None
     result = read_json(PEER_RESULT)

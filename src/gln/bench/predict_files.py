@@ -1,4 +1,4 @@
-"""One ``gln predict`` over many small files, beside one ``gln predict`` for each of them."""
+"""One ``gln predict`` over many small files, against one ``gln predict`` for each of them."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from gln.errors import GLNError
 
 
 def run(files: int = 1000, calls: int = 10, nodes: int = 20, seed: int = 0) -> dict[str, Any]:
-    """Seconds for the edges of all files, in one call of the command and in a call per file.
+    """Seconds for the edges of all files, with one call of the command and with a call per file.
 
-    Both are timed as a user waits for them, from the start of a process to its end. A call per file is made for the
-    first ``calls`` files only and counted ``files / calls`` times. Both must find the same edges.
+    Both are timed as a user waits for them, from the start of a process to its end. Separate calls are made for the
+    first ``calls`` files only and extrapolated to all files. Both must find the same edges.
 
     Args:
-        files: how many, each a table of random points.
-        calls: separate calls that are made.
+        files: number of files, each a table of random points.
+        calls: number of separate calls.
         nodes: points per file.
         seed: of the points.
     """
@@ -43,7 +43,7 @@ def run(files: int = 1000, calls: int = 10, nodes: int = 20, seed: int = 0) -> d
         together, alone = _edges(folder / "all.csv"), [_edges(single) for single in singles]
         for path, edges in zip(paths, alone, strict=False):
             if edges != {path.name: together[path.name]}:
-                raise AssertionError(f"{path.name} has other edges alone than among {files} files.")
+                raise AssertionError(f"{path.name} has different edges alone than among {files} files.")
     peer_seconds = some_seconds * files / calls
     return {
         "name": "predict-files",
@@ -79,7 +79,7 @@ def _predict(source: Path, output: Path) -> Path:
 
 
 def _edges(path: Path) -> dict[str, set[tuple[str, str]]]:
-    """The edges of every graph in a file that ``gln predict`` wrote."""
+    """The edges of every graph in a file written by ``gln predict``."""
     found: dict[str, set[tuple[str, str]]] = {}
     with path.open(newline="") as file:
         for row in csv.DictReader(file):

@@ -1,4 +1,4 @@
-"""Time and memory of one very large set, at n, 2n and 4n points: do they grow with the points, and no faster?"""
+"""Time and memory for one very large set of n, 2n and 4n points: do they grow linearly?"""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from torch_geometric.data import Data
 
 from gln.errors import GLNError
 
-SMALLEST = {"cpu": 50_000, "cuda": 250_000}  # points, by where it is computed
-WARM = 5_000  # points of the set before: kernels are compiled and files read when the clock starts
+SMALLEST = {"cpu": 50_000, "cuda": 250_000}  # points, by device
+WARM = 5_000  # points of a first set, so that kernels are compiled and files read before the clock starts
 MODEL = "delaunay"
 
 
 def run(points: int | None = None, doublings: int = 2, seed: int = 0) -> dict[str, Any]:
     """Seconds, peak memory and F1 of the shipped Delaunay model over uniform points, each size in its own process.
 
-    Timed is ``gln.predict``, from points in memory to edges in memory. The memory is the most that the process ever
-    had, with Python and torch and the model. F1 is against scipy's triangulation, over unordered pairs.
+    The time is that of ``gln.predict``, from points in memory to edges in memory. The memory is the peak of the whole
+    process, including Python, torch and the model. F1 is against scipy's triangulation, over unordered pairs.
 
     Args:
-        points: of the smallest set; by default what suits the device.
-        doublings: how often the set is doubled.
+        points: size of the smallest set; default: what suits the device.
+        doublings: how many times the set is doubled.
         seed: of the points.
     """
     device = "cuda" if torch.cuda.is_available() else "cpu"
@@ -56,7 +56,7 @@ def run(points: int | None = None, doublings: int = 2, seed: int = 0) -> dict[st
 
 
 def table(row: dict[str, Any]) -> str:
-    """What was measured, a line for each size, with the ratio to the size before."""
+    """The result as text: a line for each size, with the ratio to the size before."""
     ratios = zip([None, *row["time_ratios"]], [None, *row["memory_ratios"]], strict=True)
     lines = [
         f"{'points':>10}{'seconds':>10}{'ratio':>7}{'CPU s':>9}{'GiB':>7}{'GPU GiB':>9}{'ratio':>7}{'F1':>9}"
@@ -83,7 +83,7 @@ def _in_own_process(points: int, device: str, seed: int) -> dict[str, Any]:
 
 
 def measure(points: int, device: str, seed: int) -> dict[str, Any]:
-    """One size, in this process."""
+    """Measure one size in this process."""
     from gln.evaluation.edge_lists import edge_scores
     from gln.families.delaunay import delaunay_edges
     from gln.training import load, predict
@@ -111,7 +111,7 @@ def measure(points: int, device: str, seed: int) -> dict[str, Any]:
 
 
 def peak_memory() -> float:
-    """The most memory this process has had, in GiB; not that of the process it was started from."""
+    """The peak memory of this process, in GiB; on Linux, not that of the process that started it."""
     try:
         with open("/proc/self/status") as file:
             peak = next(line for line in file if line.startswith("VmHWM:"))

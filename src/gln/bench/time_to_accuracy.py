@@ -1,4 +1,4 @@
-"""How long from scratch to a good F1 on Delaunay triangulations, beside Set2Graph trained for as long."""
+"""Training time to a good F1 on Delaunay triangulations, against Set2Graph trained for as long."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TRAIN_SEED, VAL_SEED, TEST_SEED = 1, 2, 1_000_003
 
 @dataclass(frozen=True)
 class Size:
-    """What is trained on one kind of device."""
+    """The task and models for one kind of device."""
 
     points: int
     sets: int
@@ -45,16 +45,16 @@ CPU = Size(10, 4000, 32, 4, 0.95, {"width": 32, "pair_width": 32, "steps": 2}, "
 
 
 def run(size: Size | None = None, seed: int = 0, tests: int = 1000) -> dict[str, Any]:
-    """Seconds of training to the F1 that the benchmark of Set2Graph counts: all n² entries, mean over sets.
+    """Seconds of training and the F1 reached, as in the benchmark of Set2Graph: over all n² entries, mean over sets.
 
-    Seconds are those a user waits for :func:`gln.fit`, compiling and validation included; the training sets are made
+    Seconds are those a user waits for :func:`gln.fit`, including compiling and validation; the training sets are made
     before. Set2Graph then trains for about as many seconds, in whole epochs, and both are tested on the same sets,
     which neither has seen.
 
     Args:
-        size: what is trained; the benchmark's 50 points on a GPU, a smaller task on a CPU if left out.
+        size: the task and models; default: the benchmark's 50 points on a GPU, a smaller task on a CPU.
         seed: of weights and batches.
-        tests: sets to test on.
+        tests: number of test sets.
     """
     if tests < 1:
         raise GLNError(f"Got tests={tests}; expected at least 1.")
@@ -115,7 +115,7 @@ def run(size: Size | None = None, seed: int = 0, tests: int = 1000) -> dict[str,
 
 
 def table(row: dict[str, Any]) -> str:
-    """What was reached, for people."""
+    """The result as text."""
     reached = "reached" if row["rows"][0]["f1"] >= row["target"] else "not reached"
     lines = [f"{one['model']:<24}F1 {one['f1']:.4f} after {one['seconds']:.0f} s" for one in row["rows"]]
     return "\n".join([f"{lines[0]}; {row['target']} {reached}", *lines[1:]])
@@ -124,7 +124,7 @@ def table(row: dict[str, Any]) -> str:
 def _train_as_long(
     peer: Set2Graph, train: list[Data], val: list[Data], seconds: float, settings: dict[str, Any]
 ) -> tuple[float, int]:
-    """Train for as many epochs as fit into the time, by what an epoch over a part of the sets takes."""
+    """Train for as many epochs as fit into ``seconds``, estimated from epochs over parts of the sets."""
     settings = settings | {
         "loss": Loss(edge="plain", structure="none"),
         "optimizer": "adam",
@@ -136,7 +136,7 @@ def _train_as_long(
         return float(history[1]["seconds"] - history[0]["seconds"])
 
     few = max(settings["batch_size"], len(train) // 10)
-    short, long = second_epoch(few), second_epoch(2 * few)  # what every epoch begins and ends with is in both
+    short, long = second_epoch(few), second_epoch(2 * few)  # both contain the fixed cost of an epoch
     epoch = long + max(0.0, long - short) * max(0.0, len(train) / few - 2)
     epochs = max(1, round(seconds / epoch))
     start = time.perf_counter()

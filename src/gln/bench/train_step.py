@@ -1,4 +1,4 @@
-"""One training step of GLN: eager, compiled, in bfloat16, without the fused kernel; how far from the floor?"""
+"""One training step of GLN: eager, compiled, in bfloat16, without the fused kernel, each against the floor."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ from gln.training.compiling import compile_steps
 from gln.training.prediction import full_precision
 
 BACKWARD = 2  # the gradients of a product are two products of its size
-OPTIMISER = 7  # AdamW reads weight, gradient and two moments, and writes all but the gradient
+OPTIMISER = 7  # per weight, AdamW reads it, its gradient and two moments, and writes all but the gradient
 
 
 @dataclass(frozen=True)
 class Size:
-    """What a step works on."""
+    """The task and models for one kind of device."""
 
     points: int
     sets: int
     model: dict[str, Any]
     peer: Widths
     repeats: int
-    square: int  # side of the matrices by which the device is measured
+    square: int  # side of the matrices that measure the device
 
 
 GPU = Size(50, 64, {}, "published", 20, 8192)
@@ -43,17 +43,17 @@ CPU = Size(50, 16, {}, "published", 5, 1024)
 
 
 class Work(NamedTuple):
-    """Multiplications with an addition, and numbers that are read or written."""
+    """Multiply-adds, and numbers that are read or written."""
 
     products: int
     numbers: int
 
 
 def run(size: Size | None = None, seed: int = 0) -> dict[str, Any]:
-    """Seconds of forward, loss, backward and AdamW over one batch of Delaunay sets, one way after the other in turn.
+    """Seconds of forward, loss, backward and AdamW over one batch of Delaunay sets, all ways in alternating turns.
 
     Args:
-        size: the benchmark's 64 sets of 50 points on a GPU, fewer and smaller ones on a CPU if left out.
+        size: the task and models; default: the benchmark's 64 sets of 50 points on a GPU, 16 such sets on a CPU.
         seed: of weights and sets.
     """
     size = size or (GPU if torch.cuda.is_available() else CPU)
@@ -97,7 +97,7 @@ def run(size: Size | None = None, seed: int = 0) -> dict[str, Any]:
 
 
 def table(row: dict[str, Any]) -> str:
-    """What a step takes each way, beside the peer and the floor."""
+    """The result as text: the time of a step each way, against the peer and the floor."""
     lines = [f"{'GLN':<24}{'ms a step':>11}{'Set2Graph / it':>16}{'of the floor':>14}"]
     for line in row["rows"]:
         floor = "" if line["way"] == "Set2Graph" else f"{line['of_floor']:.1f}×"
@@ -106,7 +106,7 @@ def table(row: dict[str, Any]) -> str:
 
 
 def floor_words(floor: dict[str, Any]) -> str:
-    """What a step cannot go below, and why."""
+    """The time that a step cannot go below, and why."""
     return (
         f"Floor: {1e3 * floor['seconds']:.2f} ms, the longer of {floor['products'] / 1e9:.1f} billion products "
         f"({1e3 * floor['matrix_seconds']:.2f} ms as one float32 matrix product) and "
@@ -115,7 +115,7 @@ def floor_words(floor: dict[str, Any]) -> str:
 
 
 def step_work(config: dict[str, Any], sets: int, points: int) -> Work:
-    """A training step over all pairs, forward and backward, and AdamW: what it cannot do without."""
+    """The least work of a training step over all pairs: forward, backward and AdamW."""
     forward = forward_work(config, sets, points)
     weights = sum(weight.numel() for weight in GLN(**config).parameters())
     times = 1 + BACKWARD
@@ -125,7 +125,7 @@ def step_work(config: dict[str, Any], sets: int, points: int) -> Work:
 def forward_work(config: dict[str, Any], sets: int, points: int) -> Work:
     """The products of GLN over all pairs, each reading its operands and writing its result once, in any precision.
 
-    What is done to single numbers between two products, norms for instance, could be done in passing: it costs nothing.
+    Elementwise work between two products, such as norms, could be fused into them and counts as free.
     """
     d, c, k = config["width"], config["pair_width"], config["kernels"]
     nodes, places = sets * points, sets * points**2
@@ -174,7 +174,7 @@ def _half() -> AbstractContextManager[Any]:
 
 @contextmanager
 def _plain() -> Iterator[None]:
-    """The mixing as products and a softmax, each through memory."""
+    """Mix with separate products and a softmax, each through memory."""
     kernels, pairs.KERNELS = pairs.KERNELS, {}
     try:
         yield
@@ -201,7 +201,7 @@ def _step(
 
 def _measure(calls: dict[str, Callable[[], None]], repeats: int, device: torch.device) -> dict[str, float]:
     for call in calls.values():
-        for _ in range(3 if device.type == "cuda" else 1):  # compiled for all pairs and for candidates
+        for _ in range(3 if device.type == "cuda" else 1):  # compiles for all pairs and for candidates
             call()
     turns = [{name: _seconds(call, device) for name, call in calls.items()} for _ in range(repeats)]
     return {name: median(turn[name] for turn in turns) for name in calls}
@@ -218,13 +218,13 @@ def _seconds(call: Callable[[], Any], device: torch.device) -> float:
 
 
 def _matrix_rate(side: int, device: torch.device) -> float:
-    """Multiplications with an addition in a second."""
+    """Multiply-adds per second."""
     one, two = torch.randn(2, side, side, device=device)
     return side**3 / min(_seconds(lambda: one @ two, device) for _ in range(5))
 
 
 def _copy_rate(side: int, device: torch.device) -> float:
-    """Bytes read and written in a second."""
+    """Bytes read and written per second."""
     one = torch.randn(8, side, side, device=device)
     two = torch.empty_like(one)
     return 2 * 4 * one.numel() / min(_seconds(lambda: two.copy_(one), device) for _ in range(5))

@@ -44,6 +44,7 @@ def evaluate(
     from gln.pipeline.training import find_data, read_labelled
     from gln.training import evaluate as score
     from gln.viewing.pages import check_page
+    from gln.viewing.sources import learned_from
 
     if view is not None:
         check_page(view)
@@ -53,7 +54,13 @@ def evaluate(
         graphs = parse_family(on).sample(2 * count, seed=seed)
         true, floor = graphs[:count], graphs[count:]
     else:
-        true, floor = read_labelled(find_data([on]), read.options(), skipper(skipped), remark), None
+        paths = find_data([on])
+        if learned_from(Path(model), paths):
+            remark(
+                f"{model} was trained on some of these files, so not all graphs are unseen; "
+                f"gln report {model} scores its test graphs alone"
+            )
+        true, floor = read_labelled(paths, read.options(), skipper(skipped), remark), None
         wrong = next((reason for graph in true if (reason := misfit(judged, graph))), None)
         if wrong is not None:
             raise GLNError(f"{on}: {wrong}")
@@ -78,6 +85,7 @@ def generate(
     against: Annotated[
         str | None, arg(metavar="FAMILY", help="Compare with this family by MMD, novelty and uniqueness.")
     ] = None,
+    force: Annotated[bool, arg(help="Replace graphs that exist; a picture is always replaced.")] = False,
 ) -> None:
     """Generate graphs from noise, as in the paper; a baseline that samples graphs does so in its own way.
 
@@ -86,6 +94,7 @@ def generate(
     from gln.evaluation import mmd, novelty
     from gln.families import parse_family
     from gln.graphs import save_graphs
+    from gln.io.writing import refuse_existing
     from gln.pipeline.methods import load_for
     from gln.training import generate as draw
     from gln.viewing import FORMATS, save_gallery
@@ -93,6 +102,8 @@ def generate(
     pictured = output.suffix.lstrip(".").lower() in FORMATS
     if not pictured and output.suffix != ".safetensors":
         raise GLNError(f"Got {output.name!r}; expected a name that ends in .safetensors, .png, .pdf or .svg.")
+    if not pictured:
+        refuse_existing(output, force)
     family = None if against is None else parse_family(against)
     drawing = load_for("sample", model)
     others = [] if family is None else family.sample(2 * count, seed=seed)

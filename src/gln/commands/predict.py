@@ -105,6 +105,7 @@ def predict(
         outcome = _share(job, place, share)
     if outcome is None:
         return
+    print(f"Wrote {output}: {count_of(outcome.edges, 'edge')} in {count_of(outcome.graphs, 'graph')}.")
     if view is not None:
         from gln.viewing.sources import page_of_files
 
@@ -114,7 +115,7 @@ def predict(
         )  # fmt: skip
         if page is not None:
             print(f"Wrote {page}.")
-    _report(outcome, output)
+    _report(outcome)
 
 
 def _complain(text: str) -> None:
@@ -134,8 +135,7 @@ def _share(job: Job, place: Place, share: ShareFlags) -> Outcome | None:
         sys.exit(2)
 
 
-def _report(outcome: Outcome, output: Path) -> None:
-    print(f"Wrote {output}: {count_of(outcome.edges, 'edge')} in {count_of(outcome.graphs, 'graph')}.")
+def _report(outcome: Outcome) -> None:
     if outcome.labelled:
         from gln.evaluation.metrics import Scores
 

@@ -97,6 +97,8 @@ def train(
     from gln.viewing.sources import noting_data
 
     fit = settings.config()
+    if output.is_file():
+        raise GLNError(f"{output} is a file; give the name of a run folder.")
     if view is not None:
         check_page(view)
     if is_family(data):
@@ -115,6 +117,8 @@ def train(
 
     skipped: list[Skipped] = []
     with _speaking(fit.num_nodes) as first:
+        if recipe is not None and first:
+            _check_new_recipe(recipe, resume)
         if is_family(data):
             title, parts = from_family(data[0], count, fit.seed)
         else:
@@ -194,6 +198,18 @@ def _finish(method: Any, parts: Parts, run: Path, seed: int, view: Path | None) 
         write_shown(view, method, judged.true, f"{run}, test graphs")
     elif view is not None:
         write_shown(view, None, judged.made, f"{run}, sampled graphs")
+
+
+def _check_new_recipe(path: Path, resume: bool) -> None:
+    """Refuse to replace a file; a resumed run may write its recipe again."""
+    from gln.pipeline.recipe import Recipe
+
+    if path.suffix.lower() != ".json":
+        raise GLNError(f"Got --recipe {path}; expected a name that ends in .json.")
+    if path.exists() and not resume:
+        raise GLNError(f"{path} already exists; choose another name, or follow it with --from-recipe.")
+    if path.exists():
+        Recipe.load(path)
 
 
 def _refuse(flags: dict[str, Any], purpose: str) -> None:

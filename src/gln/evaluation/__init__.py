@@ -1,6 +1,6 @@
-"""Judging graphs: edge scores, MMD, segmentation, novelty and calibration, for graphs of any kind.
+"""Evaluating graphs of any kind: edge scores, MMD, segmentation, novelty and calibration.
 
-Nothing here knows a model: predictions are probabilities in a padded batch, or lists of graphs.
+Nothing here depends on a model: predictions are probabilities in a padded batch, or lists of graphs.
 """
 
 from gln.evaluation.calibration import CalibrationError, calibration_error

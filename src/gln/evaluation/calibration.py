@@ -1,4 +1,4 @@
-"""Whether edge probabilities mean what they say."""
+"""Calibration: whether edge probabilities match how often edges exist."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from gln.evaluation.pairs import UNIT, flatten, invalid, real, refuse_invalid, t
 
 
 class CalibrationError(Metric):
-    """Expected calibration error: how far the probability of an edge is from the share of edges that exist.
+    """Expected calibration error: how far edge probabilities are from the share of pairs that are edges.
 
     The unordered pairs of all graphs are sorted into bins of equal width by their probability; the error is
     the mean over pairs of |mean probability − share of true edges| in their bin. All states are integer sums.
 
     Args:
-        bins: how many.
+        bins: number of bins.
     """
 
     full_state_update = False

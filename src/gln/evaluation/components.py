@@ -16,15 +16,15 @@ from gln.graphs import as_graphs
 
 
 def component_labels(graphs: Iterable[Any]) -> list[Tensor]:
-    """The number of every node's component: int64 ``[n]`` per graph of any kind; no two graphs share a number.
+    """The component number of every node: int64 ``[n]`` per graph of any kind; no two graphs share a number.
 
-    Numbers grow with the first node of a component.
+    Components are numbered in the order of their first nodes.
     """
     return component_labels_of(as_graphs(graphs))
 
 
 def component_labels_of(graphs: Sequence[Data]) -> list[Tensor]:
-    """:func:`component_labels` of checked graphs."""
+    """:func:`component_labels` for checked graphs."""
     nodes = [graph.num_nodes for graph in graphs]
     offsets = np.cumsum([0, *nodes])
     source, target = np.concatenate(
@@ -38,17 +38,17 @@ def component_labels_of(graphs: Sequence[Data]) -> list[Tensor]:
 
 
 def largest_components(graphs: Iterable[Any]) -> list[Data]:
-    """The largest component of each graph, structure only; of equals, the one of the first node."""
+    """The largest component of each graph, structure only; ties go to the one with the first node."""
     return largest_components_of(as_graphs(graphs))
 
 
 def largest_components_of(graphs: Sequence[Data]) -> list[Data]:
-    """:func:`largest_components` of checked graphs."""
+    """:func:`largest_components` for checked graphs."""
     out = []
     for graph, label in zip(graphs, component_labels_of(graphs), strict=True):
         label = (label - label.min()).to(graph.edge_index.device)
         keep = label == label.bincount().argmax()
-        number = keep.cumsum(0) - 1  # of a kept node, among the kept
+        number = keep.cumsum(0) - 1  # the new number of every kept node
         inside = keep[graph.edge_index[0]]  # an edge has both ends in one component
         out.append(Data(edge_index=number[graph.edge_index[:, inside]], num_nodes=int(keep.sum())))
     return out

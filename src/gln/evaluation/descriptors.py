@@ -1,4 +1,4 @@
-"""Descriptors: one vector per graph, and the kernel that is usual for it."""
+"""Descriptors: one vector per graph, and the default kernel between such vectors."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from gln.evaluation.statistics import clustering_of, degrees_of, laplacian_spect
 
 @dataclass(frozen=True)
 class Descriptor:
-    """A vector per graph.
+    """A function that describes every graph by a vector.
 
     Args:
-        name: what tables call it.
-        compute: checked graphs and a device to the vectors, float64 ``[G, d]``.
-        kernel: used unless another is asked for.
+        name: its name in tables.
+        compute: maps checked graphs and a device to their vectors, float64 ``[G, d]``.
+        kernel: used unless another is requested.
         bin_width: for histograms, the distance between neighbouring bins; ``None`` for other vectors.
     """
 
@@ -44,7 +44,7 @@ def _shares(values: list[Tensor], bins: Tensor, width: int) -> Tensor:
 def _binned(values: list[Tensor], low: float, high: float, width: int) -> Tensor:
     """Histograms with ``width`` equal bins; a value beyond the range is counted in the first or last bin.
 
-    A value on an edge falls to the right, judged by the edges that numpy.histogram has: clustering
+    A value on an edge falls into the bin to its right, with the edges of numpy.histogram: clustering
     coefficients often lie on one.
     """
     every = torch.cat(values)

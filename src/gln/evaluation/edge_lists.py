@@ -13,7 +13,7 @@ from gln.errors import GLNError
 from gln.evaluation.edges import PER_GRAPH, per_graph
 from gln.evaluation.metrics import POOLED, Scores
 from gln.evaluation.pairs import Entries, average_precision, check_entries, ratios
-from gln.graphs import as_graphs
+from gln.graphs.convert import as_graph_pairs
 
 
 def edge_scores(true: Iterable[Any], predicted: Iterable[Any], entries: Entries = "pairs") -> Scores:
@@ -21,15 +21,14 @@ def edge_scores(true: Iterable[Any], predicted: Iterable[Any], entries: Entries 
 
     Args:
         true: the true graphs: PyG, networkx, numpy, scipy or torch.
-        predicted: as many graphs on the same nodes; their edges are what is judged. An attribute
-            ``edge_prob [2m]`` of a ``Data``, one probability per column of its ``edge_index``, ranks the
-            edges for average precision, with ``"pairs"`` by the mean of both directions; a pair without an
-            edge has probability 0, and an edge without ``edge_prob`` has 1.
+        predicted: one graph per true graph, on the same nodes. If a ``Data`` has ``edge_prob [2m]``, one
+            probability per column of its ``edge_index``, this ranks the edges for average precision (with
+            ``"pairs"``, by the mean of both directions); otherwise every edge has probability 1. A pair
+            without an edge has probability 0.
         entries: ``"pairs"`` counts unordered pairs i < j; ``"all"`` the n² entries, diagonal included.
     """
     check_entries(entries)
-    truths, guesses = as_graphs(true, "true"), as_graphs(predicted, "predicted")
-    check_same_nodes(truths, guesses)
+    truths, guesses = as_graph_pairs(true, predicted)
     counts, precisions = [], []
     for index, (truth, guess) in enumerate(zip(truths, guesses, strict=True)):
         nodes = truth.num_nodes
@@ -46,18 +45,6 @@ def edge_scores(true: Iterable[Any], predicted: Iterable[Any], entries: Entries 
     note = "over unordered pairs" if entries == "pairs" else "over all n² entries, diagonal included"
     scores = dict(zip(PER_GRAPH, means, strict=True)) | pooled
     return Scores(scores, notes=[f"{len(truths)} graphs, {note}"])
-
-
-def check_same_nodes(true: list[Data], predicted: list[Data]) -> None:
-    """Refuse two lists that are not graphs on the same nodes, one by one."""
-    if len(true) != len(predicted):
-        raise GLNError(f"Got {len(true)} true and {len(predicted)} predicted graphs; expected one for each.")
-    for index, (truth, guess) in enumerate(zip(true, predicted, strict=True)):
-        if truth.num_nodes != guess.num_nodes:
-            raise GLNError(
-                f"predicted[{index}] has {guess.num_nodes} nodes and true[{index}] has {truth.num_nodes}; "
-                "expected both on the same nodes, in the same order."
-            )
 
 
 def _counted(edge_index: Tensor, entries: Entries) -> Tensor:
@@ -88,13 +75,13 @@ def _scores(graph: Data, what: str, entries: Entries) -> Tensor:
     if not ((values >= 0) & (values <= 1)).all():
         raise GLNError(f"{what}: edge_prob holds NaN or values outside 0 to 1; expected probabilities.")
     if entries == "pairs":
-        # The columns are sorted, so that sorting them by the edge back lists the edges back in their order.
+        # The columns are sorted, so sorting them by their reverse lists the reverse of every column in order.
         values = (values + values[(target * graph.num_nodes + source).argsort()]) / 2
     return values[counted]
 
 
 def _sparse_average_precision(score: Tensor, hit: Tensor, true: int, total: int) -> float:
-    """AP ``(Σ precision at each true edge) / true`` where all entries that are not listed tie at score 0."""
+    """AP ``(Σ precision at each true edge) / true`` where all entries not listed tie at score 0."""
     if not true:
         return 0.0
     listed = score > 0

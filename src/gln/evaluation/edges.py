@@ -28,7 +28,7 @@ PER_GRAPH = ("accuracy", "iou", "dice", "precision", "recall", "average_precisio
 def per_graph(counts: Tensor, precision: Tensor) -> Tensor:
     """The scores :data:`PER_GRAPH` from the ``counts [4, B]`` of :func:`ratios` and AP ``[B]``: ``[7, B]``.
 
-    Without true edges average precision is 1 if nothing was predicted and else 0, as the other ratios.
+    Without true edges, average precision is 1 if nothing was predicted and 0 otherwise, as the other ratios are.
     """
     found, predicted, true, _ = counts
     scores = ratios(*counts)
@@ -40,15 +40,14 @@ def per_graph(counts: Tensor, precision: Tensor) -> Tensor:
 class EdgeScores(Metric):
     """Accuracy, IoU, dice (= F1), precision, recall, average precision and the share of graphs exactly right.
 
-    :meth:`compute` gives the mean over graphs under the plain names and, under ``pooled_*``, what all
-    entries of all graphs give as one. Average precision and ``exact`` are means over graphs only: pooled
-    average precision would have to keep every score. Zero divided by zero is settled in
-    :func:`gln.evaluation.pairs.ratios`.
+    :meth:`compute` gives the mean over graphs under the plain names and, under ``pooled_*``, the score over
+    the entries of all graphs together. Average precision and ``exact`` are means over graphs only: pooled
+    average precision would have to keep every score. :func:`gln.evaluation.pairs.ratios` says what 0/0 gives.
 
-    All states are integer sums, so that processes reduce by adding, exactly.
+    All states are integer sums, so reducing them over processes is exact.
 
     Args:
-        threshold: a probability at or above it is an edge.
+        threshold: an entry with at least this probability is an edge.
         entries: ``"pairs"`` counts unordered pairs i < j; ``"all"`` the n² entries, diagonal included.
     """
 

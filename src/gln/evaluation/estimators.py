@@ -19,7 +19,7 @@ def check_estimator(estimator: str, *counts: int) -> None:
         raise GLNError(f"There is no estimator {estimator!r}; choose from {', '.join(get_args(Estimator))}.")
     if estimator == "unbiased" and min(counts) < 2:
         raise GLNError(
-            "The unbiased estimator compares a graph with others of its set; give at least 2 graphs."
+            "The unbiased estimator compares graphs within each set; give at least 2 graphs per set."
         )
 
 
@@ -30,7 +30,7 @@ def estimate(xx: Tensor, xy: Tensor, yy: Tensor, x: Tensor, y: Tensor, estimator
         xx, xy, yy: kernel matrices ``[n, n]``, ``[n, m]``, ``[m, m]``.
         x, y: which graphs belong to each subset, 0 or 1: ``[S, n]`` and ``[S, m]``.
         estimator: ``"biased"`` averages over all pairs; ``"unbiased"`` leaves out every graph's pair with
-            itself, so that the expectation is 0 for two sets of one distribution, and single values may be
+            itself, so that its expectation is 0 for two sets from one distribution, and single values may be
             negative.
     """
     return _within(xx, x, estimator) + _within(yy, y, estimator) - 2 * _mean(xy, x, y)

@@ -1,4 +1,4 @@
-"""Whether two graphs are the same up to the names of their nodes."""
+"""Isomorphism: whether two graphs are the same up to the names of their nodes."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from torch_geometric.data import Data
 from gln.graphs import as_graphs
 
 Colours = NDArray[np.uint64]
-ROUNDS = 16  # of refinement in the hash: graphs that differ only beyond them are left to the exact test
-BUDGET = 1000  # colourings that one exact test may look at
+ROUNDS = 16  # of refinement in the hash; graphs that only later rounds tell apart are left to the exact test
+BUDGET = 1000  # colourings that one exact test may try
 
 
 class Structure:
     """The disjoint union of graphs; the neighbours of node i are ``neighbour[start[i]:start[i + 1]]``."""
 
     def __init__(self, graphs: Sequence[Data]) -> None:
-        self.first = np.cumsum([0, *(graph.num_nodes for graph in graphs)])  # of every graph, its first node
+        self.first = np.cumsum([0, *(graph.num_nodes for graph in graphs)])  # the first node of every graph
         lists = zip(graphs, self.first, strict=False)
         self.source, self.neighbour = np.concatenate(
             [g.edge_index.numpy(force=True) + o for g, o in lists], axis=1
@@ -29,13 +29,13 @@ class Structure:
         self.start = np.searchsorted(self.source, np.arange(self.nodes + 1))
 
     def refine(self, colour: Colours) -> Colours:
-        """One Weisfeiler–Leman round: a colour and the multiset of the neighbours' colours make the next."""
+        """One Weisfeiler–Leman round: the next colour combines a node's own with the multiset of its neighbours'."""
         # Sums and their differences wrap at 2⁶⁴, which keeps the differences right.
         total = np.concatenate([[np.uint64(0)], np.cumsum(_mix(colour)[self.neighbour], dtype=np.uint64)])
         return _mix(colour + _mix(total[self.start[1:]] - total[self.start[:-1]]))
 
     def settle(self, colour: Colours) -> Colours:
-        """Refined until no colour splits any further."""
+        """Refine until no colour splits any further."""
         before, count = 0, len(np.unique(colour))
         while before < count:
             colour = self.refine(colour)
@@ -43,7 +43,7 @@ class Structure:
         return colour
 
     def edges(self, name: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The edges as sorted numbers, after node i was renamed ``name[i]``."""
+        """The edges as sorted numbers, with node i renamed to ``name[i]``."""
         return np.sort(name[self.source] * self.nodes + name[self.neighbour])
 
 
@@ -58,7 +58,7 @@ def graph_hashes(graphs: Sequence[Data]) -> list[int]:
 
 
 def isomorphic(one: Any, other: Any, budget: int = BUDGET) -> bool | None:
-    """Whether two graphs of any kind are isomorphic; ``None`` if the budget did not suffice to tell.
+    """Whether two graphs of any kind are isomorphic; ``None`` if the budget ran out first.
 
     Colours are refined until they settle, and the nodes matched in the order of their colours. If the edges
     then differ, one node is singled out in the first graph and each node of its colour in turn in the
@@ -69,7 +69,7 @@ def isomorphic(one: Any, other: Any, budget: int = BUDGET) -> bool | None:
 
 
 def isomorphic_of(one: Data, other: Data, budget: int = BUDGET) -> bool | None:
-    """:func:`isomorphic` of checked graphs."""
+    """:func:`isomorphic` for checked graphs."""
     if one.num_nodes != other.num_nodes or one.num_edges != other.num_edges:
         return False
     a, b = Structure([one]), Structure([other])
@@ -88,14 +88,14 @@ def isomorphic_of(one: Data, other: Data, budget: int = BUDGET) -> bool | None:
             return True
         kinds, first, sizes = np.unique(colour_a, return_index=True, return_counts=True)
         if len(kinds) < a.nodes:
-            kind = np.where(sizes > 1, sizes, a.nodes + 1).argmin()  # the fewest ways to go wrong
+            kind = np.where(sizes > 1, sizes, a.nodes + 1).argmin()  # the fewest branches
             same = np.flatnonzero(colour_b == kinds[kind]).tolist()
             todo += [(colour_a, int(first[kind]), colour_b, node) for node in same]
     return False
 
 
 def _single_out(colour: Colours, node: int | None) -> Colours:
-    """A colour of its own for one node, the same for equally coloured nodes of two graphs."""
+    """Give one node its own colour; equally coloured nodes of two graphs get the same one."""
     if node is None:
         return colour
     out = colour.copy()

@@ -26,8 +26,8 @@ class Kernel:
     ``"rbf"``  the Euclidean distance
     =========  ===================================================================================
 
-    The first two are not positive definite for every set of histograms, so that an MMD² with them, although
-    it is what the field publishes, may fall a little below 0; ``"rbf"`` always is.
+    The first two are not positive definite for every set of histograms, so an MMD² with them, although it is
+    what the field publishes, may fall slightly below 0; ``"rbf"`` is always positive definite.
     """
 
     distance: Distance
@@ -39,7 +39,7 @@ class Kernel:
                 f"There is no kernel {self.distance!r}; choose from {', '.join(get_args(Distance))}."
             )
         if not is_number(self.sigma) or not 0 < self.sigma < inf:
-            raise GLNError(f"Got sigma={self.sigma!r}; expected a positive, finite width of the kernel.")
+            raise GLNError(f"Got sigma={self.sigma!r}; expected a positive, finite kernel width.")
 
     def __call__(self, x: Tensor, y: Tensor, bin_width: float | None = None) -> Tensor:
         """The kernel matrix ``[n, m]`` of descriptors ``x [n, d]`` and ``y [m, d]``, both float64.
@@ -49,14 +49,14 @@ class Kernel:
         if self.distance == "emd":
             if bin_width is None:
                 raise GLNError(
-                    'The "emd" kernel compares histograms, and this descriptor is none; choose "tv" or "rbf".'
+                    'The "emd" kernel compares histograms, but this descriptor is not one; choose "tv" or "rbf".'
                 )
             # On a line the cheapest transport has a closed form: the area between the two cumulative sums.
             distance = torch.cdist(x.cumsum(1), y.cumsum(1), p=1) * bin_width
         elif self.distance == "tv":
             distance = torch.cdist(x, y, p=1) / 2
         else:
-            # The faster way through a matrix product loses half of the digits.
+            # The faster way, by a matrix product, loses half of the digits.
             distance = torch.cdist(x, y, compute_mode="donot_use_mm_for_euclid_dist")
         return torch.exp(-(distance**2) / (2 * self.sigma**2))
 

@@ -1,6 +1,6 @@
-"""What every metric is: its name, which way is better, its range and where it comes from.
+"""The metrics: the name, better direction, range and reference of each.
 
-A metric that is computed anywhere in the package has an entry in :data:`METRICS`, and
+Every metric that the package computes has an entry in :data:`METRICS`, and
 ``tests/evaluation/test_metrics.py`` fails until it has a test there.
 """
 
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class MetricInfo:
-    """How to read one number."""
+    """How to read one metric."""
 
     name: str
     title: str
@@ -23,7 +23,7 @@ class MetricInfo:
 
     @property
     def arrow(self) -> str:
-        """Points where better is."""
+        """The direction of better values."""
         return "↑" if self.higher_is_better else "↓"
 
 
@@ -69,7 +69,7 @@ class Scores(dict[str, float]):
         self.notes = tuple(notes)
 
     def __repr__(self) -> str:
-        partners = {POOLED + name for name in self}  # shown in the row of the other, not in one of their own
+        partners = {POOLED + name for name in self}  # shown in the row of their partner, not in their own
         names = [name for name in self if name not in partners]
         pooled = any(POOLED + name in self for name in names)
         rows = []
@@ -79,12 +79,12 @@ class Scores(dict[str, float]):
             rows.append([title, number(self[name]), number(self.get(POOLED + name)) if pooled else ""])
         if not pooled:
             return table(["metric", "value", ""], rows, self.notes)
-        legend = "value: mean over graphs where there is a pooled one; pooled: all graphs counted as one"
+        legend = "value: mean over graphs where a pooled score is given; pooled: all graphs counted as one"
         return table(["metric", "value", "pooled"], rows, [legend, *self.notes])
 
 
 def number(value: float | None) -> str:
-    """Four digits that count; empty where there is nothing."""
+    """A value with four decimals, or three digits where it is tiny; empty for ``None``."""
     if value is None:
         return ""
     return f"{value:.4f}" if value == 0 or abs(value) >= 1e-3 else f"{value:.3g}"

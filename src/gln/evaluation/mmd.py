@@ -43,14 +43,14 @@ def mmd(
         predicted: the graphs to judge. No graph of either set is ever dropped.
         descriptors: one or more names in :data:`gln.evaluation.DESCRIPTORS`, or descriptors of your own.
         kernel: ``"emd"``, ``"tv"`` or ``"rbf"`` with each descriptor's own width, or a :class:`Kernel`;
-            ``None`` for each descriptor's usual one.
+            ``None`` for each descriptor's default.
         estimator: ``"biased"`` or ``"unbiased"``.
-        largest_component: look only at the largest connected component of every graph, as the paper did.
-        floor: graphs of the reference's own distribution, usually those that were trained on; their MMD² to
-            the reference is what a perfect model can expect.
+        largest_component: use only the largest connected component of every graph, as the paper did.
+        floor: graphs from the reference's own distribution, usually the training graphs; their MMD² to the
+            reference is what a perfect model can expect.
         subsets: how many random subsets to repeat the estimate on; 0 for none.
-        subset_size: with ``subsets``, graphs in each, from both sets; half of the smaller set if not given.
-        seed: of the subsets.
+        subset_size: graphs to draw from each set for a subset; by default half of the smaller set.
+        seed: seed of the subsets.
         device: where to compute; by default where the first reference graph is.
     """
     chosen, place = _choose(descriptors, kernel), check_device(device)
@@ -109,7 +109,7 @@ def _interval(found: Tensor) -> Interval:
 def _choose(
     descriptors: str | Descriptor | Sequence[str | Descriptor], kernel: Distance | Kernel | None
 ) -> list[Descriptor]:
-    """The descriptors with the kernel asked for, checked."""
+    """The requested descriptors with the requested kernel, checked."""
     if kernel is not None and not isinstance(kernel, str | Kernel):
         raise GLNError(f"Got kernel={kernel!r}; expected a name, a Kernel or None.")
     if isinstance(descriptors, str | Descriptor):
@@ -125,7 +125,7 @@ def _choose(
 
 
 def _descriptor(name: str | Descriptor, kernel: Distance | Kernel | None) -> Descriptor:
-    """A descriptor by name, with the kernel asked for."""
+    """A descriptor by name, with the requested kernel."""
     if not isinstance(name, Descriptor):
         if not isinstance(name, str) or name not in DESCRIPTORS:
             raise GLNError(f"There is no descriptor {name!r}; choose from {', '.join(DESCRIPTORS)}.")

@@ -1,4 +1,4 @@
-"""What an MMD is the MMD of, and how it prints."""
+"""MMD results: how they were computed, and how they print."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Interval(NamedTuple):
 
 @dataclass(frozen=True)
 class Settings:
-    """What an MMD² is the MMD² of."""
+    """How an MMD² was computed."""
 
     kernels: Mapping[str, str]
     estimator: Estimator
@@ -33,10 +33,10 @@ class Settings:
 
 
 class MMDResult(dict[str, float]):
-    """MMD² by descriptor, printed as a table that says how it was made.
+    """MMD² by descriptor; prints as a table that says how it was computed.
 
-    ``floor`` holds the MMD² between the floor graphs and the reference and ``intervals`` what random
-    subsets gave, both by descriptor, each empty if not asked for.
+    ``floor`` holds the MMD² between the floor graphs and the reference, ``intervals`` the results on random
+    subsets, both by descriptor and empty unless requested.
     """
 
     def __init__(
@@ -50,12 +50,12 @@ class MMDResult(dict[str, float]):
         self.settings, self.floor, self.intervals = settings, dict(floor), dict(intervals)
 
     def named(self) -> dict[str, float]:
-        """The values under the names they have among other scores: ``mmd_degree`` and so on."""
+        """The values by their names in :data:`gln.evaluation.METRICS`: ``mmd_degree`` and so on."""
         return {f"mmd_{name}": value for name, value in self.items()}
 
     @property
     def summary(self) -> str:
-        """In one line, how the values were made; for tables that show them beside other scores."""
+        """One line that says how the values were computed, for tables that show them beside other scores."""
         kernels = (f"{name}: {kernel}" for name, kernel in self.settings.kernels.items())
         return "; ".join([self._how(), *kernels])
 

@@ -17,17 +17,17 @@ from gln.graphs import as_graphs
 
 
 def novelty(training: Iterable[Any], generated: Iterable[Any]) -> Scores:
-    """How many generated graphs are new; two graphs are the same when they are isomorphic.
+    """How many generated graphs are new and distinct; isomorphic graphs count as the same.
 
-    ``novelty`` is the share of generated graphs that are no training graph, ``uniqueness`` the number of
-    different generated graphs divided by how many there are.
+    ``novelty`` is the share of generated graphs that are not training graphs, ``uniqueness`` the number of
+    distinct generated graphs divided by the number of generated graphs.
 
-    Candidates are found by a Weisfeiler–Leman hash and settled by an exact isomorphism test. A pair too
+    Candidates are found by a Weisfeiler–Leman hash and decided by an exact isomorphism test. A pair too
     hard for the test's budget counts as the same graph, and a note says how many there were.
 
     Args:
         training: the graphs that the generator learned from, of any kind.
-        generated: what it made.
+        generated: the graphs that it generated.
     """
     known, made = as_graphs(training, "training"), as_graphs(generated, "generated")
     hashes = graph_hashes([*known, *made])
@@ -37,7 +37,7 @@ def novelty(training: Iterable[Any], generated: Iterable[Any]) -> Scores:
     undecided = 0
 
     def find(graph: Data, others: Iterable[Data]) -> int | None:
-        """The place of the first graph that is the same."""
+        """The index of the first graph that is the same."""
         nonlocal undecided
         for place, other in enumerate(others):
             same = isomorphic_of(graph, other)

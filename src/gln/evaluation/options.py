@@ -1,4 +1,4 @@
-"""Options that a user sets: devices and numbers, checked."""
+"""Checks of the devices and numbers that a user passes."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ Device = torch.device | str | None
 
 
 def is_whole(value: Any) -> bool:
-    """Whether this is an integer of Python or numpy; True and False are none."""
+    """Whether this is an integer from Python or NumPy; True and False do not count."""
     return isinstance(value, Integral) and not isinstance(value, bool)
 
 
 def is_number(value: Any) -> bool:
-    """Whether this is a real number of Python, numpy or torch."""
+    """Whether this is a real number from Python, NumPy or torch."""
     return isinstance(value, Real) or (isinstance(value, Tensor) and value.numel() == 1)
 
 

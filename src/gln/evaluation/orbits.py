@@ -16,8 +16,8 @@ from gln.graphs import as_graphs
 
 MAX_DEGREE = 2**21 - 1  # every sum below is at most (largest degree)³, which then fits into int64
 
-# SPANS[a][b]: how many subgraphs of a graphlet, with all of its nodes, put the node that has orbit b in it on orbit a.
-# A K4, for example, holds three diamonds that have a given node off their chord: SPANS[12] = {14: 3}.
+# SPANS[a][b]: in how many spanning subgraphs of a graphlet its node of orbit b has orbit a. A K4, for example, holds
+# three diamonds that have a given node off their chord: SPANS[12] = {14: 3}.
 SPANS = {
     13: {14: 3},
     12: {14: 3},
@@ -35,9 +35,9 @@ SPANS = {
 
 
 def orbits(graphs: Iterable[Any], device: Device = None, *, route: Route | None = None) -> list[Tensor]:
-    """How often each node touches each orbit of an induced subgraph: int64 ``[n, 15]`` per graph, exact.
+    """How often each node takes each orbit in an induced subgraph: int64 ``[n, 15]`` per graph, exact.
 
-    Orbits are numbered as ORCA does:
+    Orbits are numbered as in ORCA:
 
     ======  =======================  ======  ======================  ======  ================================
     0       edge                     4, 5    path of 4: end, inner   9       paw: end of the tail
@@ -47,22 +47,22 @@ def orbits(graphs: Iterable[Any], device: Device = None, *, route: Route | None 
     ======  =======================  ======  ======================  ======  ================================
 
     Args:
-        graphs: of any kind and size (see :func:`gln.graphs.as_graphs`), no degree above 2 million.
-        device: where to count, by default where the graphs are; the answer is left there.
-        route: force one way of counting, in place of the rule in ``counting.route``; the answer is the same.
+        graphs: graphs of any kind and size (see :func:`gln.graphs.as_graphs`), with no degree above 2 million.
+        device: where to count, by default where the graphs are; the result stays there.
+        route: force one way of counting instead of following the rule in ``counting.route``; the result is the same.
     """
     return orbits_of(as_graphs(graphs), check_device(device), route)
 
 
 def orbits_of(graphs: Sequence[Data], device: Device = None, route: Route | None = None) -> list[Tensor]:
-    """:func:`orbits` of checked graphs."""
+    """:func:`orbits` for checked graphs."""
     return measure(graphs, _orbits, device, route)
 
 
 def _orbits(blocks: Blocks, route: Route) -> Tensor:
     """Orbits ``[n, 15]`` of the joined graphs.
 
-    First the subgraphs that need not be induced. With d the degree of the node v, t the triangles at v or on its
+    First, count subgraphs whether induced or not. With d the degree of the node v, t the triangles at v or on its
     edge vu, and Σ over its neighbours u:
 
     ===  ==========================  ===  ====================  ===  ========================
@@ -73,7 +73,7 @@ def _orbits(blocks: Blocks, route: Route) -> Tensor:
     4    Σ (1)(u) − d (d − 1) − 2t   9    Σ t(u) − 2t           14   K4, searched for
     ===  ==========================  ===  ====================  ===  ========================
 
-    Then those that lie in a graphlet with more edges are taken off, from the densest graphlet down.
+    Then subtract those that lie in a graphlet with more edges, from the densest graphlet down.
     """
     degree = blocks.degrees()
     if (largest := int(degree.max())) > MAX_DEGREE:

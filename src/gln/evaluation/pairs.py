@@ -1,4 +1,4 @@
-"""What all edge metrics share: which entries count, and the ratios made from counting them."""
+"""What all edge metrics share: which entries count, and the ratios of their counts."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ UNIT = 2**30
 
 
 def check_entries(entries: str) -> None:
-    """Refuse what is neither ``"pairs"`` nor ``"all"``."""
+    """Refuse anything but ``"pairs"`` and ``"all"``."""
     if entries not in get_args(Entries):
         raise GLNError(
-            f'Got entries={entries!r}; expected "pairs" (i < j) or "all" (n² entries, the paper\'s).'
+            f'Got entries={entries!r}; expected "pairs" (i < j) or "all" (n² entries, as in the paper).'
         )
 
 
 def flatten(
     probabilities: Tensor, adj: Tensor, mask: Tensor, entries: Entries
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The ``P`` entries that count, of every graph.
+    """The ``P`` entries of every graph that count.
 
     Args:
-        probabilities: ``[B, N, N]``; with ``"pairs"`` the mean of both directions is read, so that the
-            order of the nodes cannot matter.
+        probabilities: ``[B, N, N]``; with ``"pairs"`` the mean of both directions is used, so that the
+            order of the nodes does not matter.
         adj: the truth ``[B, N, N]``, bool or 0 and 1.
         mask: ``[B, N]``, True on real nodes.
 
@@ -56,22 +56,22 @@ def flatten(
 
 
 def invalid(score: Tensor, valid: Tensor) -> Tensor:
-    """How many entries are not probabilities; counted, since looking at them would stall an accelerator."""
+    """How many entries are not probabilities; only counted, since inspecting them would stall an accelerator."""
     return (~((score >= 0) & (score <= 1)) & valid).sum()
 
 
 def refuse_invalid(count: Tensor, graphs: Tensor) -> None:
-    """Raise for what :func:`invalid` counted, or if there was no graph at all."""
+    """Raise if :func:`invalid` counted anything, or if there was no graph at all."""
     if int(count):
         raise GLNError(
             f"{int(count)} probabilities are NaN or outside 0 to 1; apply a sigmoid to logits first."
         )
     if not int(graphs):
-        raise GLNError("No graph was scored yet; call update with at least one.")
+        raise GLNError("No graph has been scored yet; call update with at least one.")
 
 
 def real(values: Tensor) -> Tensor:
-    """In the widest floating type of the device (Apple's has no float64)."""
+    """Convert to the widest floating type of the device (Apple's MPS has no float64)."""
     return values.to(torch.float32 if values.device.type == "mps" else torch.float64)
 
 
@@ -84,7 +84,7 @@ def ratios(found: Tensor, predicted: Tensor, true: Tensor, entries: Tensor) -> d
     """Scores from counts of any shape: true edges found, edges predicted, true edges, entries.
 
     Where a ratio is 0/0: all scores are 1 if there was nothing to find and nothing was predicted; otherwise
-    precision without predictions is 0, and so is recall without true edges.
+    precision without predictions and recall without true edges are 0.
     """
     nothing = real((predicted + true) == 0)
 

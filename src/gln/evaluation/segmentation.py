@@ -11,23 +11,21 @@ from torch_geometric.data import Data
 
 from gln.errors import GLNError
 from gln.evaluation.components import component_labels_of
-from gln.evaluation.edge_lists import check_same_nodes
 from gln.evaluation.metrics import Scores
-from gln.graphs import as_graphs
+from gln.graphs.convert import as_graph_pairs
 
 
 def segmentation_scores(true: Iterable[Any], predicted: Iterable[Any]) -> Scores:
     """Adjusted Rand index of the predicted components, mean over graphs.
 
-    ``ari_components`` compares them with the components of the true graph, ``ari_regions`` with the attribute
-    ``region [n]`` of the true graphs, whole numbers, where they carry it.
+    ``ari_components`` compares them with the components of the true graph, ``ari_regions`` with the whole
+    numbers in the attribute ``region [n]`` of the true graphs, if they have it.
 
     Args:
         true: the true graphs, of any kind.
-        predicted: as many graphs on the same nodes.
+        predicted: one graph per true graph, on the same nodes.
     """
-    truths, guesses = as_graphs(true, "true"), as_graphs(predicted, "predicted")
-    check_same_nodes(truths, guesses)
+    truths, guesses = as_graph_pairs(true, predicted)
     components = component_labels_of(guesses)
     scores = {"ari_components": adjusted_rand(component_labels_of(truths), components)}
     regions = [graph.get("region") for graph in truths]
@@ -46,7 +44,7 @@ def _region(graph: Data, what: str) -> Tensor:
         region = None if value is None else torch.as_tensor(value).cpu()
     except (TypeError, ValueError, RuntimeError):
         raise GLNError(
-            f"{what} has a region that is no row of numbers; expected one number for each of its nodes."
+            f"{what} has a region that is not a row of numbers; expected one number for each of its nodes."
         ) from None
     if region is None or region.shape != (graph.num_nodes,):
         got = "no region" if region is None else f"region of shape {list(region.shape)}"
@@ -62,14 +60,14 @@ def adjusted_rand(first: Sequence[Tensor], second: Sequence[Tensor]) -> Tensor:
     """The adjusted Rand index of two labellings of the nodes of ``G`` graphs: float64 ``[G]``.
 
     Args:
-        first, second: labels ``[n]`` per graph, any integers. Two labellings that both put every node, or
-            no two nodes, together agree: 1.
+        first, second: labels ``[n]`` per graph, any integers. The index is 1 if both put all nodes
+            together, or if both keep all nodes apart.
     """
     graph = torch.repeat_interleave(torch.tensor([len(labels) for labels in first]))  # [n]: which graph
     cells = torch.stack([graph, torch.cat(list(first)), torch.cat(list(second))])
 
     def together(*rows: int) -> Tensor:
-        """Pairs of nodes, per graph, that agree in these rows."""
+        """The number of node pairs of each graph that agree in these rows."""
         kinds, sizes = cells[list(rows)].unique(dim=1, return_counts=True)
         pairs = torch.zeros(len(first), dtype=torch.float64)
         return pairs.index_add(0, kinds[0], sizes.double() * (sizes - 1) / 2)

@@ -1,8 +1,8 @@
-"""Statistics of graphs, for all graphs at once.
+"""Statistics of many graphs at once.
 
 Every function takes graphs of any kind and size (see :func:`gln.graphs.as_graphs`) and returns one tensor per graph,
-on ``device`` or, by default, where the graphs are. An answer does not depend on the other graphs. A function whose
-name ends in ``_of`` is the same for graphs and a device that are checked already.
+on ``device`` or, by default, where the graphs are. A result does not depend on the other graphs. Functions whose names
+end in ``_of`` do the same for graphs and a device that are already checked.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from gln.graphs import as_graphs
 
 __all__ = ["clustering", "degrees", "laplacian_spectrum", "orbits", "triangles"]
 
-EIGEN_ENTRIES = 2**21  # entries of the matrices that are decomposed together; a single one may have more
+EIGEN_ENTRIES = 2**21  # matrix entries that are decomposed together; a single matrix may have more
 
 
 def degrees(graphs: Iterable[Any], device: Device = None) -> list[Tensor]:
@@ -33,7 +33,7 @@ def degrees(graphs: Iterable[Any], device: Device = None) -> list[Tensor]:
 
 
 def degrees_of(graphs: Sequence[Data], device: Device) -> list[Tensor]:
-    """:func:`degrees` of checked graphs."""
+    """:func:`degrees` for checked graphs."""
     return measure(graphs, lambda blocks, _: blocks.degrees(), device, route="sparse")
 
 
@@ -43,12 +43,12 @@ def triangles(graphs: Iterable[Any], device: Device = None, *, route: Route | No
 
 
 def clustering(graphs: Iterable[Any], device: Device = None, *, route: Route | None = None) -> list[Tensor]:
-    """Share of the pairs of neighbours that are joined, 0 below degree 2: float64 ``[n]`` per graph."""
+    """Share of each node's pairs of neighbours that are joined, 0 below degree 2: float64 ``[n]`` per graph."""
     return clustering_of(as_graphs(graphs), check_device(device), route)
 
 
 def clustering_of(graphs: Sequence[Data], device: Device, route: Route | None = None) -> list[Tensor]:
-    """:func:`clustering` of checked graphs."""
+    """:func:`clustering` for checked graphs."""
     return measure(graphs, _clustering, device, route)
 
 
@@ -62,7 +62,7 @@ def laplacian_spectrum(graphs: Iterable[Any], device: Device = None) -> list[Ten
 
 
 def laplacian_spectrum_of(graphs: Sequence[Data], device: Device) -> list[Tensor]:
-    """:func:`laplacian_spectrum` of checked graphs."""
+    """:func:`laplacian_spectrum` for checked graphs."""
     same_size: dict[int, list[int]] = defaultdict(list)  # no padding, which would add eigenvalues
     for i, graph in enumerate(graphs):
         same_size[graph.num_nodes].append(i)
@@ -106,6 +106,6 @@ def _eigenvalues(matrices: Tensor) -> Tensor:
     """Ascending eigenvalues ``[B, n]`` of symmetric matrices ``[B, n, n]``, which may be overwritten."""
     if matrices.numel() <= EIGEN_ENTRIES or matrices.is_cuda:
         return torch.linalg.eigvalsh(matrices)
-    # Torch would copy a matrix that may fill the memory; the transpose is what LAPACK can work on in place.
+    # Torch would copy a matrix that may fill the memory; LAPACK can work on its transpose in place.
     values = scipy.linalg.eigvalsh(matrices[0].numpy().T, overwrite_a=True, check_finite=False)
     return torch.from_numpy(values)[None]

@@ -1,4 +1,4 @@
-"""The threshold that suits the validation graphs best."""
+"""Choosing the threshold that scores best on validation graphs."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from gln.evaluation.pairs import (
 
 
 class BestThreshold(Metric):
-    """The threshold with the highest mean IoU over graphs; of equals, the one nearest to one half.
+    """The threshold with the highest mean IoU over graphs; ties go to the one nearest to one half.
 
-    Every graph is counted once, whatever the number of thresholds, and all states are integer sums.
+    Every graph is processed once, however many thresholds there are, and all states are integer sums.
 
     Args:
-        steps: thresholds tried, evenly spread between 0 and 1: with 99, the hundredths.
+        steps: number of thresholds to try, evenly spaced between 0 and 1: 99 gives the hundredths.
         entries: as in :class:`gln.evaluation.EdgeScores`.
     """
 
@@ -54,7 +54,7 @@ class BestThreshold(Metric):
     def update(self, probabilities: Tensor, adj: Tensor, mask: Tensor) -> None:
         """Add a batch: ``probabilities [B, N, N]``, ``adj [B, N, N]`` bool, ``mask [B, N]`` bool."""
         score, truth, valid = flatten(probabilities, adj, mask, self.entries)  # [B, P]
-        reached = torch.bucketize(score, self.thresholds, right=True)  # thresholds that this entry passes
+        reached = torch.bucketize(score, self.thresholds, right=True)  # how many thresholds each entry passes
         zeros = torch.zeros(len(score), len(self.thresholds) + 1, dtype=torch.int64, device=score.device)
         found, chosen = (
             zeros.scatter_add(1, reached, part.long()).flip(1).cumsum(1).flip(1)[:, 1:]  # [B, T]

@@ -48,7 +48,7 @@ class Family(ABC):
     """A recipe for graphs; equal parameters and equal seeds give equal graphs.
 
     Args:
-        order: ``"set"`` shuffles the nodes of every graph independently, so that only the points can tell the
+        order: ``"set"`` shuffles the nodes of every graph independently, so that only the points determine the
             edges; ``"ordered"`` keeps the generator's own order, as the paper did.
     """
 
@@ -65,19 +65,19 @@ class Family(ABC):
 
     @abstractmethod
     def draw(self, rng: np.random.Generator, count: int) -> list[Data]:
-        """``count`` graphs in canonical form, as a function of ``rng`` alone."""
+        """Draw ``count`` graphs in canonical form; all randomness comes from ``rng``."""
 
     def sample(
         self, count: int, seed: int = 0, workers: int = 1, cache: Path | str | None = None
     ) -> list[Data]:
-        """``count`` graphs of this family.
+        """Draw ``count`` graphs of this family.
 
         Args:
-            count: how many; fewer graphs of the same seed are a prefix of more.
+            count: number of graphs; with one seed, ``sample(10)`` is the start of ``sample(100)``.
             seed: the same seed gives the same graphs, in any process and with any number of workers.
-            workers: processes to draw with; a script that asks for more than one makes the call under
-                ``if __name__ == "__main__"``, because every process reads the script again.
-            cache: a folder to keep the graphs in, under a hash of every parameter, count, seed and version.
+            workers: number of processes; with more than one, a script must make the call under
+                ``if __name__ == "__main__"``, because every process imports the script again.
+            cache: folder in which to cache the graphs, under a hash of all parameters, count, seed and version.
         """
         count = check_whole("sample", "count", count, 1)
         seed = check_whole("sample", "seed", seed, 0)
@@ -88,11 +88,11 @@ class Family(ABC):
         return unpack(load_or_make(Path(cache), key, lambda: pack(self._sample(count, seed, workers))))
 
     def spec(self) -> dict[str, Any]:
-        """Name and every parameter, as plain data; ``family(**spec)`` gives the family back."""
+        """Name and every parameter, as plain data; ``family(**spec)`` rebuilds the family."""
         return {"name": self.name, **dataclasses.asdict(self)}
 
     def caption(self, graph: Data) -> str:
-        """What a picture of ``graph`` says below it."""
+        """Caption for a picture of ``graph``."""
         return f"{graph.num_nodes} nodes, {graph.num_edges // 2} edges"
 
     @classmethod
@@ -106,7 +106,7 @@ class Family(ABC):
         return {field.name: field.default for field in dataclasses.fields(cls)}
 
     def __str__(self) -> str:
-        """The short form that :func:`parse_family` reads, defaults left out."""
+        """The short form that :func:`parse_family` reads, without defaults."""
         changed = {
             name: getattr(self, name)
             for name, default in self.defaults().items()
@@ -130,13 +130,13 @@ class Family(ABC):
                 parts = [{key: torch.from_numpy(value) for key, value in part.items()} for part in packed]
         except BrokenProcessPool:
             raise GLNError(
-                f"The {workers} worker processes ended before they had drawn their graphs; "
+                f"The {workers} worker processes ended before drawing their graphs; "
                 "put the call under if __name__ == '__main__' or use workers=1."
             ) from None
         return [graph for part in parts for graph in unpack(part)][:count]
 
     def _keep_whole(self, name: str, least: int, expected: str = "") -> None:
-        """Refuse a parameter that is not a whole number of at least ``least``; keep it as an int (NumPy's too)."""
+        """Store a parameter as an int (NumPy's too), or refuse it if it is not a whole number of at least ``least``."""
         object.__setattr__(self, name, check_whole(self.name, name, getattr(self, name), least, expected))
 
     def _block(self, seed: int, block: int) -> list[Data]:
@@ -144,7 +144,7 @@ class Family(ABC):
 
 
 def check_whole(owner: str, name: str, value: Any, least: int, expected: str = "") -> int:
-    """``value`` as an int of at least ``least``; True and False are no numbers."""
+    """``value`` as an int of at least ``least``; True and False do not count as numbers."""
     number = whole_number(value)
     if number is None or number < least:
         expected = expected or f"a whole number of at least {least}"
@@ -153,7 +153,7 @@ def check_whole(owner: str, name: str, value: Any, least: int, expected: str = "
 
 
 def _clean_processes() -> BaseContext:
-    """Workers that do not inherit this process: forking one that has used torch's threads can hang."""
+    """A context whose workers are not forked from this process: forking after torch has used threads can hang."""
     if "forkserver" not in get_all_start_methods():
         return get_context("spawn")
     context = get_context("forkserver")
@@ -168,16 +168,16 @@ def _draw_packed(family: Family, seed: int, blocks: range) -> dict[str, np.ndarr
 
 #: Every registered family by name.
 FAMILIES: Registry[Family] = Registry("family", "parameter")
-#: Class decorator: make a family known to :func:`family`, the command line and the common tests.
+#: Class decorator that registers a family for :func:`family`, the command line and the common tests.
 register = FAMILIES.register
 
 
 def family(name: str, **parameters: Any) -> Family:
-    """A family by name, ``family("surfaces", points=400, kind="torus")``."""
+    """Create a family by name: ``family("surfaces", points=400, kind="torus")``."""
     return FAMILIES.build(name, parameters)
 
 
 def parse_family(text: str) -> Family:
-    """A family from its short form: ``surfaces:points=400,kind=torus``, ``delaunay:points=20-80``."""
+    """Create a family from its short form: ``surfaces:points=400,kind=torus``, ``delaunay:points=20-80``."""
     name, parameters = parse_spec(text)
     return family(name, **parameters)

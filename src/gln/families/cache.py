@@ -1,4 +1,4 @@
-"""A folder of packed graphs, each file named by a hash of all that determines its content."""
+"""A cache folder of packed graphs; each file is named by a hash of everything that determines its content."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Packed = dict[str, Tensor]
 
 
 def load_or_make(folder: Path, key: dict[str, Any], make: Callable[[], Packed]) -> Packed:
-    """The tensors stored for ``key``, made and stored if they are absent or damaged.
+    """Load the tensors stored for ``key``; make and store them if they are absent or damaged.
 
     Two processes may ask for the same key at once: each makes the same graphs, and one whole file remains.
     """
@@ -32,7 +32,7 @@ def load_or_make(folder: Path, key: dict[str, Any], make: Callable[[], Packed]) 
     if stored is not None:
         return stored
     try:
-        folder.mkdir(parents=True, exist_ok=True)  # before the work: a bad folder is told at once
+        folder.mkdir(parents=True, exist_ok=True)  # before the work, so that a bad folder is reported at once
     except OSError as error:
         raise _unwritable(folder, error) from None
     packed = make()
@@ -45,8 +45,8 @@ def load_or_make(folder: Path, key: dict[str, Any], make: Callable[[], Packed]) 
 
 def _unwritable(folder: Path, error: OSError) -> GLNError:
     return GLNError(
-        f"Cannot write to the cache folder {folder} ({error.strerror}); expected a folder that can be made and "
-        "written to, give another one."
+        f"Cannot write to the cache folder {folder} ({error.strerror}); choose a folder that can "
+        "be created and written to."
     )
 
 

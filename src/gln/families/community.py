@@ -1,4 +1,4 @@
-"""Communities: caves of people who all know each other, joined in a ring and by a few random links."""
+"""Communities: cliques joined in a ring and by a few random links."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from gln.families.base import Family, Order, register
 # The rules of Fruchterman and Reingold's layout, as networkx applies them.
 ITERATIONS = 50
 THRESHOLD = 1e-4  # stop when the mean move of a node is shorter
-HEAT = 0.1  # the first step, as a share of the extent of the start
-SHORTEST = 0.01  # distances and forces count as at least this
+HEAT = 0.1  # the first step, as a share of the extent of the starting positions
+SHORTEST = 0.01  # lower bound on distances and forces
 CHUNK = 2**15  # pairs laid out at a time: arrays that stay in the processor's cache
 
 
@@ -25,16 +25,16 @@ CHUNK = 2**15  # pairs laid out at a time: arrays that stay in the processor's c
 class Community(Family):
     """A connected caveman graph with random links between its communities; ``pos`` is its spring layout.
 
-    Every community is a clique with one edge taken out and given to the community before it, around a ring
-    (``networkx.connected_caveman_graph``). ``links`` further edges join two communities each: with
-    ``order="ordered"`` always the first two, as in the released code; with ``"set"`` any two. All links are
-    distinct and none was an edge before, so a graph has ``communities·size·(size − 1)/2 + links`` edges.
+    Every community is a clique with one edge rewired to the community before it, around a ring
+    (``networkx.connected_caveman_graph``). Each of ``links`` further edges joins two communities: with
+    ``order="ordered"`` always the first two, as in the released code; with ``"set"`` any two. The links are
+    distinct and never repeat an edge, so a graph has ``communities·size·(size − 1)/2 + links`` edges.
 
     Nodes carry ``pos [n, 2]``, a layout from a random start, in [−1, 1]; and ``community [n]`` (int64).
 
     Args:
-        communities: how many (paper: 2 and 4).
-        size: people in each (paper: 20).
+        communities: number of communities (paper: 2 and 4).
+        size: nodes in each (paper: 20).
         links: random links between communities (released: 2).
     """
 
@@ -57,11 +57,11 @@ class Community(Family):
 
     @property
     def paper_count(self) -> int | None:  # type: ignore[override]
-        """300 graphs of two communities and 500 of four, of the paper's size and links."""
+        """300 for two communities and 500 for four, with the paper's size and links; otherwise ``None``."""
         return {2: 300, 4: 500}.get(self.communities) if (self.size, self.links) == (20, 2) else None
 
     def draw(self, rng: np.random.Generator, count: int) -> list[Data]:
-        """``count`` graphs of ``n = communities·size`` nodes."""
+        """Draw ``count`` graphs of ``n = communities·size`` nodes."""
         n = self.communities * self.size
         free = self._free_pairs()  # [F, 2]
         adjacency = np.tile(self._caves(), (count, 1, 1))  # [B, n, n]
@@ -96,7 +96,7 @@ class Community(Family):
         return adjacency
 
     def _count_free_pairs(self) -> int:
-        """The length of :meth:`_free_pairs`: all pairs between communities but those that the ring joins."""
+        """The length of :meth:`_free_pairs`: all pairs between communities except those that the ring joins."""
         if self.order == "ordered":
             return self.size**2 - (2 if self.communities == 2 else 1)  # a ring of two joins them twice
         return self.communities * (self.communities - 1) // 2 * self.size**2 - self.communities
@@ -113,14 +113,14 @@ class Community(Family):
 def spring_layout(adjacency: np.ndarray, start: np.ndarray, iterations: int = ITERATIONS) -> np.ndarray:
     """Fruchterman and Reingold's layout of ``B`` graphs at once, step for step as networkx computes it.
 
-    The moves are chaotic: what differs by 1e-15 at the start can differ by 0.1 after 50 steps. So only
-    operations that IEEE arithmetic defines to the last bit are used, in a fixed order, and every machine gets
-    the same layout.
+    The dynamics are chaotic: a difference of 1e-15 at the start can grow to 0.1 in 50 steps. So only operations
+    that IEEE arithmetic defines to the last bit are used, in a fixed order, and every machine gets the same
+    layout.
 
     Args:
         adjacency: bool ``[B, n, n]``, symmetric.
         start: first positions ``[B, n, 2]``.
-        iterations: the most steps to take.
+        iterations: maximum number of steps.
 
     Returns:
         Positions ``[B, n, 2]``: centred, the largest coordinate of each graph ±1.
@@ -135,7 +135,7 @@ def spring_layout(adjacency: np.ndarray, start: np.ndarray, iterations: int = IT
 def _move(adjacency: np.ndarray, start: np.ndarray, iterations: int) -> np.ndarray:
     """The steps of :func:`spring_layout`, before it rescales."""
     n = adjacency.shape[1]
-    rest = np.sqrt(1 / n)  # where the forces between two joined nodes cancel
+    rest = np.sqrt(1 / n)  # the distance at which the forces between two joined nodes cancel
     joined = adjacency.swapaxes(0, 1).astype(np.float64)  # [n, B, n]
     pos = np.moveaxis(start, -1, 0).astype(np.float64, order="C")  # [2, B, n]
     step = HEAT * np.ptp(pos, axis=2).max(axis=0)  # [B]

@@ -23,8 +23,8 @@ class Delaunay(Family):
     """Uniform points in the unit square (Set2Graph), joined by their Delaunay triangulation.
 
     Args:
-        points: how many, at least 3 (Set2Graph: 50), or a range ``(low, high)`` from which every graph draws
-            its size uniformly, both ends included (Set2Graph: 20 to 80).
+        points: number of points, at least 3 (Set2Graph: 50), or a range ``(low, high)`` from which each
+            graph's size is drawn uniformly, both ends included (Set2Graph: 20 to 80).
     """
 
     points: int | tuple[int, int] = 50
@@ -32,8 +32,8 @@ class Delaunay(Family):
     def __post_init__(self) -> None:
         super().__post_init__()
         expected = (
-            "a whole number of at least 3, or two of them with the smaller first, such as (20, 80), "
-            "in a shell 20-80"
+            "a whole number of at least 3, or two of them with the smaller first, such as (20, 80) "
+            "(20-80 on the command line)"
         )
         if not isinstance(self.points, tuple | list):  # a list is a spec that has been through JSON
             self._keep_whole("points", 3, expected)
@@ -60,9 +60,9 @@ class Delaunay(Family):
 def delaunay_edges(pos: Tensor) -> Tensor:
     """The true ``edge_index [2, 2m]`` over the points ``pos [n, 2]``, n ≥ 3.
 
-    Two cases that random points practically never meet: among points on one circle Qhull chooses the
-    diagonals, the same ones each time; and a point that it leaves out, because it equals another up to
-    rounding, has no edges.
+    Two cases practically never occur with random points: if points lie on one circle, Qhull chooses the
+    diagonals, always the same ones; and a point that Qhull drops, because it equals another up to rounding,
+    has no edges.
     """
     return _edge_indices([pos.numpy()])[0]
 

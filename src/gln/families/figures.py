@@ -23,26 +23,26 @@ POOL = 32  # candidate colours per colour needed
 class Figures(Family):
     """Noisy images of circles, rectangles and divided planes; neighbouring pixels of one region are joined.
 
-    Every object is, with equal chance, a disc, a rectangle, or all that lies on one side of a line across the
-    image (its direction and place are uniform; chances and lines are ours, the paper names the shapes).
-    Discs and rectangles lie within the image, none covers it. Later objects are drawn over earlier ones and
-    may split or hide them; at least two regions are always seen.
+    Every object is, with equal probability, a disc, a rectangle, or everything on one side of a line across the
+    image (with uniform direction and place; the paper names the shapes, the probabilities and lines are ours).
+    Discs and rectangles lie within the image and never cover it. Later objects are drawn over earlier ones
+    and may split or hide them; at least two regions are always visible.
 
     Nodes carry ``pos [n, 2]``, the pixel's column and row counted from the top left corner; ``x [n, 3]``, its
     noisy RGB colour; and ``region [n]`` (int64), 0 for the background and ``k`` for the ``k``-th object. The
-    true segments are the connected components of the graph: a region that another one cuts in two is two.
+    true segments are the connected components of the graph: a region cut in two by another counts as two.
 
     ``"ordered"`` lists the pixels row by row; ``"set"`` shuffles the pixels of the same images.
 
     Args:
         side: pixels along each side of the image, at least 4 (paper: 20).
-        objects: figures in an image (paper: 1, the others are ours).
+        objects: number of objects in an image (paper: 1; other numbers are ours).
         neighbours: 4 or 8, which pixels count as neighbours (released: 4).
-        smallest: least diameter of a disc and least side of a rectangle; the greatest is ``side`` (paper: 1).
-        contrast: least distance between the colours of two regions, of 1 per channel (ours; the paper has any
-            colours, the released code two disjoint ranges).
+        smallest: smallest diameter of a disc and side of a rectangle; the largest is ``side`` (paper: 1).
+        contrast: least distance between the colours of two regions, with channels from 0 to 1 (ours; the paper
+            allows any colours, the released code uses two disjoint ranges).
         noise: standard deviation of the white noise on every channel; the noisy colours are then clipped to
-            [0, 1], as in an image file (paper: white noise; its size is ours).
+            [0, 1], as in an image file (paper: white noise; the amount is ours).
     """
 
     side: int = 20
@@ -65,11 +65,13 @@ class Figures(Family):
         if self.smallest >= self.side:
             raise GLNError(f"figures got smallest={self.smallest}; expected less than side={self.side}.")
         if not isinstance(self.contrast, int | float) or not 0 < self.contrast <= 1:
-            raise GLNError(f"figures got contrast={self.contrast!r}; expected a number above 0, at most 1.")
+            raise GLNError(
+                f"figures got contrast={self.contrast!r}; expected a number above 0 and at most 1."
+            )
         if not isinstance(self.noise, int | float) or not 0 <= self.noise < np.inf:
             raise GLNError(f"figures got noise={self.noise!r}; expected a finite number, at least 0.")
-        # Colours at a distance c are spheres of diameter c that lie within a cube of side 1 + c. Thrown in at
-        # random, with new tries when they jam, they soon fill a fifth of it; 0.38 is that fifth over π/6.
+        # Colours at least c apart are spheres of diameter c within a cube of side 1 + c. Placed at random, and
+        # again when they jam, they soon fill a fifth of it; 0.38 is that fifth over π/6.
         if (self.objects + 1) * self.contrast**3 > 0.38 * (1 + self.contrast) ** 3:
             most = int(0.38 * (1 + 1 / self.contrast) ** 3) - 1
             raise GLNError(
@@ -78,7 +80,7 @@ class Figures(Family):
             )
 
     def draw(self, rng: np.random.Generator, count: int) -> list[Data]:
-        """``count`` graphs of ``n = side²`` nodes."""
+        """Draw ``count`` graphs of ``n = side²`` nodes."""
         n = self.side**2
         region = np.zeros((count, n), dtype=np.int64)
         for number in range(1, self.objects + 1):
@@ -164,7 +166,7 @@ def region_edges(pos: Tensor, region: Tensor, neighbours: int = 4) -> Tensor:
     node[tuple(pixel.T)] = np.arange(n)
     if not whole or np.count_nonzero(node < n) < n:
         raise GLNError(
-            "Two nodes share a pixel, or a position is between pixels; give distinct whole columns and rows."
+            "Two nodes share a pixel, or a position lies between pixels; give distinct whole columns and rows."
         )
     other = node[tuple(np.moveaxis(pixel[:, None] + steps, -1, 0))]  # [n, neighbours]
     same = np.append(label, -1)[other] == label[:, None]
@@ -176,6 +178,6 @@ def region_edges(pos: Tensor, region: Tensor, neighbours: int = 4) -> Tensor:
 def _steps(neighbours: int) -> np.ndarray:
     if not isinstance(neighbours, int) or neighbours not in (4, 8):
         raise GLNError(
-            f"Got neighbours={neighbours!r}; choose 4 (pixels that share a side) or 8 (or a corner)."
+            f"Got neighbours={neighbours!r}; choose 4 (neighbours share a side) or 8 (a side or a corner)."
         )
     return STEPS[:neighbours]

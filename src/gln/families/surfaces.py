@@ -58,26 +58,25 @@ class Surfaces(Family):
     ===========  ===========================  ========================  ==============================
 
     The factor c, the factor h and the sign of the saddle are the released code's. Then, in this order:
-    translate U(0, 10) (released); scale each axis U(0, 10) (released; *set*: U(.5, 2), ours); rotate around
-    the centroid by U(0, 6) about x, y and z (released); reflect each axis or not (released); shear by six
-    entries U(−.5, .5) (ours; in *set* alone, because the released code has it switched off).
+    translate by U(0, 10) (released); scale each axis by U(0, 10) (released; *set*: U(.5, 2), ours); rotate
+    around the centroid by U(0, 6) about x, y and z (released); reflect each axis or not (released); shear by
+    six entries U(−.5, .5) (ours; only in *set*, because the released code has it switched off).
 
     ``order="ordered"`` is the released generator: points at seams and poles are repeated, and the edges are
     the Delaunay triangulation of the grid in (u, v), where rounding chooses the diagonals. **Every graph of
-    a kind has the same edges.** Only the standardisation of ``pos`` over all graphs is left to whoever holds
-    them all.
+    a kind has the same edges.** Only its standardisation of ``pos`` over all graphs is left to the caller.
 
     ``order="set"`` makes the edges a function of the points: periodic parameters do not repeat their end and
-    are joined across the seam; the ellipsoid keeps a step off its poles; u and v of every point are moved by
-    U(−.15, .15) of a step (ours); each cell gets the diagonal that is shorter between the stored points.
+    are joined across the seam; the ellipsoid stays a step away from its poles; u and v of every point move by
+    U(−.15, .15) of a step (ours); each cell gets its shorter diagonal, measured between the stored points.
 
     Graphs carry ``kind`` (index in ``KINDS``) and, in *set*, ``perm [n]``: node i is point ``perm[i]`` of the
     grid, counted row by row. :func:`surface_edges` recomputes the edges from them.
 
     Args:
         points: a square number m², at least 9 (paper: 100 and 400).
-        kind: one of ``KINDS``, or ``"all"`` to take the six in turn (paper: 200 of each).
-        scale, translate, rotate, reflect, shear: False leaves this one out, all other draws stay the same.
+        kind: one of ``KINDS``, or ``"all"`` to cycle through the six (paper: 200 of each).
+        scale, translate, rotate, reflect, shear: False omits this map; all other draws stay the same.
     """
 
     points: int = 100
@@ -136,7 +135,7 @@ class Surfaces(Family):
         return f"{KINDS[int(graph.kind)]}: {super().caption(graph)}"
 
     def _transform(self, rng: np.random.Generator, points: np.ndarray) -> np.ndarray:
-        """The random maps, applied to ``[B, n, 3]``. All are drawn, so that each can be left out alone."""
+        """Apply the random maps to ``[B, n, 3]``. All are drawn, so that omitting one does not change the others."""
         count = len(points)
         shift = rng.uniform(*TRANSLATE, (count, 1, 3)) * self.translate
         factor = rng.uniform(*SCALE[self.order], (count, 1, 3)) ** self.scale
@@ -198,7 +197,7 @@ def _surface(kind: str, m: int, order: Order, shares: np.ndarray, jitter: np.nda
 
 
 def _rotation(angles: np.ndarray) -> np.ndarray:
-    """Turns about x, then y, then z by ``angles [B, 3]``, as matrices ``[B, 3, 3]``."""
+    """Rotation matrices ``[B, 3, 3]`` about x, then y, then z, by ``angles [B, 3]``."""
     (sx, sy, sz), (cx, cy, cz) = np.sin(angles).T, np.cos(angles).T
     rows = [
         [cy * cz, sx * sy * cz - cx * sz, cx * sy * cz + sx * sz],
@@ -221,7 +220,7 @@ def _grid(kind: str, m: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _set_pairs(kind: str, pos: np.ndarray) -> np.ndarray:
-    """Edges ``[B, e, 2]`` over a grid ``pos [B, n, 3]``: all sides, and of each cell the shorter diagonal."""
+    """Edges ``[B, e, 2]`` over a grid ``pos [B, n, 3]``: all sides, and the shorter diagonal of each cell."""
     sides, cells = _grid(kind, math.isqrt(pos.shape[1]))
     corner, right, below, across = (pos[:, end].astype(np.float64) for end in cells.T)  # [B, c, 3]
     falling = ((corner - across) ** 2).sum(-1) <= ((right - below) ** 2).sum(-1)  # [B, c]
@@ -231,7 +230,7 @@ def _set_pairs(kind: str, pos: np.ndarray) -> np.ndarray:
 
 @cache
 def _ordered_pairs(kind: str, m: int) -> np.ndarray:
-    """Edges ``[1, e, 2]`` of the released grid's Delaunay triangulation, computed once: ties fall one way."""
+    """Edges ``[1, e, 2]`` of the released grid's Delaunay triangulation, computed once, so ties fall one way."""
     grid = np.meshgrid(*(_parameter(kind, axis, m, "ordered") for axis in "uv"))
     triangles = Triangulation(np.stack(grid, axis=-1).reshape(-1, 2)).simplices
     sides = np.concatenate([triangles[:, [0, 1]], triangles[:, [1, 2]], triangles[:, [2, 0]]])
@@ -241,7 +240,7 @@ def _ordered_pairs(kind: str, m: int) -> np.ndarray:
 def _edge_index(pairs: np.ndarray, perm: np.ndarray) -> np.ndarray:
     """Sorted ``[B, 2, 2e]`` over nodes, from edges ``[B or 1, e, 2]`` over the grid and ``perm [B, n]``."""
     count, n = perm.shape
-    node = np.argsort(perm, axis=1)  # [B, n]: what each point of the grid became
+    node = np.argsort(perm, axis=1)  # [B, n]: the node of each point of the grid
     one, two = (node[np.arange(count)[:, None], pairs[:, :, end]] for end in (0, 1))  # [B, e]
     key = np.sort(np.concatenate([one * n + two, two * n + one], axis=1), axis=1)  # [B, 2e]
     return np.stack(np.divmod(key, n), axis=1)

@@ -13,6 +13,7 @@ from torch_geometric.data import Batch, Data
 
 from gln.errors import GLNError
 
+NARROWEST, WIDEST = 1e-14, 1e18  # spreads of positions whose distances can be squared in float32
 COARSEST = 1e-4  # float32 must tell positions apart that differ by this share of their spread
 
 
@@ -126,7 +127,7 @@ def as_rows(name: str, value: Any) -> Tensor:
         raise GLNError(
             f"{name} of node {bad} is {rows[bad].tolist()}, too large for float32; change the unit."
         )
-    if name == "pos" and rows.dtype != single.dtype and rows.numel():
+    if name == "pos" and rows.numel():
         _check_resolution(rows, single)
     return single
 
@@ -146,10 +147,14 @@ def _as_floats(value: Any) -> np.ndarray:
 
 
 def _check_resolution(rows: Tensor, single: Tensor) -> None:
-    """Refuse positions far from zero that would fall onto a coarse grid as float32."""
+    """Refuse positions whose distances float32 cannot hold, and those that would fall onto a coarse grid."""
     rows = rows.double()
-    step = float(np.spacing(np.float32(single.abs().max().item())))
     spread = (rows.amax(dim=0) - rows.amin(dim=0)).max().item()
+    if spread and not NARROWEST <= spread <= WIDEST:
+        raise GLNError(
+            f"pos spreads over {spread:g}; expected {NARROWEST:g} to {WIDEST:g}, so change the unit."
+        )
+    step = float(np.spacing(np.float32(single.abs().max().item())))
     if spread > 0 and step > COARSEST * spread and not torch.equal(rows, single.double()):
         raise GLNError(
             f"pos reaches {rows.abs().max().item():g} and spreads over {spread:g}, where float32 has steps of "

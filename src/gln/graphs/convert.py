@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import networkx as nx
@@ -21,9 +21,9 @@ def as_graph(source: Any, pos: Any = None, x: Any = None) -> Data:
     """Any graph as a checked ``Data``; isolated nodes are kept.
 
     Args:
-        source: a PyG ``Data``, a networkx graph (nodes are numbered in the order of ``G.nodes``; the node
-            attributes ``pos`` and ``x`` are taken), or an adjacency matrix ``[n, n]``
-            with entries 0 and 1 as a scipy sparse matrix, numpy array or tensor.
+        source: a PyG ``Data``, a networkx graph (nodes that are the numbers 0 … n−1 keep them, others are
+            numbered in the order of ``G.nodes``; the node attributes ``pos`` and ``x`` are taken), or an
+            adjacency matrix ``[n, n]`` with entries 0 and 1 as a scipy sparse matrix, numpy array or tensor.
         pos, x: positions and features to put on the nodes, in place of any that ``source`` carries.
     """
     if isinstance(source, Data):
@@ -47,15 +47,8 @@ def as_graph(source: Any, pos: Any = None, x: Any = None) -> Data:
 
 def as_graphs(sources: Iterable[Any], what: str = "graphs") -> list[Data]:
     """Every graph of a collection as a checked ``Data``; the error names the one that is wrong."""
-    one_matrix = sp.issparse(sources) or (isinstance(sources, np.ndarray | Tensor) and sources.ndim == 2)
-    try:
-        if one_matrix or isinstance(sources, Data | nx.Graph | dict | str):
-            raise TypeError
-        items = iter(sources)  # by trial: PyG's datasets are iterable without being an Iterable
-    except TypeError:
-        raise GLNError(f"{what} is a single {type(sources).__name__}; expected a list of graphs.") from None
     graphs = []
-    for number, source in enumerate(items):
+    for number, source in enumerate(_each(sources, what)):
         try:
             graphs.append(as_graph(source))
         except GLNError as error:
@@ -63,6 +56,50 @@ def as_graphs(sources: Iterable[Any], what: str = "graphs") -> list[Data]:
     if not graphs:
         raise GLNError(f"{what} is empty; expected at least one graph.")
     return graphs
+
+
+def as_graph_pairs(true: Iterable[Any], predicted: Iterable[Any]) -> tuple[list[Data], list[Data]]:
+    """True graphs and their predictions, each pair on the same nodes; networkx graphs are matched by their labels."""
+    truths, guesses = list(_each(true, "true")), list(_each(predicted, "predicted"))
+    if len(truths) != len(guesses):
+        raise GLNError(f"Got {len(truths)} true and {len(guesses)} predicted graphs; expected equally many.")
+    for number, (truth, guess) in enumerate(zip(truths, guesses, strict=True)):
+        if isinstance(truth, nx.Graph) and isinstance(guess, nx.Graph):
+            guesses[number] = _in_order_of(truth, guess, f"predicted[{number}]")
+    pairs = as_graphs(truths, "true"), as_graphs(guesses, "predicted")
+    for number, (truth, guess) in enumerate(zip(*pairs, strict=True)):
+        if truth.num_nodes != guess.num_nodes:
+            raise GLNError(
+                f"predicted[{number}] has {guess.num_nodes} nodes and true[{number}] has {truth.num_nodes}; "
+                "expected both on the same nodes, in the same order."
+            )
+    return pairs
+
+
+def _each(sources: Iterable[Any], what: str) -> Iterator[Any]:
+    one_matrix = sp.issparse(sources) or (isinstance(sources, np.ndarray | Tensor) and sources.ndim == 2)
+    try:
+        if one_matrix or isinstance(sources, Data | nx.Graph | dict | str):
+            raise TypeError
+        return iter(sources)  # by trial: PyG's datasets are iterable without being an Iterable
+    except TypeError:
+        raise GLNError(f"{what} is a single {type(sources).__name__}; expected a list of graphs.") from None
+
+
+def _in_order_of(truth: nx.Graph, guess: nx.Graph, what: str) -> nx.Graph:
+    """``guess`` with its nodes in the order of ``truth``, so that equal labels get equal numbers."""
+    wanted, found = labels(truth), labels(guess)
+    if wanted == found or len(wanted) != len(found) or list(range(len(wanted))) in (wanted, found):
+        return guess  # nodes called 0 … n−1 are meant by their place
+    missing = next((node for node in wanted if node not in guess), None)
+    if missing is not None:
+        raise GLNError(
+            f"{what} has no node {missing!r}, but the true graph has; expected both on the same nodes."
+        )
+    ordered = guess.__class__()
+    ordered.add_nodes_from((node, guess.nodes[node]) for node in wanted)
+    ordered.add_edges_from(guess.edges(data=True))
+    return ordered
 
 
 def to_networkx(graph: Data) -> nx.Graph:
@@ -93,7 +130,8 @@ def to_numpy(graph: Data) -> np.ndarray:
 
 
 def _from_networkx(source: nx.Graph) -> Data:
-    number = {node: i for i, node in enumerate(source.nodes)}
+    nodes = labels(source)
+    number = {node: i for i, node in enumerate(nodes)}
     edges = [(number[a], number[b]) for a, b in source.edges()]
     for a, b, weight in source.edges(data="weight"):
         if weight is not None and weight != 1:
@@ -113,8 +151,14 @@ def _from_networkx(source: nx.Graph) -> Data:
                 f"{len(values)} of the {len(number)} nodes have the attribute {name}; give it to all nodes or to none."
             )
         if values:
-            graph[name] = as_rows(name, [values[node] for node in source.nodes])
+            graph[name] = as_rows(name, [values[node] for node in nodes])
     return graph
+
+
+def labels(source: nx.Graph) -> list[Any]:
+    """The nodes of a networkx graph in the order in which they are numbered, however they were added."""
+    counted = list(range(len(source)))
+    return counted if all(node in source for node in counted) else list(source.nodes)
 
 
 def _refuse_weights(weights: Any) -> None:

@@ -1,7 +1,8 @@
-"""Users' files: sets of nodes in, edges out.
+"""Users' files: reading sets of nodes, writing edges.
 
-Reading streams: :func:`read_items` holds one graph of a file at a time where the format allows it. Nothing that is
-read can run code, open another file than those named, or take memory that the size of the file does not explain.
+:func:`read_items` streams: it holds one graph of a file at a time where the format allows it. Reading a file never
+runs code, opens files other than those named and the edges or labels beside them, or takes memory out of proportion
+to the size of the file.
 """
 
 from gln.io.edge_tables import EdgeTable

@@ -16,35 +16,35 @@ from numpy.lib import format as npy
 from gln.errors import GLNError
 from gln.io.items import MAX_BYTES, Item, Skipped, Source, check_numbers, decoding, quote
 
-WANTED = ("pos", "x", "edge_index", "edges", "batch")
-UNPACKED = 20  # an archive may unpack to this many times its size, or to MAX_BYTES
+WANTED = ("pos", "x", "edge_index", "edges", "edge_prob", "batch")
+UNPACKED = 20  # an archive may unpack to this many times its size, or to MAX_BYTES if that is more
 
 
 def read_npy(source: Source) -> Iterator[Item | Skipped]:
-    """``[n, p]`` positions of one graph, or ``[graphs, n, p]`` of several of one size."""
+    """Read positions: ``[n, p]`` of one graph, or ``[graphs, n, p]`` of several of the same size."""
     with source.path.open("rb") as file:
         dtype, shape, fortran = _header(file, os.fstat(file.fileno()).st_size)
         offset = file.tell()
     if 0 in shape:
         raise GLNError(f"the array has shape {list(shape)} and holds no nodes.")
-    # Mapped, not loaded: of many graphs only the one in work is in memory.
+    # Mapped, not loaded: of many graphs, only the one being read is in memory.
     points = np.memmap(source.path, dtype, "r", offset, shape, "F" if fortran else "C")
     if len(shape) != 3:
         yield source.item(pos=points)
         return
     for number, rows in enumerate(points):
-        yield _attempt(source, number, rows, None, None)
+        yield _attempt(source, number, rows)
 
 
 def read_npz(source: Source) -> Iterator[Item | Skipped]:
-    """``pos`` and/or ``x``, and if there are any ``edge_index`` or ``edges``, and ``batch``."""
+    """Read ``pos`` and/or ``x`` and, if present, ``edge_index`` or ``edges``, and ``batch``."""
     arrays = _load_archive(source)
     pos, x = arrays.get("pos"), arrays.get("x")
     if pos is None and x is None:
         raise GLNError("the archive has neither pos nor x; save the nodes under one of these names.")
-    edges = _pairs(arrays)
+    edges, predicted = _pairs(arrays), "edge_prob" in arrays
     if "batch" not in arrays:
-        yield source.item(pos=pos, x=x, edges=edges)
+        yield source.item(pos=pos, x=x, edges=edges, predicted=predicted)
         return
     batch = arrays["batch"]
     rows = {name: value for name, value in (("pos", pos), ("x", x)) if value is not None}
@@ -53,13 +53,18 @@ def read_npz(source: Source) -> Iterator[Item | Skipped]:
             raise GLNError(
                 f"batch has shape {list(batch.shape)} and {name} {list(value.shape)}; expected one number per node."
             )
-    if batch.dtype.kind not in "iu" or len(batch) == 0 or (batch[1:] < batch[:-1]).any():
+    if batch.dtype.kind not in "iu":
         raise GLNError(
-            "batch must hold the number of each node's graph, in rising order; sort the nodes by graph."
+            f"batch holds {batch.dtype}; expected the number of each node's graph, a whole number."
+        )
+    if len(batch) == 0 or (batch[1:] < batch[:-1]).any():
+        raise GLNError(
+            "batch must hold the number of each node's graph, in ascending order; sort the nodes by graph."
         )
     starts = np.flatnonzero(batch[1:] != batch[:-1]) + 1
     parts = batch[np.concatenate([[0], starts])].tolist()
-    yield from _split(source, pos, x, edges, np.concatenate([[0], starts, [len(batch)]]), parts)
+    ends = np.concatenate([[0], starts, [len(batch)]])
+    yield from _split(source, pos, x, edges, predicted, ends, parts)
 
 
 def _split(
@@ -67,10 +72,11 @@ def _split(
     pos: np.ndarray | None,
     x: np.ndarray | None,
     edges: np.ndarray | None,
+    predicted: bool,
     ends: np.ndarray,
     parts: list[int],
 ) -> Iterator[Item | Skipped]:
-    """The graphs of a batch; the ``g``-th, ``parts[g]``, has the nodes from ``ends[g]`` to before ``ends[g + 1]``."""
+    """The graphs of a batch; the ``g``-th, called ``parts[g]``, has the nodes ``ends[g]`` to ``ends[g + 1] − 1``."""
     if edges is not None:
         check_numbers(edges, int(ends[-1]), "edge")
         owner = np.searchsorted(ends, edges, side="right") - 1  # [m, 2]
@@ -84,23 +90,26 @@ def _split(
         cuts = np.searchsorted(owner, np.arange(len(ends)))
     for number, (start, end) in enumerate(pairwise(ends.tolist())):
         own = None if edges is None else edges[cuts[number] : cuts[number + 1]] - start
-        nodes = slice(start, end)
-        yield _attempt(
-            source, parts[number], None if pos is None else pos[nodes], None if x is None else x[nodes], own
-        )
+        rows = [None if every is None else every[start:end] for every in (pos, x)]
+        yield _attempt(source, parts[number], rows[0], rows[1], own, predicted)
 
 
 def _attempt(
-    source: Source, number: int, pos: np.ndarray | None, x: np.ndarray | None, edges: np.ndarray | None
+    source: Source,
+    number: int,
+    pos: np.ndarray | None,
+    x: np.ndarray | None = None,
+    edges: np.ndarray | None = None,
+    predicted: bool = False,
 ) -> Item | Skipped:
     try:
-        return source.item(pos=pos, x=x, edges=edges, part=number)
+        return source.item(pos=pos, x=x, edges=edges, part=number, predicted=predicted)
     except GLNError as error:
         return source.skip(error, number)
 
 
 def _load_archive(source: Source) -> dict[str, np.ndarray]:
-    """The arrays we know; a single one of any name is taken for ``pos``."""
+    """The arrays with known names; a single array of any other name is read as ``pos``."""
     with source.path.open("rb") as file, decoding("npz archive"):
         size = os.fstat(file.fileno()).st_size
         if not size:
@@ -121,7 +130,7 @@ def _load_archive(source: Source) -> dict[str, np.ndarray]:
 
 def _unpack(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
     if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-        raise GLNError("the archive is packed in a way that NumPy does not use; save it with np.savez.")
+        raise GLNError("the archive uses a compression that NumPy does not; save it with np.savez.")
     with archive.open(member) as file:
         return file.read(member.file_size)  # no more than it claims, whatever it holds
 
@@ -137,7 +146,7 @@ def _array(name: str, data: bytes) -> np.ndarray:
 
 
 def _header(file: BinaryIO, size: int) -> tuple[np.dtype, tuple[int, ...], bool]:
-    """Type, shape and order of an npy file of ``size`` bytes; it is left where the numbers begin."""
+    """Type, shape and order of an npy file of ``size`` bytes; leaves the file where the numbers begin."""
     with decoding("npy array"):
         version = npy.read_magic(file)
         readers = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}

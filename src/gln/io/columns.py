@@ -1,4 +1,4 @@
-"""Which column of a table, or attribute of a node, means what."""
+"""What each column of a table, or attribute of a node, means."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ class Roles:
 def choose_roles(
     names: Sequence[str], numeric: Iterable[str], options: ReadOptions, named: bool = True
 ) -> Roles:
-    """What the user said, and guesses for the rest.
+    """The roles that the user gave, and guesses for the rest.
 
     Args:
-        names: of all columns.
-        numeric: of those that hold numbers.
+        names: names of all columns.
+        numeric: names of those that hold numbers.
         named: whether the file itself names its columns; if not, all numbers are positions.
     """
     numbers = set(numeric)
@@ -56,15 +56,17 @@ def choose_roles(
         pos = tuple(_given(name, names) or "" for name in options.pos)
     else:
         pos = _guess_positions([name for name in names if name not in taken]) if named else tuple(free)
-        if numbers.isdisjoint(pos):  # else text among positions is a mistake, to be told when it is read
+        if numbers.isdisjoint(pos):  # otherwise text among positions is a mistake, reported when it is read
             pos = _guess_positions(free)
     if options.x is not None:
         x = tuple(_given(name, names) or "" for name in options.x)
     else:
         x = tuple(name for name in free if name not in pos)
+    if not names:
+        raise GLNError("its nodes have no attributes; give them positions or features.")
     if not pos and not x:
         raise GLNError(
-            f"no numbers were found for positions or features among {_listed(names)}; name them with pos and x."
+            f"no numeric positions or features were found among {_listed(names)}; name them with pos and x."
         )
     used = {graph, node, *pos, *x}
     return Roles(pos, x, graph, node, tuple(name for name in names if name not in used))
@@ -84,6 +86,11 @@ def choose_ends(names: Sequence[str], named: bool) -> tuple[str, str] | None:
 def choose_graph(names: Sequence[str], given: str | None) -> str | None:
     """The column of the graph in a table of edges, or ``None``."""
     return given if given in names else _first(GRAPHS, names)
+
+
+def choose_weight(names: Sequence[str]) -> str | None:
+    """The column of an edge's weight, or ``None``."""
+    return _first(("weight",), names)
 
 
 def _given(name: str | None, names: Sequence[str]) -> str | None:

@@ -1,4 +1,4 @@
-"""A CSV file row by row: separators, header, row numbers, and a way back to a row."""
+"""Reading a CSV file row by row: separator, header, row numbers, and a way back to a row."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import csv
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import groupby, islice
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
@@ -15,11 +15,12 @@ from gln.io.items import quote
 
 LONGEST = 2**20  # bytes in a line
 SEPARATORS = (",", ";", "\t", " ")
+NAMELESS = "(no name)"  # the index that pandas writes first, or what follows a comma at the end of every row
 DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+(e[+-]?\d+)?", re.IGNORECASE)
 
 
 class BrokenTable(GLNError):
-    """A row that cannot be told into cells, after which no row can be trusted."""
+    """A row that cannot be split into cells, after which no row can be trusted."""
 
 
 class Place(NamedTuple):
@@ -34,7 +35,7 @@ Row = tuple[Place, list[str]]
 
 @dataclass(frozen=True)
 class CSVFile:
-    """Rows of equally many cells under distinct names; a file of nothing but numbers has no header."""
+    """Rows of equally many cells under distinct names; if the first row is all numbers, there is no header."""
 
     path: Path
     separator: str
@@ -44,7 +45,7 @@ class CSVFile:
 
     @classmethod
     def open(cls, path: Path) -> CSVFile:
-        """Read the first row; nothing stays open."""
+        """Read the first row; the file does not stay open."""
         with path.open("rb") as file:
             first = next((line for line in _Lines(file, Place(0, 1)) if line.strip()), None)
         if first is None:
@@ -61,6 +62,8 @@ class CSVFile:
             return cls(path, separator, columns, False, place)
         plain._refuse_decimal_comma(place, names)
         names = (names[0].removeprefix("# "), *names[1:])  # as numpy.savetxt writes a header
+        if names.count("") == 1 and len(names) > 1 and "" in (names[0], names[-1]):
+            names = tuple(name or NAMELESS for name in names)
         if "" in names:
             raise BrokenTable(
                 f"row {place.row}: column {names.index('') + 1} has no name; name every column."
@@ -73,7 +76,7 @@ class CSVFile:
         return cls(path, separator, names, True, start)
 
     def rows(self, place: Place | None = None) -> Iterator[Row]:
-        """The rows from ``place`` on, each with where it begins; blank ones are passed over."""
+        """The rows from ``place`` on, each with where it begins; blank rows are skipped."""
         for here, cells in self._records(place or self.start):
             if len(cells) != len(self.columns):
                 raise BrokenTable(
@@ -82,24 +85,37 @@ class CSVFile:
             yield here, cells
 
     def key(self, column: str | None) -> Callable[[Row], str]:
-        """A function from a row to its cell in ``column``; without one, all rows are alike."""
+        """A function from a row to its cell in ``column``; without a column, all rows have the same key."""
         if column is None:
             return lambda row: ""
         at = self.columns.index(column)
         return lambda row: row[1][at].strip()
 
     def numeric(self) -> list[str]:
-        """Columns whose first value, blanks apart, is a number; judged by the first rows."""
+        """Named columns whose first value that is not blank is a number, judged by the first 100 rows."""
         first = dict.fromkeys(self.columns, "")
         for place, cells in islice(self.rows(), 100):
             self._refuse_decimal_comma(place, cells)
             for name, cell in zip(self.columns, cells, strict=True):
                 first[name] = first[name] or cell.strip()
-        return [name for name, value in first.items() if is_number(value)]
+        return [name for name, value in first.items() if name != NAMELESS and is_number(value)]
+
+    def places(self, column: str | None) -> dict[str, Place]:
+        """Where each graph named in ``column`` begins; refuses a table in which the rows of a graph are apart."""
+        found: dict[str, Place] = {}
+        for part, rows in groupby(self.rows(), self.key(column)):
+            place, _ = next(rows)
+            if part in found:
+                raise GLNError(
+                    f"row {place.row}: graph {quote(part)} already appeared above, before another one; "
+                    "sort the table by graph."
+                )
+            found[part] = place
+        return found
 
     def _refuse_decimal_comma(self, place: Place, cells: Sequence[str]) -> None:
         wrong = next((cell for cell in cells if DECIMAL_COMMA.fullmatch(cell.strip())), None)
-        if wrong is not None and self.separator != ",":  # between commas it is text in quotes
+        if wrong is not None and self.separator != ",":  # between commas it is quoted text
             raise BrokenTable(
                 f"row {place.row}: {quote(wrong)} has a decimal comma; write numbers with a point, "
                 f"{quote(wrong.strip().replace(',', '.'))}."
@@ -150,9 +166,9 @@ def is_number(text: str) -> bool:
         float(text)
     except ValueError:
         return False
-    return "_" not in text  # which Python would pass over: 1_0 is a name, not ten
+    return "_" not in text  # which Python ignores: 1_0 is a name, not ten
 
 
 def _has_decimal_commas(line: str) -> bool:
-    """Whether it is a row of numbers with decimal commas between semicolons, which has more commas than semicolons."""
+    """Whether a row has decimal commas between semicolons, and so perhaps more commas than semicolons."""
     return ";" in line and all(is_number(cell.replace(",", ".")) for cell in line.split(";"))

@@ -1,4 +1,4 @@
-"""One graph with its predicted edges as the bytes of a GraphML, OBJ or PLY file."""
+"""Encoding one graph with its predicted edges as GraphML, OBJ or PLY."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def to_graphml(item: Item, pairs: np.ndarray, chances: np.ndarray) -> bytes:
 
 def to_obj(item: Item, pairs: np.ndarray, chances: np.ndarray) -> bytes:
     """A vertex per node, a line per edge; the format has no place for probabilities."""
-    rows = [f"v {x!r} {y!r} {z!r}" for x, y, z in _places(item).tolist()]  # to the last digit
+    rows = [f"v {x!r} {y!r} {z!r}" for x, y, z in _places(item).tolist()]  # with all digits
     rows += [f"l {a + 1} {b + 1}" for a, b in pairs.tolist()]
     return ("\n".join(rows) + "\n").encode()
 
@@ -44,7 +44,7 @@ def to_obj(item: Item, pairs: np.ndarray, chances: np.ndarray) -> bytes:
 def to_ply(item: Item, pairs: np.ndarray, chances: np.ndarray) -> bytes:
     """A vertex per node, the element ``edge`` with vertex1 and vertex2, and their probabilities; binary.
 
-    The probabilities are an element of their own: some readers of edges stumble over a third property.
+    The probabilities are a separate element, because some readers fail if edges have a third property.
     """
     vertices = _places(item).astype("<f4")
     header = (
@@ -64,7 +64,7 @@ def _places(item: Item) -> np.ndarray:
     width = 0 if pos is None else pos.shape[1]
     if not 1 <= width <= 3:
         raise GLNError(
-            f"{item.name}: positions have {width} axes, and .obj and .ply hold three; write .csv, .npz or .graphml."
+            f"{item.name}: positions have {width} axes, but .obj and .ply hold 1 to 3; use .csv, .npz or .graphml."
         )
     places = pos.numpy(force=True)
     return np.pad(places, [(0, 0), (0, 3 - width)])

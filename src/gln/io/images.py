@@ -1,4 +1,4 @@
-"""PNG and JPEG images: every pixel is a node, as in the family ``figures``; a label image says the true regions."""
+"""PNG and JPEG images: every pixel is a node, as in the family ``figures``; a label image gives the true regions."""
 
 from __future__ import annotations
 
@@ -17,15 +17,16 @@ from gln.io.items import Item, ReadOptions, Source, decoding, load
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-LARGEST = 512  # pixels along a side without image_size
-DECODED = 50_000_000  # pixels that are decoded at all, to be shrunk
+LARGEST = 512  # pixels along a side, unless image_size is given
+DECODED = 50_000_000  # pixels of the largest image that is decoded, even if only to shrink it
 
 
 def read_image(source: Source) -> Iterator[Item]:
-    """``pos [n, 2]`` is a pixel's column and row from the top left corner, ``x [n, 3]`` its RGB colour in [0, 1].
+    """Read one image.
 
-    With a label image, neighbouring pixels (of the four with a common side) of one label are joined, and the labels
-    are kept as ``region [n]``. Transparency is ignored.
+    ``pos [n, 2]`` is a pixel's column and row from the top left corner, ``x [n, 3]`` its RGB colour in [0, 1]. With a
+    label image, pixels that share a side and a label are joined, and the labels are kept as ``region [n]``.
+    Transparency is ignored.
     """
     image = _open(source.load(), ("PNG", "JPEG"))
     full, size = image.size, _size(image.size, source.options)
@@ -57,7 +58,7 @@ def labels_of(path: Path, options: ReadOptions) -> Path | None:
 
 
 def _open(data: bytes, formats: tuple[str, ...]) -> Image:
-    """An image of which only the header has been read."""
+    """Open an image, reading only its header."""
     try:
         from PIL import Image, UnidentifiedImageError
     except ImportError:
@@ -66,11 +67,11 @@ def _open(data: bytes, formats: tuple[str, ...]) -> Image:
     with decoding(kind):
         try:
             image = Image.open(io.BytesIO(data), formats=formats)
-        except UnidentifiedImageError:  # its words name an object in memory
+        except UnidentifiedImageError:  # its own message names an object in memory
             raise GLNError(f"this is not a readable {kind}.") from None
     if image.width * image.height > DECODED:
         raise GLNError(
-            f"the image has {image.width} × {image.height} pixels; at most {DECODED:,} are decoded, shrink it first."
+            f"the image has {image.width} × {image.height} pixels; at most {DECODED:,} are decoded, so shrink it first."
         )
     return image
 
@@ -80,8 +81,8 @@ def _size(full: tuple[int, int], options: ReadOptions) -> tuple[int, int]:
     wanted, longest = options.image_size, max(full)
     if wanted is None and longest > LARGEST:
         raise GLNError(
-            f"the image has {full[0]} × {full[1]} pixels, and each would be a node; shrink it with image_size, for "
-            "example 64 for 64 pixels along the longer side."
+            f"the image has {full[0]} × {full[1]} pixels, and each would be a node; shrink it with --image-size "
+            "(image_size=), for example 64 for 64 pixels along the longer side."
         )
     if wanted is None or longest <= wanted:
         return full
@@ -89,7 +90,7 @@ def _size(full: tuple[int, int], options: ReadOptions) -> tuple[int, int]:
 
 
 def _colours(image: Image, size: tuple[int, int]) -> np.ndarray:
-    """float32 ``[rows, columns, 3]`` in [0, 1]; a smaller pixel is the mean of those it covers."""
+    """float32 ``[rows, columns, 3]`` in [0, 1]; a pixel of a shrunk image is the mean of those it covers."""
     from PIL.Image import Resampling
 
     with decoding("image"):
@@ -107,7 +108,7 @@ def _labels(data: bytes, full: tuple[int, int], size: tuple[int, int]) -> torch.
     image = _open(data, ("PNG",))  # a JPEG would blur the labels
     if image.size != full:
         raise GLNError(
-            f"it has {image.width} × {image.height} pixels, the image {full[0]} × {full[1]}; expected the same."
+            f"it has {image.width} × {image.height} pixels, the image {full[0]} × {full[1]}; expected the same size."
         )
     with decoding("PNG image"):
         pixels = np.asarray(image.resize(size, Resampling.NEAREST))

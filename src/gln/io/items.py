@@ -17,7 +17,7 @@ from torch_geometric.data import Data
 from gln.errors import GLNError
 from gln.graphs import make_graph
 
-MAX_BYTES = 2**28  # of a file that is read in one piece: meshes, images, XML, JSON
+MAX_BYTES = 2**28  # limit for files that are read whole: meshes, images, XML, JSON
 
 
 @dataclass(frozen=True)
@@ -27,10 +27,10 @@ class Item:
     Attributes:
         name: unique and readable: ``mesh.ply``, ``table.csv#17`` (graph id), ``mols.xyz#3`` (counted from 0).
         path: the file.
-        graph: checked; ``pos`` and/or ``x`` and ``num_nodes``; ``edge_index`` only if the file says what it is.
-        labelled: the file says what the edges are, a truth to train on.
-        ids: the user's own node ids, where the file names nodes; ``None``: 0 … n−1.
-        part: which graph of the file, as in ``name``; ``None`` where it is the only one.
+        graph: checked; ``pos`` and/or ``x`` and ``num_nodes``; ``edge_index`` only if the file gives it.
+        labelled: whether the file gives true edges, to train on.
+        ids: the user's own node ids, if the file names nodes; ``None``: 0 … n−1.
+        part: which graph of the file, as in ``name``; ``None`` if it is the only one.
     """
 
     name: str
@@ -43,16 +43,16 @@ class Item:
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """What a file does not say itself; ``None``: guess, and print the guess.
+    """What files do not say about themselves; ``None``: guess, and report the guess.
 
     Args:
-        pos: columns of a table (or node attributes of a network file) that say where a node is.
-        x: columns or node attributes that say what it is; an empty tuple for none.
-        graph: column of the graph a row belongs to.
-        id: column of the node's id.
-        edges: table of true edges beside a node table: graph (if there are several), source, target.
+        pos: columns of a table (or node attributes of a network file) that give a node's position.
+        x: columns or node attributes that give its features; an empty tuple for none.
+        graph: column that names the graph of a row.
+        id: column that holds the node's id.
+        edges: table of true edges for a node table, with columns graph (if there are several), source and target.
         labels: label image of an image; for several, a folder, or a path in which * stands for the image's name.
-        elements: chemical elements that are told apart; all others share one feature more.
+        elements: chemical elements that get a feature each; all others share one more.
         image_size: shrink images to this many pixels along the longer side.
         max_nodes: refuse larger graphs.
     """
@@ -76,7 +76,7 @@ class ReadOptions:
 
 @dataclass(frozen=True)
 class Skipped:
-    """What could not be read: a file, or one graph of it, and why."""
+    """A file, or one graph of it, that could not be read, and why."""
 
     path: Path
     reason: str
@@ -93,16 +93,16 @@ class Source:
     name: str
     options: ReadOptions = ReadOptions()
     say: Callable[[str], None] = lambda text: None
-    memo: dict[Path, Any] = field(default_factory=dict)  # what is worth keeping for the next file
+    memo: dict[Path, Any] = field(default_factory=dict)  # kept for the next file
 
     def load(self) -> bytes:
-        """The whole file, which is neither empty nor huge."""
+        """The bytes of the file; see :func:`load`."""
         return load(self.path)
 
     def check_count(self, nodes: int) -> None:
         if nodes > self.options.max_nodes:
             raise GLNError(
-                f"a graph has {nodes:,} nodes; at most {self.options.max_nodes:,} are read, cut it into parts."
+                f"a graph has {nodes:,} nodes; at most {self.options.max_nodes:,} are read, so cut it into parts."
             )
 
     def item(
@@ -112,18 +112,20 @@ class Source:
         edges: np.ndarray | None = None,
         part: str | int | None = None,
         ids: Sequence[str] | None = None,
+        predicted: bool = False,
         **more: torch.Tensor,
     ) -> Item:
         """A checked item.
 
         Args:
-            edges: pairs ``[m, 2]`` (int64) in any order, direction and number; ``None``: the file does not say.
-            part: which graph of the file, where it holds several.
+            edges: pairs ``[m, 2]`` (int64) in any order and direction, repeated or not; ``None``: the file gives none.
+            part: which graph of the file, if it holds several.
+            predicted: the edges carry probabilities: they are somebody's prediction and not the truth.
             more: further attributes of the graph.
         """
         given = [rows for rows in (pos, x) if rows is not None]
         if all(np.ndim(rows) == 2 and np.shape(rows)[1] == 0 for rows in given):
-            raise GLNError("its nodes carry no numbers; edges are predicted from positions or features.")
+            raise GLNError("its nodes have no positions or features; edges are predicted from these.")
         nodes = len(given[0]) if np.ndim(given[0]) else 0
         self.check_count(nodes)
         pairs = None if edges is None else torch.from_numpy(distinct_pairs(edges, nodes))
@@ -132,19 +134,21 @@ class Source:
             del graph.edge_index
         for key, value in more.items():
             graph[key] = value
+        if predicted:
+            self.say("its edges are predictions, not the truth")
         own = None if part is None else str(part)
-        return Item(self.named(part), self.path, graph, edges is not None, ids, own)
+        return Item(self.named(part), self.path, graph, edges is not None and not predicted, ids, own)
 
     def named(self, part: str | int | None) -> str:
         return self.name if part is None else f"{self.name}#{part}"
 
     def beside(self, path: Path) -> str:
-        """The name of a file that goes with this one, with * for the name they share: said once for many files."""
+        """The name of a companion file, with * for the name they share, so that many files report it only once."""
         shared = f"{self.path.stem}."
         return f"*.{path.name.removeprefix(shared)}" if path.name.startswith(shared) else path.name
 
     def skip(self, error: GLNError, part: str | int) -> Skipped:
-        """One graph of the file is bad; the reader goes on with the next."""
+        """Report a bad graph of the file; the reader goes on with the next."""
         return Skipped(self.path, f"graph {part}: {error}")
 
 
@@ -152,7 +156,7 @@ Reader = Callable[[Source], Iterator[Item | Skipped]]
 
 
 def load(path: Path) -> bytes:
-    """The bytes of a file, which is neither empty nor larger than ``MAX_BYTES``."""
+    """The bytes of a file; refuses one that is empty or larger than ``MAX_BYTES``."""
     with path.open("rb") as file:
         size = os.fstat(file.fileno()).st_size
         if size > MAX_BYTES:
@@ -167,7 +171,7 @@ def load(path: Path) -> bytes:
 
 @contextmanager
 def decoding(kind: str) -> Iterator[None]:
-    """Whatever a decoder that is not ours raises becomes one sentence; what it warns of is not repeated."""
+    """Turn whatever a third-party decoder raises into one sentence, and silence its warnings."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -199,7 +203,7 @@ def check_numbers(rows: np.ndarray, nodes: int, what: str) -> None:
 
 
 def quote(text: str) -> str:
-    """What a user's file says, short enough and safe to print."""
+    """Text from a user's file, shortened and safe to print."""
     text = " ".join(text.split())
     text = "".join(letter if letter.isprintable() else "?" for letter in text[:61])
     return repr(text) if len(text) <= 60 else repr(text[:60] + "…")

@@ -1,6 +1,6 @@
-"""Meshes and point clouds: PLY, OBJ, STL, OFF. The sides of a mesh's faces are its edges, polygons not cut up.
+"""Meshes and point clouds: PLY, OBJ, STL, OFF. The sides of a mesh's faces, not triangulated, are its edges.
 
-Read by hand: mesh packages cut polygons into triangles while loading, which adds edges that the mesh does not have.
+We parse these files ourselves: mesh packages triangulate polygons while loading, which adds edges.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from gln.io.text import floats, ints
 
 
 def read_mesh(source: Source) -> Iterator[Item]:
-    """One mesh, its vertices in the order of the file; a file with neither faces nor lines is a point cloud."""
+    """Read one mesh, its vertices in the order of the file; a file with neither faces nor lines is a point cloud."""
     parsers = {".ply": parse_ply, ".obj": parse_obj, ".stl": parse_stl, ".off": parse_off}
     mesh = parsers[source.path.suffix.lower()](source.load())
     if not len(mesh.points):
         raise GLNError("the mesh has no vertices.")
-    yield source.item(pos=mesh.points, edges=mesh.pairs())
+    yield source.item(pos=mesh.points, edges=mesh.pairs(), predicted=mesh.predicted)
 
 
 def parse_obj(data: bytes) -> Mesh:
-    """The lines ``v``, ``f`` and ``l``; everything else, materials in other files too, is passed over."""
+    """Read the lines ``v``, ``f`` and ``l``; everything else, including material files, is ignored."""
     points, faces, lines = array("d"), Corners(), array("q")
-    last, last_row = 0, 0  # the highest vertex that is named, counted from 1, and where
+    last, last_row = 0, 0  # the highest vertex named, counted from 1, and its row
     for row, line in enumerate(data.split(b"\n"), start=1):
         kind, *words = line.partition(b"#")[0].split() or [b""]
         if kind == b"v":
@@ -55,7 +55,7 @@ def parse_obj(data: bytes) -> Mesh:
 
 
 def parse_off(data: bytes) -> Mesh:
-    """Counts, one row per vertex, one row per face; colours and normals are passed over."""
+    """Read the counts, one row per vertex and one row per face; colours and normals are ignored."""
     rows = (
         (row, words)
         for row, line in enumerate(data.split(b"\n"), start=1)
@@ -71,7 +71,7 @@ def parse_off(data: bytes) -> Mesh:
     else:
         words = words[1:]
     if len(words) not in (2, 3):
-        raise GLNError(f"row {row}: expected the numbers of vertices, faces and edges.")
+        raise GLNError(f"row {row}: expected the number of vertices, faces and edges.")
     vertices, faces = ints(words[:2], row)
     if min(vertices, faces) < 0 or 2 * (vertices + faces) > len(data):
         raise GLNError(
@@ -106,7 +106,7 @@ def _expect(rows: Iterator[tuple[int, list[bytes]]], what: str, count: int) -> t
 
 
 def parse_stl(data: bytes) -> Mesh:
-    """Triangles in text or binary form; corners at the same place are one vertex."""
+    """Read triangles in text or binary form; corners at the same place are one vertex."""
     count = struct.unpack_from("<I", data, 80)[0] if len(data) >= 84 else -1
     if len(data) == 84 + 50 * count:  # first: a binary header may begin with "solid" too
         facet = np.dtype([("normal", "<f4", 3), ("corners", "<f4", (3, 3)), ("colour", "<u2")])
@@ -131,5 +131,5 @@ def parse_stl(data: bytes) -> Mesh:
         raise GLNError(
             f"triangle {number} (counted from 0) has a corner that is not finite; repair the mesh."
         )
-    points, corner = merged(flat + 0.0)  # with + 0.0, the zeros of either sign are one
+    points, corner = merged(flat + 0.0)  # + 0.0 makes zeros of either sign equal
     return Mesh(points, [corner.reshape(-1, 3)] if len(flat) else [])

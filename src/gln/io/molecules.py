@@ -1,4 +1,4 @@
-"""Molecules: .xyz (no bonds) and SDF/MOL V2000 (bonds are the true edges). An atom is a place and an element."""
+"""Molecules: .xyz (no bonds) and SDF/MOL V2000 (bonds are the true edges). An atom has a position and an element."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ LONGEST = 2**16  # bytes in a line
 
 
 def read_xyz(source: Source) -> Iterator[Item | Skipped]:
-    """Frames, one after another: the number of atoms, a comment, and for each atom its element, x, y, z."""
+    """Read frames one after another: the number of atoms, a comment, and for each atom its element, x, y, z."""
     with source.path.open("rb") as file:
         yield from _numbered(source, _frames(source, _rows(file)))
 
 
 def read_sdf(source: Source) -> Iterator[Item | Skipped]:
-    """Records between lines ``$$$$``; a .mol file is a single one."""
+    """Read records separated by lines ``$$$$``; a .mol file is a single one."""
     with source.path.open("rb") as file:
         yield from _numbered(source, _records(_rows(file)))
 
 
 Row = tuple[int, bytes]
-Molecule = tuple[list[list[float]], list[str], list[list[int]] | None]  # places, elements, bonds
+Molecule = tuple[list[list[float]], list[str], list[list[int]] | None]  # positions, elements, bonds
 
 
 def _numbered(source: Source, molecules: Iterable[Molecule | GLNError]) -> Iterator[Item | Skipped]:
-    """Items named by their number; a single one by its file alone, so the first waits for the second."""
+    """Items named by their number; a single one is named by its file alone, so the first waits for a second."""
     source.say(f"x = element, one of {', '.join(_elements(source.options))}, other")
     waiting: Molecule | GLNError | None = None
     number = -1
@@ -70,7 +70,7 @@ def _item(source: Source, molecule: Molecule | GLNError, number: int | None) -> 
 
 
 def _one_hot(symbols: list[str], options: ReadOptions) -> np.ndarray:
-    """Features ``[n, elements + 1]``; the last one is every other element."""
+    """Features ``[n, elements + 1]``; the last one stands for all other elements."""
     known = _elements(options)
     place = {symbol: number for number, symbol in enumerate(known)}
     x = np.zeros((len(symbols), len(known) + 1), dtype=np.float32)
@@ -125,7 +125,7 @@ def _words(atom: Row) -> list[bytes]:
 
 
 def _symbol(row: int, line: bytes) -> str:
-    """The element that an atom's row begins with, as a symbol or as its number."""
+    """The element at the start of an atom's row, a symbol or an atomic number."""
     name = line.split()[0].decode("latin-1").capitalize()
     if name in ("D", "T"):  # heavy hydrogen
         return "H"
@@ -157,7 +157,7 @@ def _molecule(record: list[Row]) -> Molecule:
     """The atoms and bonds of a V2000 record, whose columns have fixed widths."""
     if len(record) < 4:
         where = f"row {record[-1][0]}" if record else "the file"
-        raise GLNError(f"{where} ends a record before its counts line, the fourth.")
+        raise GLNError(f"{where} ends a record before its counts line, which is the fourth.")
     row, counts = record[3]
     if b"V2000" not in counts:
         raise GLNError(f"row {row} is {quote(counts.decode('latin-1'))}; expected a V2000 counts line.")
@@ -184,5 +184,5 @@ def _rows(file: BinaryIO) -> Iterator[Row]:
     while line := file.readline(LONGEST + 1):
         row += 1
         if len(line) > LONGEST:
-            raise GLNError(f"row {row} is longer than {LONGEST:,} bytes; this is no table of atoms.")
+            raise GLNError(f"row {row} is longer than {LONGEST:,} bytes; this is not a table of atoms.")
         yield row, line

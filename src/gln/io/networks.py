@@ -1,4 +1,4 @@
-"""Network files: GraphML and GEXF through networkx, and node-link JSON. Node attributes are positions and features."""
+"""Network files: GraphML and GEXF through networkx, and node-link JSON. Node attributes give positions and features."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from gln.errors import GLNError
 from gln.io.columns import choose_roles
 from gln.io.items import Item, Source, decoding, quote
 
-DEEPEST = 50  # elements of XML within each other
+DEEPEST = 50  # nested elements of XML
 
 
 def read_graphml(source: Source) -> Iterator[Item]:
-    """One graph; its edges are the truth."""
+    """Read one graph; its edges are the true ones."""
     data = _checked_xml(source.load(), "GraphML")
     with decoding("GraphML file"):
         graph = nx.read_graphml(io.BytesIO(data))
-    for name, value in graph.graph.get("node_default", {}).items():  # networkx leaves them to us
+    for name, value in graph.graph.get("node_default", {}).items():  # networkx does not apply them
         for _, attributes in graph.nodes(data=True):
             attributes.setdefault(name, value)
     yield from _read_networkx(source, graph)
 
 
 def read_gexf(source: Source) -> Iterator[Item]:
-    """One graph; its edges are the truth, and the places of Gephi's layout its positions."""
+    """Read one graph; its edges are the true ones, and Gephi's layout gives the positions."""
     data = _checked_xml(source.load(), "GEXF")
     with decoding("GEXF file"):
         graph = nx.read_gexf(io.BytesIO(data))
@@ -44,7 +44,7 @@ def read_gexf(source: Source) -> Iterator[Item]:
 
 
 def read_json(source: Source) -> Iterator[Item]:
-    """networkx's node-link form: ``nodes``, each with an ``id``, and ``edges`` or ``links`` of source and target."""
+    """Read networkx's node-link form: ``nodes`` with an ``id``, and ``edges`` or ``links`` with source and target."""
     with decoding("JSON file"):
         content = json.loads(source.load())
     nodes = content.get("nodes") if isinstance(content, dict) else None
@@ -70,9 +70,9 @@ def _id(value: Any) -> str:
 
 
 def _checked_xml(data: bytes, kind: str) -> bytes:
-    """Refuse entities (a few lines of them expand to gigabytes), abysses of nesting, and more than one graph.
+    """Refuse entities (a few lines of them expand to gigabytes), deep nesting, and more than one graph.
 
-    Repeated and unknown nodes, too: networkx would make one of the former, and new ones of the latter.
+    Also refuse repeated nodes, which networkx would merge, and unknown ones, which it would create.
     """
     depth = graphs = 0
     ids: set[str] = set()
@@ -98,7 +98,9 @@ def _checked_xml(data: bytes, kind: str) -> bytes:
         depth -= 1
 
     def refuse(*_: Any) -> None:
-        raise GLNError("the XML declares a DOCTYPE or entities, which are not read; remove the declaration.")
+        raise GLNError(
+            "the XML declares a DOCTYPE or entities, which are not supported; remove the declaration."
+        )
 
     parser = expat.ParserCreate()
     parser.StartElementHandler, parser.EndElementHandler = enter, leave
@@ -120,7 +122,7 @@ def _refuse_unknown(pairs: Sequence[tuple[str, str]], ids: Container[str]) -> No
 
 
 def _refuse_weight(a: str, b: str, weight: Any) -> None:
-    """GEXF gives every edge a weight, 1 if the file has none."""
+    """Refuse a weight other than 1, the weight of GEXF edges for which the file gives none."""
     if weight is not None and weight != 1:
         raise GLNError(
             f"the edge {quote(a)} to {quote(b)} has weight {_shown(weight)}; threshold the graph first."
@@ -132,7 +134,9 @@ def _read_networkx(source: Source, graph: nx.Graph) -> Iterator[Item]:
         _refuse_weight(str(a), str(b), weight)
     ids = [str(node) for node in graph.nodes]
     pairs = [(str(a), str(b)) for a, b in graph.edges()]
-    yield _item(source, ids, [dict(graph.nodes[node]) for node in graph.nodes], pairs, graph.is_directed())
+    attributes = [dict(graph.nodes[node]) for node in graph.nodes]
+    predicted = any("probability" in edge for _, _, edge in graph.edges(data=True))
+    yield _item(source, ids, attributes, pairs, graph.is_directed(), predicted)
 
 
 def _item(
@@ -141,6 +145,7 @@ def _item(
     attributes: list[dict[str, Any]],
     pairs: Sequence[tuple[str, str]] | None,
     directed: bool,
+    predicted: bool = False,
 ) -> Item:
     if not ids:
         raise GLNError("the graph has no nodes.")
@@ -158,14 +163,14 @@ def _item(
     if directed and edges is not None and len(edges):
         source.say("its edges are directed; the direction is not used")
     pos, x = _rows(source, ids, attributes)
-    return source.item(pos=pos, x=x, edges=edges, ids=tuple(ids))
+    return source.item(pos=pos, x=x, edges=edges, ids=tuple(ids), predicted=predicted)
 
 
 def _rows(
     source: Source, ids: list[str], attributes: list[dict[str, Any]]
 ) -> tuple[np.ndarray | None, np.ndarray | None]:
     """Positions and features from single numbers, or from lists called ``pos`` and ``x``."""
-    given = replace(source.options, graph=None, id=None)  # these are of tables
+    given = replace(source.options, graph=None, id=None)  # these are for tables
     lists = {
         name: (name,) for name in ("pos", "x") if any(isinstance(each.get(name), list) for each in attributes)
     }
@@ -194,7 +199,7 @@ def _matrix(name: str, ids: list[str], attributes: list[dict[str, Any]]) -> np.n
     for node, row in zip(ids, rows, strict=True):
         if len(row) != len(rows[0]):
             raise GLNError(
-                f"{name} of node {quote(node)} has {len(row)} values; expected {len(rows[0])}, as before."
+                f"{name} of node {quote(node)} has {len(row)} values; expected {len(rows[0])}, as for the first node."
             )
         wrong = next((value for value in row if not _is_number(value) or not math.isfinite(value)), 0)
         if wrong != 0:
@@ -203,12 +208,12 @@ def _matrix(name: str, ids: list[str], attributes: list[dict[str, Any]]) -> np.n
 
 
 def _is_number(value: Any) -> bool:
-    """A whole number too long for a float is none."""
+    """Whether this is a number; a whole number too large for a float is not."""
     return isinstance(value, float) or (isinstance(value, int) and abs(value) < 1e300)
 
 
 def _shown(value: Any) -> str:
-    """Lists may be nested too deep to print."""
+    """A value for a message; lists and objects, which may be nested too deep to print, only by type."""
     if value is None:
         return "missing"
     return f"a {type(value).__name__}" if isinstance(value, list | dict) else quote(str(value))

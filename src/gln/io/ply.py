@@ -1,4 +1,4 @@
-"""PLY, in text and in both binary forms: vertices, faces and edges, whatever else the file declares."""
+"""PLY in text and both binary forms: reads vertices, faces and edges, ignoring whatever else the file declares."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Element:
 
 
 def parse_ply(data: bytes) -> Mesh:
-    """Positions are the properties x, y, z of the vertices; edges are sides of faces, or declared as such."""
+    """Positions are the properties x, y, z of the vertices; edges are the sides of faces and the declared edges."""
     order, elements, start, row = _header(data)
     body = _Text(data[start:], row) if order == "" else _Binary(data, start, order)
     found: dict[str, dict[str, Any]] = {}
@@ -74,7 +74,7 @@ def parse_ply(data: bytes) -> Mesh:
             found[element.name] = body.read(element)
     if "tristrips" in found:
         raise GLNError(
-            "its faces are strips of triangles (tristrips), which are not read; save single faces."
+            "its faces are strips of triangles (tristrips), which are not supported; save single faces."
         )
     vertex, face, edge = (found.get(name, {}) for name in ("vertex", "face", "edge"))
     axes = [vertex[name] for name in ("x", "y", "z") if isinstance(vertex.get(name), np.ndarray)]
@@ -88,10 +88,11 @@ def parse_ply(data: bytes) -> Mesh:
         raise GLNError("the edges have no properties vertex1 and vertex2 of whole numbers.")
     lines = np.stack(ends, axis=1).astype(np.int64) if ends else None
     points = np.stack(axes, axis=1).astype(np.float64) if axes else np.empty((0, 3))
-    # A declared element says that the file knows its edges, even if there are none.
+    # Declaring the element means that the file gives its edges, even if there are none.
     if lines is None and any(element.name == "edge" for element in elements):
         lines = np.empty((0, 2), dtype=np.int64)
-    return Mesh(points, corners or [], lines)
+    predicted = any(element.name == "edge_probability" for element in elements)
+    return Mesh(points, corners or [], lines, predicted)
 
 
 def _header(data: bytes) -> tuple[str, list[Element], int, int]:
@@ -121,7 +122,7 @@ def _header(data: bytes) -> tuple[str, list[Element], int, int]:
                 )
     if order is None:
         raise GLNError(
-            "the header does not say the format: ascii, binary_little_endian or binary_big_endian."
+            "the header does not give the format: ascii, binary_little_endian or binary_big_endian."
         )
     names = [element.name for element in elements]
     if len(set(names)) < len(names):
@@ -131,7 +132,7 @@ def _header(data: bytes) -> tuple[str, list[Element], int, int]:
 
 
 def _check_size(element: Element, follow: int, order: str) -> None:
-    """Compare what the header claims with the bytes that follow, before anything is made of that size."""
+    """Compare what the header claims with the bytes that follow, before anything of that size is allocated."""
     least = 2 * len(element.properties) if order == "" else sum(each.smallest for each in element.properties)
     names = [each.name for each in element.properties]
     if element.count < 0 or not least or len(set(names)) < len(names) or element.count * least > follow + 1:
@@ -175,7 +176,7 @@ class _Binary:
         self.data, self.offset, self.order = data, offset, order
 
     def read(self, element: Element) -> dict[str, Any]:
-        """As in text. Rows are nearly always of one size; only if they are not, they are walked one by one."""
+        """As in text. Rows nearly always have the same size; only if they do not are they read one by one."""
         lengths = self._lengths(element)
         fields: list[tuple] = []
         for each, length in zip(element.properties, lengths, strict=True):
@@ -234,7 +235,7 @@ class _Binary:
 
 
 def _columns(element: Element) -> dict[str, list | Corners]:
-    """Where the values of each property are gathered, row by row."""
+    """Containers in which the values of each property are collected, row by row."""
     return {each.name: [] if each.count is None else Corners() for each in element.properties}
 
 
@@ -252,7 +253,7 @@ def _arrays(values: dict[str, list | Corners]) -> dict[str, Any]:
 
 
 def _uniform(each: Property, values: np.ndarray) -> Any:
-    """As :func:`_arrays`, for values ``[count]`` or ``[count, length]`` that lie together."""
+    """As :func:`_arrays`, for values ``[count]`` or ``[count, length]`` that are contiguous."""
     if each.count is None:
         return values
     return [values.astype(np.int64)] if each.whole and values.shape[1] > 1 else []

@@ -13,14 +13,15 @@ from gln.io.items import check_numbers
 
 @dataclass
 class Mesh:
-    """Points, and which of them are joined."""
+    """Points, and the faces and lines that join them."""
 
     points: np.ndarray  # [n, p]
     faces: list[np.ndarray] = field(default_factory=list)  # [f, k] for every number of corners k
     lines: np.ndarray | None = None  # [m, 2]
+    predicted: bool = False  # the lines carry probabilities
 
     def pairs(self) -> np.ndarray | None:
-        """The edges ``[m, 2]``; ``None`` for a point cloud. A side that a collapsed face has to itself is no edge."""
+        """The edges ``[m, 2]``; ``None`` for a point cloud. A side that joins a vertex to itself is not an edge."""
         for rows in self.faces:
             check_numbers(rows, len(self.points), f"face of {rows.shape[1]} corners, number")
         if self.lines is not None:
@@ -43,7 +44,7 @@ class Corners:
         self.lengths.append(len(corners))
 
     def groups(self) -> list[np.ndarray]:
-        """Faces ``[f, k]`` grouped by their number of corners; what has fewer than two has no side."""
+        """Faces ``[f, k]`` grouped by their number of corners; those with fewer than two have no sides."""
         flat, lengths = np.array(self.flat, dtype=np.int64), np.array(self.lengths, dtype=np.int64)
         starts = np.cumsum(lengths) - lengths
         counts = [int(count) for count in np.unique(lengths) if count > 1]
@@ -51,7 +52,7 @@ class Corners:
 
 
 def merged(points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The distinct rows of ``points [n, p]`` in the order in which they first appear, and the number of each row."""
+    """The distinct rows of ``points [n, p]`` in the order in which they first appear, and the index of each row."""
     order = np.lexsort(points.T)  # stable, so that of equal rows the first comes first
     new = np.ones(len(points), dtype=bool)
     new[1:] = (points[order][1:] != points[order][:-1]).any(axis=1)

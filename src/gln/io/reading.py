@@ -39,10 +39,10 @@ READABLE = tuple(READERS)
 
 
 def find_files(patterns: Sequence[str | Path]) -> list[Path]:
-    """The files that paths, folders and globs name, sorted and distinct.
+    """Find the files that paths, folders and globs name, sorted and without duplicates.
 
-    A folder stands for every readable file in it and below it, hidden ones excepted; so does a folder that a glob
-    matches. A file that is named in full is returned whatever its suffix.
+    A folder, also one that a glob matches, stands for every readable file in it and below it, except hidden ones. A
+    file named in full is returned whatever its suffix.
     """
     found: set[Path] = set()
     for pattern in patterns:
@@ -50,7 +50,7 @@ def find_files(patterns: Sequence[str | Path]) -> list[Path]:
         if path.is_dir():
             files = _files_below(path)
             if not files:
-                raise GLNError(f"{path} holds no file that can be read; readable are {' '.join(READABLE)}.")
+                raise GLNError(f"{path} holds no readable file; readable are {' '.join(READABLE)}.")
         elif path.exists():
             files = [path]
         elif glob.has_magic(str(pattern)):
@@ -71,7 +71,7 @@ def find_files(patterns: Sequence[str | Path]) -> list[Path]:
 
 def _files_below(folder: Path) -> list[Path]:
     def stop(error: OSError) -> None:
-        raise error  # a folder that may not be looked into is not an empty one
+        raise error  # an unreadable folder is not an empty one
 
     found = []
     for parent, folders, files in os.walk(folder, onerror=stop):
@@ -91,14 +91,14 @@ def read_items(
     on_bad: Callable[[Skipped], None] | None = None,
     say: Callable[[str], None] | None = None,
 ) -> Iterator[Item]:
-    """The sets of nodes in ``paths``, one after another, as they are asked for.
+    """Read the sets of nodes in ``paths`` lazily, one after another.
 
-    Files that only accompany another one (its edges, its labels) are passed over.
+    Files that only accompany another one (its edges, its labels) are skipped.
 
     Args:
-        on_bad: is told of a file or graph that cannot be read, and reading goes on; without it, the first one
-            raises :class:`GLNError`.
-        say: receives guesses in words (``table.csv: pos = x, y; graph = frame``), each kind of guess once.
+        on_bad: called with each file or graph that cannot be read, and reading goes on; without it, the first
+            one raises :class:`GLNError`.
+        say: called with each guess in words (``table.csv: pos = x, y; graph = frame``), the same guess only once.
     """
     files = node_files(paths, options)
     base = os.path.commonpath([_place(path).parent for path in files])
@@ -122,7 +122,7 @@ def read_items(
 
 
 def node_files(paths: Sequence[Path], options: ReadOptions) -> list[Path]:
-    """Of ``paths``, each once, those that hold nodes; the others only accompany one: its edges, its labels."""
+    """The distinct ``paths`` that hold nodes, without those that only accompany one (its edges, its labels)."""
     files = list(dict.fromkeys(Path(path) for path in paths))
     companions = {_place(file) for path in files for file in _companion(path, options)}
     files = [path for path in files if _place(path) not in companions]
@@ -145,13 +145,13 @@ def _place(path: Path) -> Path:
 
 
 def _read(source: Source) -> Iterator[Item | Skipped]:
-    """What the file holds; the last thing may be why the rest of it cannot be read."""
+    """The items of the file; the last may be the reason why the rest cannot be read."""
     path = source.path
     try:
         if path.exists() and not path.is_file():
             raise GLNError("this is not a file.")
         if not _readable(path):
-            raise GLNError(f"the suffix {path.suffix!r} is not known; readable are {' '.join(READABLE)}.")
+            raise GLNError(f"the suffix {path.suffix!r} is not supported; readable are {' '.join(READABLE)}.")
         empty = True
         for item in READERS[path.suffix.lower()](source):
             empty = False

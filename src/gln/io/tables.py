@@ -1,9 +1,10 @@
-"""CSV tables: a row is a node; the true edges may stand in a second table beside it."""
+"""CSV tables of nodes, one per row; a second table beside it may hold the true edges."""
 
 from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
@@ -18,12 +19,12 @@ from gln.io.items import Item, ReadOptions, Skipped, Source, quote
 
 
 def read_table(source: Source) -> Iterator[Item | Skipped]:
-    """One graph, or with a graph column one after another; only one is held at a time."""
+    """Read one graph or, with a graph column, one after another; only one is held at a time."""
     table = CSVFile.open(source.path)
     given = source.options
     if given.pos is None and given.x is None and table.named and choose_ends(table.columns, table.named):
         raise GLNError(
-            "this is a table of edges (source, target); name the table of the nodes, and this one with edges."
+            "this is a table of edges (source, target); give the node table, and this one with --edges (edges=)."
         )
     if next(table.rows(), None) is None:
         raise GLNError("there are no rows below the header.")
@@ -31,23 +32,15 @@ def read_table(source: Source) -> Iterator[Item | Skipped]:
     edges = _open_edges(source)
     header = "" if table.named else "no header, so row 1 is a node; "
     source.say(f"{header}{roles}{f'; edges from {source.beside(edges.path)}' if edges else ''}")
-    seen: set[str] = set()
+    with suppress(BrokenTable):  # which is reported once it is reached
+        table.places(roles.graph)  # before a graph is yielded: half of one would pass for the whole
     for part, rows in groupby(table.rows(), table.key(roles.graph)):
-        if part in seen:
-            place, _ = next(rows)
-            raise GLNError(
-                f"row {place.row}: graph {quote(part)} began further up and another one came between; "
-                "sort the table by graph."
-            )
-        seen.add(part)
         if edges is not None:
             edges.expect(part, source.named(part if roles.graph else None))
-            if (
-                roles.graph is None
-            ):  # all of the table is this graph: know it before it is given out without edges
+            if roles.graph is None:  # the whole table is this graph: check before it is yielded without edges
                 edges.check_expected(all_of_them=given.edges is None)
         try:
-            item = _read_graph(source, table, roles, rows, part if roles.graph else None, edges)  # noqa: B031
+            item = _read_graph(source, table, roles, rows, part if roles.graph else None, edges)
         except GLNError as error:
             if roles.graph is None or isinstance(error, BrokenTable):
                 raise
@@ -59,7 +52,7 @@ def read_table(source: Source) -> Iterator[Item | Skipped]:
 
 
 def edges_of(path: Path, options: ReadOptions) -> Path | None:
-    """The table of edges that belongs to a table of nodes: the one named, NAME.edges.csv or edges.csv beside it."""
+    """The edge table of a node table: the one given, or NAME.edges.csv or edges.csv beside it."""
     if options.edges is not None:
         return options.edges
     for name in (f"{path.stem}.edges{path.suffix}", f"edges{path.suffix}"):
@@ -102,7 +95,7 @@ def _read_graph(
     pick = itemgetter(*at) if len(at) > 1 else lambda cells: (cells[at[0]],)
     id_at = table.columns.index(roles.id) if roles.id else None
     values, numbers = array("d"), array("q")
-    first: dict[str, int] = {}  # the row that used an id first
+    first: dict[str, int] = {}  # the row in which an id first appears
     for place, cells in rows:
         try:
             values.extend(map(float, pick(cells)))

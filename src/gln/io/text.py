@@ -1,15 +1,15 @@
-"""Numbers in rows of text."""
+"""Parsing numbers in rows of text."""
 
 from __future__ import annotations
 
 from gln.errors import GLNError
 from gln.io.items import quote
 
-LARGEST = 2**62  # whole numbers stay far from where int64 ends
+LARGEST = 2**62  # keeps whole numbers far from the limits of int64
 
 
 def floats(words: list[bytes], row: int) -> list[float]:
-    """Numbers in a row of text."""
+    """Parse numbers in a row of text."""
     try:
         return [float(word) for word in words]
     except ValueError:
@@ -17,7 +17,7 @@ def floats(words: list[bytes], row: int) -> list[float]:
 
 
 def ints(words: list[bytes], row: int) -> list[int]:
-    """Whole numbers in a row of text."""
+    """Parse whole numbers in a row of text."""
     try:
         numbers = [int(word) for word in words]
     except ValueError:

@@ -1,4 +1,4 @@
-"""Writing predicted edges: a table or archive for all graphs, or one file per graph. Whole, or not at all."""
+"""Writing predicted edges, all or nothing: one table or archive for all graphs, or one file per graph."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from gln.files import Staged, naming
 from gln.io.formats import to_graphml, to_obj, to_ply
 from gln.io.items import Item
 
-ROWS = 2**16  # of a table, that are written at once
+ROWS = 2**16  # of a table that are written at a time
 
 
 class Writer(Protocol):
-    """Takes answers one after another."""
+    """Receives predictions one after another."""
 
     def add(self, item: Item, answer: Data) -> None:
         """Write the edges of ``answer`` (``edge_index [2, 2m]``, ``edge_prob [2m]``) over the nodes of ``item``."""
@@ -31,19 +31,19 @@ class Writer(Protocol):
 
 @contextmanager
 def open_writer(path: Path | str, *, force: bool = False) -> Iterator[Writer]:
-    """A writer for ``path``, whose suffix says the format; the file appears when the block ends without an error.
+    """Open a writer for ``path``, whose suffix gives the format; the file appears if the block ends without an error.
 
-    ``.csv`` has the columns graph, source, target, probability, each undirected edge once, nodes by the user's own ids
-    where there are any. ``.npz`` holds all graphs as one PyG batch. ``.graphml``, ``.obj`` and ``.ply`` hold one graph:
-    several become NAME-ITEM.ext each. Without ``force`` nothing that exists is replaced.
+    ``.csv`` has the columns graph, source, target and probability, each undirected edge once, and names nodes by the
+    user's ids, if any. ``.npz`` holds all graphs as one PyG batch. ``.graphml``, ``.obj`` and ``.ply`` hold one graph;
+    several become files NAME-ITEM.ext. Existing files are replaced only with ``force``.
     """
     path = Path(path)
     if path.suffix.lower() not in WRITERS:
-        raise GLNError(f"Got {path.name!r}; edges are written as {', '.join(WRITABLE)}.")
+        raise GLNError(f"Got {path.name!r}; expected a name that ends in {', '.join(WRITABLE)}.")
     if not path.parent.is_dir():
-        raise GLNError(f"The folder {path.parent} does not exist; make it first.")
+        raise GLNError(f"The folder {path.parent} does not exist; create it first.")
     if path.is_dir():
-        raise GLNError(f"{path} is a folder; give the name of a file.")
+        raise GLNError(f"{path} is a folder; give a file name.")
     refuse_existing(path, force)
     with WRITERS[path.suffix.lower()](path, force) as writer:
         yield writer
@@ -51,11 +51,13 @@ def open_writer(path: Path | str, *, force: bool = False) -> Iterator[Writer]:
 
 def refuse_existing(path: Path, force: bool) -> None:
     if path.exists() and not force:
-        raise GLNError(f"{path} exists; choose another name, or replace it with --force (force=True).")
+        raise GLNError(
+            f"{path} already exists; choose another name, or replace it with --force (force=True)."
+        )
 
 
 class TableWriter:
-    """Rows go to the disk as they come."""
+    """Writes rows to disk as they come."""
 
     def __init__(self, staged: Staged) -> None:
         self.staged = staged
@@ -73,22 +75,24 @@ class TableWriter:
 
 
 def _cell(value: str) -> str:
-    """``value`` as a cell of a table, in quotes where it needs them."""
+    """``value`` as a CSV cell, quoted where necessary."""
     text = io.StringIO(newline="")
-    csv.writer(text, lineterminator="").writerow([value, ""])
-    return text.getvalue()[:-1]
+    csv.writer(text, lineterminator="\r\n").writerow(
+        [value, ""]
+    )  # Python 3.11 quotes only what ends its lines
+    return text.getvalue().removesuffix(",\r\n")
 
 
 @contextmanager
 def _table(path: Path, force: bool) -> Iterator[TableWriter]:
     with Staged(path) as staged:
         yield TableWriter(staged)
-        refuse_existing(path, force)  # what another run has written meanwhile
+        refuse_existing(path, force)  # another run may have written it meanwhile
         staged.keep(path)
 
 
 class ArchiveWriter:
-    """The layout that is read, too: pos, x, edge_index, batch; and edge_prob, and the items' names."""
+    """Writes the layout that is read (pos, x, edge_index, batch), with edge_prob and the items' names."""
 
     def __init__(self) -> None:
         self.rows: dict[str, list[np.ndarray]] = {}
@@ -108,7 +112,8 @@ class ArchiveWriter:
         before = {name: values[0].shape[1] for name, values in self.rows.items()}
         if self.names and widths != before:
             raise GLNError(
-                f"{item.name} has columns {widths}, {self.names[0]} has {before}; an .npz needs equal ones, use .csv."
+                f"{item.name} has columns {widths}, {self.names[0]} has {before}, but an .npz needs equal ones; "
+                "use .csv."
             )
         for name, value in rows.items():
             self.rows.setdefault(name, []).append(value)
@@ -131,7 +136,7 @@ class ArchiveWriter:
 
 @contextmanager
 def _archive(path: Path, force: bool) -> Iterator[ArchiveWriter]:
-    with Staged(path) as staged:  # at once, so that a folder that cannot be written is found before any work
+    with Staged(path) as staged:  # now, so that an unwritable folder is found before any work
         writer = ArchiveWriter()
         yield writer
         with naming(path):
@@ -144,11 +149,11 @@ Encode = Callable[[Item, np.ndarray, np.ndarray], bytes]
 
 
 class FilesWriter:
-    """A file for each graph, all of them moved into place at the end."""
+    """Writes a file for each graph; all are moved into place at the end."""
 
     def __init__(self, path: Path, force: bool, encode: Encode) -> None:
         self.path, self.force, self.encode = path, force, encode
-        self.staged: dict[str, Staged] = {}  # by the item's name, made fit for a file
+        self.staged: dict[str, Staged] = {}  # by the item's name, made safe for a file name
 
     def add(self, item: Item, answer: Data) -> None:
         data = self.encode(item, *edges_once(answer))
@@ -164,7 +169,7 @@ class FilesWriter:
             refuse_existing(self.target(name), self.force)
 
     def target(self, name: str) -> Path:
-        """Where a file goes: a single one to the path itself."""
+        """Where a file goes; a single one goes to the path itself."""
         if len(self.staged) == 1:
             return self.path
         return self.path.with_name(f"{self.path.stem}-{name}{self.path.suffix}")
@@ -178,7 +183,7 @@ class FilesWriter:
 
 @contextmanager
 def _files(path: Path, force: bool, encode: Encode) -> Iterator[FilesWriter]:
-    Staged(path).drop()  # a folder that cannot be written is found before any work
+    Staged(path).drop()  # so that an unwritable folder is found before any work
     writer = FilesWriter(path, force, encode)
     try:
         yield writer

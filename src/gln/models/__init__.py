@@ -2,12 +2,12 @@
 
 A model is an ``nn.Module`` with
 
-- ``config``: a dict of plain JSON values with which ``type(model)(**config)`` rebuilds it;
-- ``threshold``: the probability from which a pair is an edge, 0.5 until training has chosen it;
-- ``forward(batch, initial=None, steps=None)``: a :class:`~gln.models.output.StructureOutput` from a
-  :class:`~gln.graphs.GraphBatch`, whose ``adj`` it never reads, starting at the structure ``initial``.
+- ``config``: a dict of plain JSON values; ``type(model)(**config)`` rebuilds the model;
+- ``threshold``: the probability at or above which a pair is an edge; 0.5 until training chooses it;
+- ``forward(batch, initial=None, steps=None)``: starts from the structure ``initial`` and turns a
+  :class:`~gln.graphs.GraphBatch`, whose ``adj`` it never reads, into a :class:`~gln.models.output.StructureOutput`.
 
-``MODELS`` maps the name that a saved model carries to its class; add a class of your own to it to load yours.
+``MODELS`` maps the name stored with a saved model to its class; add your own class to it to load your own models.
 """
 
 from __future__ import annotations

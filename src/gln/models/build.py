@@ -1,4 +1,4 @@
-"""A model that fits given graphs, from its short form."""
+"""Build a model for given graphs from its short form."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gln.specs import parse_spec
 
 
 def build_model(text: str, graphs: Sequence[Data]) -> nn.Module:
-    """``GLN:width=64`` or ``PaperGLN:variant=stabilised``, with inputs as wide as the features of ``graphs``."""
+    """Build a model, such as ``GLN:width=64``, with inputs as wide as the features of ``graphs``."""
     from gln.models import MODELS
 
     asked, settings = parse_spec(text)
@@ -37,6 +37,6 @@ def _inputs(name: str, graphs: Sequence[Data]) -> dict[str, Any]:
     sizes = {graph.num_nodes for graph in graphs}
     if len(sizes) > 1:
         raise GLNError(
-            f"PaperGLN is tied to one size, but the graphs have {min(sizes)} to {max(sizes)} nodes; train GLN instead."
+            f"PaperGLN needs graphs of one size, but these have {min(sizes)} to {max(sizes)} nodes; train GLN instead."
         )
     return {"nodes": sizes.pop(), "in_channels": widths["x"] + widths["pos"]}

@@ -1,8 +1,7 @@
-"""Which pairs a model scores: all of them, or those of every node with its K nearest, made symmetric.
+"""Which pairs a model scores: all of them, or every node with its K nearest, made symmetric.
 
 Candidates are chosen by distance, ties included, so that the order of the nodes does not matter. The share of true
-edges among them, the *candidate recall*, is the ceiling of what a model can find; it is reported wherever candidates
-are used.
+edges among them, the *candidate recall*, limits what a model can find; it is reported wherever candidates are used.
 """
 
 from __future__ import annotations
@@ -18,14 +17,14 @@ from gln.graphs.batch import pair_mask
 from gln.models.output import StructureOutput
 from gln.models.pairs import DensePairs, SparsePairs
 
-DENSE_NODES = 128  # up to here the matrix products of the dense form beat the gathers of the sparse one
-TREE_NODES = 4000  # above, a k-d tree beats the matrix of all distances
-TREE_ROWS = 2**16  # nodes whose neighbours are looked up at once
-TIE = 1 + 1e-6  # distances within this factor are equal
+DENSE_NODES = 128  # up to this size, the dense form's matrix products beat the sparse form's gathers
+TREE_NODES = 4000  # above this size, a k-d tree beats the matrix of all distances
+TREE_ROWS = 2**16  # nodes queried at once
+TIE = 1 + 1e-6  # distances within this factor count as equal
 
 
 class PairList(NamedTuple):
-    """Pairs as flat lists of equal length: number of the graph in the batch, source node, target node."""
+    """Pairs as flat lists of equal length: index of the graph in the batch, source node, target node."""
 
     graph: Tensor
     source: Tensor
@@ -33,7 +32,7 @@ class PairList(NamedTuple):
 
 
 def join_pairs(lists: list[PairList]) -> PairList | None:
-    """Several lists as one; ``None`` if there are none."""
+    """Join several lists into one; ``None`` if there are none."""
     return PairList(*(torch.cat(parts) for parts in zip(*lists, strict=True))) if lists else None
 
 
@@ -49,14 +48,14 @@ def candidate_pairs(
     extra: PairList | None = None,
     sparse: bool | None = None,
 ) -> DensePairs | SparsePairs:
-    """The pairs of every node with its ``nearest`` nodes, and ``extra`` ones, made symmetric.
+    """Pair every node with its ``nearest`` nodes and add the ``extra`` pairs, made symmetric.
 
     Args:
         where: positions ``[B, N, p]``.
         mask: real nodes ``[B, N]``.
-        nearest: K, or one per graph ``[B]``; as many as there are nodes, or more, are all pairs.
-        extra: further pairs, for instance known edges or proposed ones.
-        sparse: force a form; by default the number of nodes decides.
+        nearest: K, or one K per graph ``[B]``; as many as there are nodes, or more, give all pairs.
+        extra: further pairs, such as known or proposed edges.
+        sparse: force the sparse or the dense form; by default the number of nodes decides.
     """
     nodes = mask.shape[1]
     counts = torch.as_tensor(nearest, device=mask.device).expand(len(mask))  # [B]
@@ -83,10 +82,10 @@ def _near_by_matrix(where: Tensor, mask: Tensor, nearest: Tensor) -> Tensor:
     """True at ``[b, i, j]`` if ``j`` is among the ``nearest[b]`` of ``i``: ``[B, N, N]``."""
     everything = pair_mask(mask)
     most = mask.shape[1]
-    if most > DENSE_NODES:  # of fewer, ranking all takes less than waiting for a GPU to tell
+    if most > DENSE_NODES:  # below, ranking all is cheaper than waiting for the GPU to tell the largest K
         most = min(max(int(nearest.max()), 1), most)
     where = where.to(torch.promote_types(where.dtype, torch.float32))  # cdist has no half precision
-    # The direct formula: the usual one with a matrix product loses the digits that decide between neighbours.
+    # The direct formula: the usual one, by matrix product, loses the digits that decide between neighbours.
     distance = torch.cdist(where, where, compute_mode="donot_use_mm_for_euclid_dist")
     distance = distance.masked_fill(~everything, torch.inf)
     ranked = distance.topk(
@@ -97,7 +96,7 @@ def _near_by_matrix(where: Tensor, mask: Tensor, nearest: Tensor) -> Tensor:
 
 
 def _near_by_tree(where: Tensor, mask: Tensor, nearest: Tensor) -> PairList:
-    """The same as a list, for sets too large for a matrix; of many ties only as many again as ``nearest`` are seen."""
+    """The same as a list, for sets too large for a matrix; ties add at most ``nearest`` nodes."""
     parts = []
     sizes, counts = mask.sum(1).tolist(), nearest.tolist()
     for number, (points, size, count) in enumerate(zip(where.numpy(force=True), sizes, counts, strict=True)):
@@ -109,9 +108,9 @@ def _near_by_tree(where: Tensor, mask: Tensor, nearest: Tensor) -> PairList:
 
 
 def nearest_nodes(tree: cKDTree, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Every node of ``tree`` with its ``count`` nearest and those as near as the last of them: two lists.
+    """Pair every node of ``tree`` with its ``count`` nearest and with those as near as the last of them: two lists.
 
-    Of many ties only as many again as ``count`` are seen.
+    Ties add at most ``count`` nodes.
     """
     parts = []
     for start in range(0, tree.n, TREE_ROWS):
@@ -127,7 +126,7 @@ def nearest_nodes(tree: cKDTree, count: int) -> tuple[np.ndarray, np.ndarray]:
 def _query(
     tree: cKDTree, rows: np.ndarray, count: int, take: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The pairs of those of ``rows`` for which ``take`` nodes show all ties, and the other rows: they need more."""
+    """The pairs of the ``rows`` whose ties all fit into ``take`` nodes, and the other rows, which need more."""
     take, full = min(take, tree.n), 2 * count + 1
     distance, target = tree.query(tree.data[rows], k=take, workers=torch.get_num_threads())
     distance, target = distance.reshape(len(rows), take), target.reshape(len(rows), take)
@@ -146,7 +145,7 @@ def _dense(near: Tensor, mask: Tensor, extra: PairList | None) -> DensePairs:
 
 
 def _sparse(pairs: PairList, mask: Tensor) -> SparsePairs:
-    """Lists of candidates, each as long as the longest."""
+    """The pairs in slots, as many per node as the node with the most pairs needs."""
     count, nodes = mask.shape
     graph, source, target = pairs
     real = (source != target) & mask[graph, source] & mask[graph, target]

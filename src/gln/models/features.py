@@ -1,4 +1,4 @@
-"""What a pair knows before the first step: free of origin, unit of length and node order."""
+"""The input features of pairs: independent of origin, unit of length and node order."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ LOCAL = 4  # the unit of length at a node is its mean distance to this many near
 
 
 def mlp(inputs: int, hidden: int, outputs: int) -> nn.Sequential:
-    """Two linear layers with a GELU between."""
+    """Two linear layers with a GELU between them."""
     return nn.Sequential(nn.Linear(inputs, hidden), nn.GELU(), nn.Linear(hidden, outputs))
 
 
 def pair_features(
     pairs: PairEnds, where: Tensor, pos: Tensor, x: Tensor, unit: Tensor | None = None
 ) -> Tensor:
-    """What a pair knows before the first step, free of origin and unit of length: ``[B, N, S, 2p + 3 + 2f]``.
+    """The input features of pairs, independent of origin and unit of length: ``[B, N, S, 2p + 3 + 2f]``.
 
-    ``unit`` ``[B, N, 1]`` is the length that counts as 1 at a node, where it is known already.
+    ``unit`` ``[B, N, 1]`` is the unit of length at each node; if not given, it is computed from the pairs.
     """
     offset = pairs.of_target(pos) - pairs.of_source(pos)
     change = (pairs.of_target(x) - pairs.of_source(x)).expand(*pairs.mask.shape, -1)
@@ -35,12 +35,12 @@ def pair_features(
 
 
 def index_features(mask: Tensor, channels: int) -> Tensor:
-    """The place of every node in its graph, as sines and cosines from the fastest wave up: ``[B, N, channels]``.
+    """The index of every node in its graph, as sines and cosines, the fastest first: ``[B, N, channels]``.
 
-    The waves are powers of two apart, so that the place can be read from them bit by bit.
+    The wavelengths are powers of two, so that the index can be read off bit by bit.
     """
     place = torch.arange(mask.shape[1], device=mask.device, dtype=torch.float32)
-    wave = torch.pi / 2.0 ** torch.arange(channels // 2, device=mask.device)  # the fastest one alternates
+    wave = torch.pi / 2.0 ** torch.arange(channels // 2, device=mask.device)  # the fastest alternates by node
     angle = place[:, None] * wave  # [N, channels / 2]
     return torch.cat([angle.sin(), angle.cos()], dim=-1) * mask[..., None]
 
@@ -52,7 +52,7 @@ def pair_length(pairs: PairEnds, where: Tensor) -> Tensor:
 
 
 def local_unit(distance: Tensor, mask: Tensor) -> Tensor:
-    """The mean distance of a node to the nearest few that do not coincide with it: ``[B, N]``; 1 without any."""
+    """Mean distance of each node to the nearest few that do not coincide with it: ``[B, N]``; 1 if there are none."""
     near = (
         distance.masked_fill(~mask | (distance == 0), torch.inf)
         .topk(min(LOCAL, mask.shape[-1]), largest=False)

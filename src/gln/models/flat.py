@@ -1,8 +1,8 @@
-"""Pairs one after another, without empty slots: for sets of any size, a block of nodes at a time, without gradients.
+"""Pairs in one list without empty slots: for sets of any size, a block of nodes at a time, without gradients.
 
 The padded forms of :mod:`gln.models.pairs` give every node as many slots as the node with the most pairs has. Here row
-``i`` is the stretch ``start[i] : start[i + 1]`` of one list, so that a state is ``[m, c]`` for ``m`` directed pairs,
-and a block is a stretch of rows with the states of all its pairs.
+``i`` is the slice ``start[i] : start[i + 1]`` of one list, so that a state is ``[m, c]`` for ``m`` directed pairs, and
+a block is a slice of rows with all their pairs.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ class FlatPairs:
 
     @classmethod
     def from_ends(cls, source: np.ndarray, target: np.ndarray, nodes: int) -> FlatPairs:
-        """From pairs in any order, each in one direction or both, perhaps repeated; a node is no pair of itself."""
+        """From pairs in any order, in one direction or both, perhaps repeated; loops are dropped."""
         real = source != target
         ends = (source[real].astype(np.int32), target[real].astype(np.int32))
         one_way = csr_array((np.ones(len(ends[0]), dtype=np.int8), ends), shape=(nodes, nodes))
-        one_way.data[:] = 1  # repeated ones were added up
+        one_way.data[:] = 1  # repeated pairs were added up
         both = one_way + one_way.T.tocsr()
         both.sort_indices()
         return cls(torch.from_numpy(both.indptr).long(), torch.from_numpy(both.indices).long())
 
     @classmethod
     def from_slots(cls, index: Tensor, mask: Tensor) -> FlatPairs:
-        """Padded candidates ``[B, N, K]`` where ``mask`` is True; the graphs become one, one after another."""
+        """From padded candidates ``[B, N, K]`` where ``mask`` is True; the graphs are concatenated."""
         graph = torch.arange(len(index), device=index.device).view(-1, 1, 1)
         start = functional.pad(mask.flatten(0, 1).sum(1).cumsum(0), (1, 0))
         return cls(start, (graph * index.shape[1] + index)[mask])
@@ -61,9 +61,9 @@ class FlatPairs:
 
     @cached_property
     def back(self) -> Tensor:
-        """Where ``j → i`` stands, for every pair ``i → j``: ``[m]``.
+        """The position of ``j → i`` for every pair ``i → j``: ``[m]``.
 
-        Sorted by target and then by source, the reverses of all pairs stand in the order of the pairs.
+        Sorted by target and then by source, the reversed pairs are in the order of the pairs.
         """
         return self.target.argsort(stable=True)
 
@@ -76,12 +76,12 @@ class FlatPairs:
         return torch.segment_reduce(weight, "sum", lengths=self.start.diff(), unsafe=True)
 
     def places(self, ends: Tensor) -> Tensor:
-        """Where the pairs with these two ends ``[2, q]`` stand, all of which there are: ``[q]``."""
+        """The positions of the pairs with these two ends ``[2, q]``, all of which must exist: ``[q]``."""
         nodes = len(self.start) - 1
         return torch.searchsorted(self.source * nodes + self.target, ends[0] * nodes + ends[1])
 
     def renumbered(self, order: Tensor) -> tuple[FlatPairs, Tensor]:
-        """With node ``order[i]`` as number ``i``, and where each of the new pairs stands in this list, ``[m]``."""
+        """The pairs with node ``order[i]`` as number ``i``, and the position of each in this list, ``[m]``."""
         rank = order.argsort()
         source, target = rank[self.source], rank[self.target]
         places = (source * len(order) + target).argsort()
@@ -89,7 +89,7 @@ class FlatPairs:
         return FlatPairs(start, target[places]), places
 
     def blocks(self, pairs: int) -> Iterator[FlatBlock]:
-        """All rows, some at a time: as many as have about so many ``pairs`` together, and at least one."""
+        """All rows, in blocks of at most ``pairs`` pairs, or of a single row with more."""
         bounds = np.asarray(self.start.cpu())
         first, nodes = 0, len(bounds) - 1
         while first < nodes:
@@ -100,12 +100,12 @@ class FlatPairs:
 
 
 class Neighbourhood(NamedTuple):
-    """The rows of a block and of all nodes that they are paired with, as far as the pairs stay among these.
+    """The rows of a block and of all nodes that they are paired with, with only the pairs among these nodes.
 
     ============  ===========  ============================================================
     ``start``     ``[l + 1]``  as in :class:`FlatPairs`, over these ``l`` rows
     ``target``    ``[p]``      the second end of every pair, counted among these rows
-    ``position``  ``[p]``      where each pair stands in the whole list
+    ``position``  ``[p]``      the position of each pair in the whole list
     ``rows``      slice        the rows of the block itself
     ``own``       slice        the pairs of the block itself
     ============  ===========  ============================================================
@@ -120,7 +120,7 @@ class Neighbourhood(NamedTuple):
 
 @dataclass(frozen=True)
 class FlatBlock:
-    """Some ``rows`` of a list of pairs; ``own`` are their pairs in it. Node values are those of all nodes."""
+    """Some ``rows`` of a list of pairs, whose pairs are its slice ``own``. Node values are those of all nodes."""
 
     pairs: FlatPairs
     rows: slice
@@ -158,14 +158,14 @@ class FlatBlock:
         return sums.unflatten(0, (heads, -1)).transpose(0, 1)
 
     def by_row(self, values: Tensor, fill: float) -> Tensor:
-        """``[m] → [r, S]``: each row's values side by side, ``fill`` behind those of a shorter row."""
+        """``[m] → [r, S]``: each row's values, padded with ``fill``."""
         row, slot, width = slots(self.pairs.start[self.rows.start : self.rows.stop + 1])
         padded = values.new_full((self.rows.stop - self.rows.start, width), fill)
         padded[row, slot] = values
         return padded
 
     def neighbourhood(self, scratch: Tensor) -> Neighbourhood:
-        """What the mixing over third nodes looks at; ``scratch`` ``[n]`` is −1 everywhere, and is again afterwards."""
+        """What the mixing over third nodes reads; ``scratch`` ``[n]`` is −1 everywhere, before and after."""
         start, target = self.pairs.start, self.pairs.target
         own_nodes = torch.arange(self.rows.start, self.rows.stop, device=start.device)
         nodes = torch.cat([own_nodes, target[self.own]]).unique()  # ascending
@@ -201,7 +201,7 @@ def stretches(first: Tensor, length: Tensor) -> Tensor:
 
 
 def slots(start: Tensor) -> tuple[Tensor, Tensor, int]:
-    """Row and slot of every pair between the bounds ``start`` ``[r + 1]``, and the most slots of a row, at least 1."""
+    """Row and slot of every pair between the bounds ``start`` ``[r + 1]``, and the longest row's slots, at least 1."""
     degree = start.diff()
     count = int(start[-1] - start[0])
     row = torch.arange(len(degree), device=start.device).repeat_interleave(degree, output_size=count)

@@ -1,12 +1,12 @@
-"""The mixing over third nodes on a GPU, without ever writing its n·K² (or n³) numbers to memory.
+"""Mixing over third nodes on a GPU, without ever writing its n·K² (or n³) weights to memory.
 
-Here is the sparse form, and how both reach torch; :mod:`gln.models.fused_dense` has the dense form. One kernel serves
-both halves of the gradient: exchanging the ends of a pair exchanges (query, first) with (key, second), so what reaches
-the second end of a pair is what reaches the first with the roles exchanged.
+This module has the sparse form and makes both forms a torch operator; :mod:`gln.models.fused_dense` has the dense form.
+One kernel computes both halves of the gradient: exchanging the ends of a pair exchanges (query, first) with (key,
+second), so the gradient at the second end is that at the first with the roles exchanged.
 
 ``read`` ``[B, N, S, 4, h, d]`` holds query, key, first and second of every pair. A program takes one node ``i`` and
-one head, keeps the node's own slots in registers and walks over the other ends ``j`` of its pairs. Numbers are added
-up in float32, in an order that does not change from run to run.
+one head, keeps the node's own slots in registers and loops over the other ends ``j`` of its pairs. Sums are in float32
+and in an order that does not change from run to run.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def _load(read, row, slot, present, part: tl.constexpr, head, S, H: tl.constexpr
 
 @triton.jit
 def _other_end(index, place, pair, first_row, slot, ours, S):  # type: ignore[no-untyped-def]
-    """The row of ``j`` of the pair ``ij``, in which slots it holds our third nodes, and whether."""
+    """For the pair ``ij``: the row of ``j``, the slots in which it holds our third nodes, and whether it does."""
     other = first_row + tl.load(index + pair)
     theirs = tl.load(place + pair * S + slot, mask=ours, other=-1).to(tl.int64)
     return other, theirs, theirs >= 0
@@ -90,7 +90,7 @@ def _backward(  # type: ignore[no-untyped-def]
             other, theirs, shared = _other_end(index, place, pair, first_row, slot, ours, S)
             key = _load(read, other, theirs, shared, 1 - MINE, head, S, H, D)
             second = _load(read, other, theirs, shared, 3 - MINE, head, S, H, D)
-            if MINE == 1:  # with the roles exchanged, the pair's answer stands at ji
+            if MINE == 1:  # with the roles exchanged, the pair's result is at ji
                 pair = other * S + tl.load(back + pair)
             at = pair * H + head
             wanted = tl.load(grad + at * D + d).to(tl.float32)  # [D]
@@ -107,7 +107,7 @@ def _backward(  # type: ignore[no-untyped-def]
 
 
 def _launch(read: Tensor, numbers_per_warp: int) -> dict[str, Any]:
-    """Sizes of a program. How many numbers a warp holds best was measured: few warps, so little to synchronise."""
+    """The sizes of a program. The numbers per warp were chosen by measuring: few warps have little to synchronise."""
     slots, heads, width = read.shape[2], *read.shape[4:]
     padded = max(triton.next_power_of_2(slots), 16)
     warps = max(1, min(8, padded * width // numbers_per_warp))
@@ -148,18 +148,18 @@ _mix = mix_operator("mix", _mix_any, _mix_any_backward)
 
 
 def takes(read: Tensor) -> bool:
-    """Whether the kernels are made for such numbers: head width a power of two, few enough slots, no float64."""
+    """Whether the kernels support ``read``: head width a power of two, few enough slots, not float64."""
     width = read.shape[-1]
     return read.dtype != torch.float64 and read.shape[2] <= MOST_SLOTS and width & (width - 1) == 0
 
 
 def mix_dense(read: Tensor, pairs: DensePairs) -> tuple[Tensor, Tensor]:
-    """:meth:`gln.models.pairs.DensePairs.mix`; entries that are no pairs are 0."""
+    """As :meth:`gln.models.pairs.DensePairs.mix`; entries that are not pairs are 0."""
     mask = pairs.mask.contiguous()
     return _mix(read, mask, mask, mask, mask, True)
 
 
 def mix_sparse(read: Tensor, pairs: SparsePairs) -> tuple[Tensor, Tensor]:
-    """:meth:`gln.models.pairs.SparsePairs.mix`; slots that are no pairs are 0."""
+    """As :meth:`gln.models.pairs.SparsePairs.mix`; slots that are not pairs are 0."""
     ends = (pairs.mask.contiguous(), pairs.target.contiguous(), pairs.places, pairs.back.contiguous())
     return _mix(read, *ends, False)

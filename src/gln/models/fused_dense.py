@@ -1,9 +1,9 @@
-"""The mixing of the dense form on a GPU, in tiles of matrix products; :mod:`gln.models.fused` has the sparse form.
+"""Mixing of the dense form on a GPU, in tiles of matrix products; :mod:`gln.models.fused` has the sparse form.
 
-Of the scores ``[k, i, j]`` a program holds one tile at a time, and everything that is added up over ``d``, ``k`` or
-``j`` is a batch of small matrix products for the tensor cores. The forward pass owns a tile of pairs ``ij`` and walks
-over ``k``; the backward pass owns a tile of pairs ``ik`` and walks over ``j``. As in the sparse form one kernel serves
-both halves of the gradient, and the order of additions is fixed.
+A program holds one tile of the scores ``[k, i, j]`` at a time, and sums over ``d``, ``k`` or ``j`` are batches of small
+matrix products for the tensor cores. In the forward pass a program owns a tile of pairs ``ij`` and loops over ``k``; in
+the backward pass it owns a tile of pairs ``ik`` and loops over ``j``. As in the sparse form, one kernel computes both
+halves of the gradient, and the order of additions is fixed.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-TILE = 16  # nodes along each side: the least that the tensor cores take
-WARPS, STAGES = 4, 2  # measured, of 2 to 8 and 1 to 3
+TILE = 16  # nodes along each side: the smallest that tensor cores take
+WARPS, STAGES = 4, 2  # the fastest measured, of 2 to 8 and 1 to 3
 
 
 @triton.jit
@@ -24,7 +24,7 @@ def _pairs(  # type: ignore[no-untyped-def]
     read, first_row, one, other, part: tl.constexpr, head, N,
     H: tl.constexpr, D: tl.constexpr, DEPTH: tl.constexpr,
 ):  # fmt: skip
-    """One part of the pairs ``one → other`` for one head, in the shape of both with ``DEPTH`` numbers at the end."""
+    """One part of the pairs ``one → other`` for one head, broadcast over both, with ``DEPTH`` numbers last."""
     d = tl.arange(0, DEPTH)[None, None, :]
     at = ((((first_row + one) * N + other) * 4 + part) * H + head) * D + d
     return tl.load(read + at, mask=(one < N) & (other < N) & (d < D), other=0.0)
@@ -42,7 +42,7 @@ def _forward(  # type: ignore[no-untyped-def]
 ):  # fmt: skip
     head, first_row = tl.program_id(2) % H, (tl.program_id(2) // H).to(tl.int64) * N
     i, j = tl.program_id(0) * T + tl.arange(0, T), tl.program_id(1) * T + tl.arange(0, T)
-    most = tl.zeros([T, T], dtype=tl.float32)  # [i, j]; a slot of score and value 0 stands beside the others
+    most = tl.zeros([T, T], dtype=tl.float32)  # [i, j]; an extra slot of score 0 and value 0 takes part
     norm = tl.full([T, T], 1.0, dtype=tl.float32)
     of_first = tl.zeros([T, T, DEPTH], dtype=tl.float32)  # [i, j, d]
     of_second = tl.zeros([T, T, DEPTH], dtype=tl.float32)  # [j, i, d]
@@ -98,7 +98,7 @@ def _backward(  # type: ignore[no-untyped-def]
         real = _is_pair(mask, first_row, i[:, None], j[None, :], N)  # [i, j]
         if MINE == 0:
             at = ((first_row + i[:, None]) * N + j[None, :]) * H + head
-        else:  # with the roles exchanged, the pair's answer stands at ji
+        else:  # with the roles exchanged, the pair's result is at ji
             at = ((first_row + j[None, :]) * N + i[:, None]) * H + head
         wanted = tl.load(grad + at[:, :, None] * D + d, mask=real[:, :, None] & (d < D), other=0.0)
         wanted = wanted.to(first.dtype)  # [i, j, d]
@@ -122,7 +122,7 @@ def _backward(  # type: ignore[no-untyped-def]
 
 
 def _sizes(read: Tensor) -> tuple[tuple[int, int, int], dict[str, Any]]:
-    """The grid and the sizes of a program; float32 is multiplied as exactly as torch is told to."""
+    """The grid and the sizes of a program; float32 products are as exact as torch is set to make them."""
     count, nodes, _, _, heads, width = read.shape
     tiles = triton.cdiv(nodes, TILE)
     exact = torch.get_float32_matmul_precision() == "highest"
@@ -132,7 +132,7 @@ def _sizes(read: Tensor) -> tuple[tuple[int, int, int], dict[str, Any]]:
 
 
 def mix(read: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-    """:meth:`gln.models.pairs.DensePairs.mix`; entries that are no pairs are 0."""
+    """As :meth:`gln.models.pairs.DensePairs.mix`; entries that are not pairs are 0."""
     count, nodes, _, _, heads, width = read.shape
     out = torch.zeros(count, nodes, nodes, heads, width, dtype=torch.float32, device=read.device)
     total = torch.zeros(count, nodes, nodes, heads, dtype=torch.float32, device=read.device)
@@ -142,7 +142,7 @@ def mix(read: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def mix_backward(read: Tensor, mask: Tensor, total: Tensor, delta: Tensor, grad: Tensor) -> Tensor:
-    """The gradient of ``read``, from that of the mixed values and what :mod:`gln.models.fused` keeps of them."""
+    """The gradient of ``read``; the arguments are those of :mod:`gln.models.mixing_operator`."""
     result = torch.empty_like(read)
     grid, sizes = _sizes(read)
     for mine in (0, 1):

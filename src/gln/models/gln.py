@@ -1,14 +1,14 @@
 """GLN: the Graph Learning Network for unordered sets of any size.
 
-The paper's alternation, without what ties it to one node order and one n. Every step
+The paper's alternation, no longer tied to one node order and one n. Every step
 
-1. lets the nodes listen through the current structure ``A``: the paper's ``τ(A) H W_i`` with ``k`` kernels, each
-   gated by the state of the pair (η, λ);
-2. re-scores the structure: every pair reads its two ends and what its ends share with third nodes, and its new
-   score is the next ``A`` (α, ρ).
+1. lets the nodes listen to one another through the current structure ``A``: the paper's ``τ(A) H W_i`` with ``k``
+   kernels, each gated by the state of the pair (η, λ);
+2. re-scores the structure: every pair reads its two ends and, over third nodes, other pairs; its new score is the
+   next ``A`` (α, ρ).
 
-What is new against the paper: every pair has a state of its own, pairs talk to pairs over third nodes, and nothing
-has a shape that depends on n. Pairs are all pairs or K candidates per node (:mod:`gln.models.pairs`).
+New compared with the paper: every pair has a state of its own, pairs exchange information over third nodes, and no
+weight has a shape that depends on n. Pairs are all pairs or K candidates per node (:mod:`gln.models.pairs`).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from gln.models.small import score_small, worth_compiling
 from gln.models.streaming import stream_padded
 
 SMALL = 128  # sets of up to this many nodes are scored over all pairs
-FEWEST = 8  # training draws K from this on, or from half the model's candidates if those are more
+FEWEST = 8  # the smallest K drawn in training, or half the model's candidates if that is more
 
 
 class GLN(nn.Module):
@@ -45,25 +45,25 @@ class GLN(nn.Module):
 
     Args:
         in_channels: width of ``x``; 0 if the nodes have none.
-        pos_channels: width of ``pos``; 0 if the nodes have none (then ``x`` says who is near).
+        pos_channels: width of ``pos``; 0 if the nodes have none (then ``x`` determines which are near).
         width: width of the node states.
         pair_width: width of the pair states.
-        kernels: the paper's k; also the heads of the mixing over third nodes.
-        steps: how often structure and states are refined.
-        shared: one set of weights for all steps, so that more steps can be run than were trained.
-        candidates: K, the nearest nodes each node of a large set is paired with. Training draws K at random, so
-            that the same weights serve all pairs and few.
+        kernels: the paper's k; also the number of heads in the mixing over third nodes.
+        steps: how many times structure and states are refined.
+        shared: use one set of weights for all steps, so that more steps can be run than were trained.
+        candidates: K, the number of nearest nodes that each node of a large set is paired with. Training draws K at
+            random, so that the same weights work for all pairs and for few.
         proposals: further candidates per node of a large set, those that a learned score ranks highest: for edges
-            that are not near.
-        mixing: pairs talk to pairs over third nodes; off only to measure what it is worth.
-        feedback: nodes and pairs see the step's ``A``; off only to measure what it is worth.
-        index_channels: an even number of sines and cosines of the node's place in its graph, seen as features: for
-            data whose node order means something. Permuting the nodes then changes the answer.
-        x_mean, x_std: what every column of ``x`` is shifted and divided by before anything else; ``None``: by nothing.
+            between distant nodes.
+        mixing: let pairs read pairs over third nodes; off only to measure what it is worth.
+        feedback: let nodes and pairs see the current ``A``; off only to measure what it is worth.
+        index_channels: an even number of further features, sines and cosines of a node's index in its graph: for
+            data whose node order is meaningful. Permuting the nodes then changes the answer.
+        x_mean, x_std: per column; the model reads ``(x − x_mean) / x_std``. ``None`` leaves ``x`` unchanged.
     """
 
-    every_step = True  # its usual loss is on every step's structure
-    x_mean: Tensor | None  # [f], as x_std; kept in the config, not among the weights
+    every_step = True  # by default its loss is on every step's structure
+    x_mean: Tensor | None  # [f], like x_std; stored in the config, not with the weights
     x_std: Tensor | None
 
     def __init__(
@@ -98,7 +98,7 @@ class GLN(nn.Module):
             )
         if not isinstance(index_channels, int) or index_channels < 0 or index_channels % 2:
             raise GLNError(
-                f"GLN got index_channels={index_channels!r}; expected 0 or an even number above it."
+                f"GLN got index_channels={index_channels!r}; expected 0 or a positive even number."
             )
         self.config: dict[str, Any] = config
         self.threshold = 0.5
@@ -114,9 +114,9 @@ class GLN(nn.Module):
         self.scale_features(x_mean, x_std)
 
     def scale_features(self, x_mean: Sequence[float] | None, x_std: Sequence[float] | None) -> None:
-        """From now on read ``(x − x_mean) / x_std`` in place of ``x``; ``None`` for both: ``x`` as it is."""
+        """Read ``(x − x_mean) / x_std`` in place of ``x`` from now on; ``None`` for both leaves ``x`` unchanged."""
         if (x_mean is None) != (x_std is None):
-            raise GLNError("GLN got only one of x_mean and x_std; give both, or none to read x as it is.")
+            raise GLNError("GLN got only one of x_mean and x_std; give both, or neither to keep x as it is.")
         for name, given in (("x_mean", x_mean), ("x_std", x_std)):
             values = None if given is None else [float(value) for value in given]
             self.register_buffer(
@@ -142,16 +142,16 @@ class GLN(nn.Module):
         pairs: DensePairs | SparsePairs | None = None,
         candidates: int | None = None,
     ) -> StructureOutput:
-        """Every step's structure.
+        """The structure after every step.
 
         Args:
-            batch: the nodes, padded or as a PyG ``Batch``; their edges are never read.
-            initial: ``A⁰`` ``[B, N, N]`` or ``[N, N]``, for instance known edges; none by default. Its entries from
-                0.5 on are candidates, however far.
-            steps: how many to run, if not as many as trained; more need ``shared=True``.
-            pairs: the pairs to score, if not the model's own choice.
-            candidates: K for sets of all sizes, small ones too; by default all pairs of sets of up to ``SMALL`` nodes,
-                and the model's own K of larger ones.
+            batch: the nodes, padded or as a PyG ``Batch``; its edges are never read.
+            initial: ``A⁰`` ``[B, N, N]`` or ``[N, N]``, for instance known edges; none by default. Entries of
+                at least 0.5 are candidates, however distant.
+            steps: how many steps to run; default: as trained. More than that need ``shared=True``.
+            pairs: the pairs to score; default: the model's own choice.
+            candidates: K for sets of all sizes, small ones too; default: all pairs for sets of up to ``SMALL`` nodes,
+                and the model's own K for larger ones.
         """
         batch = _padded(batch) if isinstance(batch, Batch) else batch
         steps = self.checked_steps(steps)
@@ -166,7 +166,7 @@ class GLN(nn.Module):
 
         e = self.embed_pair(pair_features(pairs, where, pos, x))  # [B, N, S, c]
         h = self.embed_node(x if x.shape[-1] else x.new_ones(*batch.mask.shape, 1))  # [B, N, d]
-        # Plus nothing, so that the first A has a gradient as later ones have: what is compiled for one step serves all.
+        # Adding 0 · e gives the first A a gradient like the later ones: what is compiled for one step then serves all.
         a = _on_pairs(pairs, initial, e) + 0 * e[..., 0]  # [B, N, S]
         logits, states = [], []
         for number in range(steps):
@@ -179,7 +179,7 @@ class GLN(nn.Module):
 
     @torch.compiler.disable
     def _compiles(self, pairs: DensePairs | SparsePairs, like: Tensor) -> bool:
-        """Whether the compiled loops for a CPU are here and are the faster way."""
+        """Whether the compiled CPU loops are available and faster."""
         return can_compile() if isinstance(pairs, SparsePairs) else worth_compiling(pairs, like)
 
     @torch.compiler.disable
@@ -193,7 +193,7 @@ class GLN(nn.Module):
         steps: int,
         proposal: Tensor | None,
     ) -> StructureOutput:
-        """The same without empty slots and without gradients, which on a CPU is many times faster."""
+        """The same without empty slots and without gradients: many times faster on a CPU."""
         given = (where, pos, x, _on_pairs(pairs, initial, x), steps)
         if isinstance(pairs, SparsePairs):
             logits, states = zip(*stream_padded(self, pairs, *given), strict=True)
@@ -210,11 +210,11 @@ class GLN(nn.Module):
         proposal: Tensor | None,
         candidates: int | None = None,
     ) -> DensePairs | SparsePairs:
-        """All pairs of a small set, candidates of a large one; while training, candidates of any number.
+        """All pairs of a small set, candidates of a large one; in training, a random number of candidates.
 
-        Each graph by its own size: what it is padded to must not matter.
+        Each graph is judged by its own size: padding must not matter.
         """
-        # What the number of nodes decides, the host knows; anything else it would have to wait for a GPU to tell.
+        # The host knows the padded size without waiting for the GPU, so decide by it where possible.
         all_small = mask.shape[1] <= SMALL and candidates is None
         share, everything = torch.rand(2).tolist() if self.training else (1.0, 0.0)
         if all_small and everything < 0.5:
@@ -237,21 +237,21 @@ class GLN(nn.Module):
         return candidate_pairs(where, mask, nearest, join_pairs(extra))
 
     def step(self, number: int) -> Step:
-        """The weights of a step."""
+        """The module with the weights of step ``number``."""
         return cast(Step, self.blocks[0 if self.shared else number])
 
     def checked_steps(self, steps: int | None) -> int:
-        """How many steps to run, if they can be run."""
+        """The number of steps to run; refuse one that the weights do not allow."""
         steps = self.steps if steps is None else steps
         if steps < 1 or (steps > len(self.blocks) and not self.shared):
             raise GLNError(
-                f"Got steps={steps}; expected 1 to {len(self.blocks)}, as many as there are weights, "
+                f"Got steps={steps}; expected 1 to {len(self.blocks)}, the steps that have weights, "
                 "or a model trained with shared=True."
             )
         return steps
 
     def inputs(self, batch: GraphBatch) -> tuple[Tensor, Tensor]:
-        """Checked and scaled ``x``, and ``pos``; of width 0 where the model takes none."""
+        """Checked inputs: ``x``, scaled, and ``pos``; of width 0 where the model takes none."""
         weight = next(self.parameters())
         found = []
         for name, value, expected in (
@@ -260,7 +260,7 @@ class GLN(nn.Module):
         ):
             got = 0 if value is None else value.shape[-1]
             if expected and got != expected:
-                raise GLNError(f"Got {name} with {got} values per node; the model was made for {expected}.")
+                raise GLNError(f"Got {name} with {got} values per node; the model expects {expected}.")
             if value is None or not expected:
                 value = weight.new_zeros(*batch.mask.shape, 0)
             found.append(value.to(weight.dtype))
@@ -273,7 +273,7 @@ class GLN(nn.Module):
 
 
 def _padded(batch: Batch) -> GraphBatch:
-    """The nodes of a PyG batch, padded; without its edges."""
+    """The nodes of a PyG batch, padded, without its edges."""
     if batch.get("pos") is None and batch.get("x") is None:
         raise GLNError("The batch has neither pos nor x; a model needs at least one of them.")
     pos, x = (
@@ -285,7 +285,7 @@ def _padded(batch: Batch) -> GraphBatch:
 
 
 def _structure(initial: Tensor, mask: Tensor, like: Tensor) -> Tensor:
-    """``A⁰`` as ``[B, N, N]``, where and in what the model computes."""
+    """``A⁰`` as ``[B, N, N]``, with the device and dtype of the model."""
     count, nodes = mask.shape
     if initial.shape not in ((nodes, nodes), (count, nodes, nodes)):
         raise GLNError(
@@ -296,7 +296,7 @@ def _structure(initial: Tensor, mask: Tensor, like: Tensor) -> Tensor:
 
 
 def _on_pairs(pairs: DensePairs | SparsePairs, structure: Tensor | None, like: Tensor) -> Tensor:
-    """A structure ``[B, N, N]`` at the places of the pairs ``[B, N, S]``; zero if there is none."""
+    """The entries of a structure ``[B, N, N]`` at the pairs: ``[B, N, S]``; zeros if there is no structure."""
     if structure is None:
         return like.new_zeros(pairs.mask.shape)
     return (structure.gather(2, pairs.target) if isinstance(pairs, SparsePairs) else structure) * pairs.mask

@@ -10,7 +10,7 @@ from gln.models.pairs import PairEnds, Pairs
 
 
 class Step(nn.Module):
-    """One turn of the alternation: nodes listen through the structure, then the structure is re-scored."""
+    """One step: nodes listen to one another through the structure, then the structure is re-scored."""
 
     def __init__(self, width: int, pair_width: int, kernels: int, mixing: bool, feedback: bool) -> None:
         super().__init__()
@@ -23,14 +23,14 @@ class Step(nn.Module):
         self.score = nn.Sequential(nn.LayerNorm(pair_width), nn.Linear(pair_width, 1))
 
     def forward(self, pairs: Pairs, h: Tensor, e: Tensor, a: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """States ``h`` ``[B, N, d]`` and ``e`` ``[B, N, S, c]``, structure ``a`` ``[B, N, S]``; scores as ``a``."""
+        """New states ``h`` ``[B, N, d]`` and ``e`` ``[B, N, S, c]``, and scores ``[B, N, S]``, shaped like ``a``."""
         a = self.shown(pairs, a)
         h = self.rethink(h, self.listen(pairs, h, e, a))
         e = e + self.ends(pairs, h, a)
         e, score = self.reweigh(e, None if self.mix is None else self.mix(pairs, e))
         return h, e, (score + pairs.reverse(score)) / 2
 
-    # The parts of the above, for pairs that are worked on a block at a time (:mod:`gln.models.streaming`).
+    # The parts of forward, for pairs that are processed in blocks (:mod:`gln.models.streaming`).
 
     def shown(self, pairs: PairEnds, a: Tensor) -> Tensor:
         """The structure that nodes and pairs see."""
@@ -41,14 +41,14 @@ class Step(nn.Module):
         return h + self.think(h)
 
     def reweigh(self, e: Tensor, mixed: Tensor | None) -> tuple[Tensor, Tensor]:
-        """The new states of pairs ``[..., c]`` and their scores ``[...]``, not yet the mean of both directions."""
+        """New pair states ``[..., c]`` and their scores ``[...]``, before both directions are averaged."""
         e = e if mixed is None else e + mixed
         e = e + self.weigh(e)
         return e, self.score(e).squeeze(-1)
 
 
 class Listen(nn.Module):
-    """The paper's η and λ: ``Σ_i τ(A) H W_i``, where kernel ``i`` also hears the pair's own state."""
+    """The paper's η and λ: ``Σ_i τ(A) H W_i``, with each kernel ``i`` gated by the pair's state."""
 
     def __init__(self, width: int, pair_width: int, kernels: int) -> None:
         super().__init__()
@@ -62,11 +62,11 @@ class Listen(nn.Module):
         return self.hear(pairs, self.speak(h), inverse_root(pairs.total(a)), e, a)
 
     def speak(self, h: Tensor) -> Tensor:
-        """What every node says, ``[B, N, k, d/k]``."""
+        """The values that every node sends, ``[B, N, k, d/k]``."""
         return self.W(self.norm(h)).unflatten(-1, (self.kernels, -1))
 
     def hear(self, pairs: PairEnds, values: Tensor, root: Tensor, e: Tensor, a: Tensor) -> Tensor:
-        """What the nodes hear through their pairs, of what all nodes say; ``root`` ``[B, N]`` is ``D̂^(-1/2)``."""
+        """What nodes receive over their pairs of the ``values`` of all nodes; ``root`` ``[B, N]`` is ``D̂^(-1/2)``."""
         tau = (
             a * pairs.of_source(root[..., None])[..., 0] * pairs.of_target(root[..., None])[..., 0]
         )  # [B, N, S]
@@ -77,12 +77,12 @@ class Listen(nn.Module):
 
 
 def inverse_root(degree: Tensor) -> Tensor:
-    """``D̂^(-1/2)`` of nodes that also count themselves."""
+    """``D̂^(-1/2)``, where every node also counts itself."""
     return (1 + degree).rsqrt()
 
 
 class Ends(nn.Module):
-    """What a pair reads at its two ends, and its place in the current structure."""
+    """What a pair reads: its two ends and its own entry in the current structure."""
 
     def __init__(self, width: int, pair_width: int) -> None:
         super().__init__()
@@ -95,7 +95,7 @@ class Ends(nn.Module):
         return self.join(pairs, *self.project(h), a)
 
     def project(self, h: Tensor) -> tuple[Tensor, Tensor]:
-        """What every node shows as a source and as a target, both ``[B, N, 2c]``."""
+        """What every node contributes as a source and as a target, both ``[B, N, 2c]``."""
         h = self.norm(h)
         return self.source(h), self.target(h)
 
@@ -107,7 +107,7 @@ class Ends(nn.Module):
 
 
 class Mix(nn.Module):
-    """Pairs that share a third node: the pair ``ij`` attends over ``k`` by what ``ik`` and ``jk`` say together."""
+    """Pairs read pairs: ``ij`` attends over third nodes ``k``, scored by ``ik`` and ``jk`` together."""
 
     def __init__(self, pair_width: int, heads: int) -> None:
         super().__init__()
@@ -121,7 +121,7 @@ class Mix(nn.Module):
         return self.answer(*pairs.mix(read))
 
     def read_part(self, e: Tensor, part: slice) -> Tensor:
-        """Of query, key, first and second of normed pairs ``[m, c]`` only these: ``[m, ·, h, c/h]``."""
+        """Some of query, key, first and second, for normalised pairs ``[m, c]``: ``[m, ·, h, c/h]``."""
         weight, bias = (values.unflatten(0, (4, -1))[part] for values in (self.read.weight, self.read.bias))
         read = nn.functional.linear(e, weight.flatten(0, 1), bias.flatten(0, 1))
         return read.unflatten(-1, (len(weight), self.heads, -1))

@@ -1,6 +1,6 @@
-"""The mixing over third nodes for a flat list of pairs: only the third nodes that both ends share are looked at.
+"""Mixing over third nodes for a flat list of pairs; only the third nodes that both ends share are visited.
 
-On a CPU with numba, one loop over rows that holds nothing but its result. Elsewhere the padded form of
+On a CPU with numba this is one loop over rows that stores nothing but its result. Elsewhere it is the padded form of
 :class:`gln.models.pairs.SparsePairs`, which on a GPU is one kernel.
 """
 
@@ -45,14 +45,14 @@ def _mix_padded(near: Neighbourhood, ours: Tensor, theirs: Tensor) -> tuple[Tens
     row, slot = row[near.own], slot[near.own]
     read[row, slot, 0::2] = ours
     mask = torch.zeros_like(index, dtype=torch.bool)
-    mask[row, slot] = True  # only the block's own rows are answered
+    mask[row, slot] = True  # results are needed for the block's own rows only
     pairs = SparsePairs(index[None], torch.zeros_like(index)[None], mask[None])
     mixed, total = pairs.mix(read[None])
     return mixed[0, row, slot], total[0, row, slot]
 
 
 def _mix_compiled(near: Neighbourhood, ours: Tensor, theirs: Tensor) -> tuple[Tensor, Tensor]:
-    precise = torch.promote_types(ours.dtype, torch.float32)  # numba knows no half precision
+    precise = torch.promote_types(ours.dtype, torch.float32)  # numba has no half precision
     mixed = ours.new_empty(len(ours), *ours.shape[2:], dtype=precise)
     total = mixed.new_empty(mixed.shape[:2])
     read = [values.to(precise).flatten(2) for values in (ours, theirs)]
@@ -69,18 +69,18 @@ def _mix_compiled(near: Neighbourhood, ours: Tensor, theirs: Tensor) -> tuple[Te
 
 @cache
 def compiled_kernel(heads: int, width: int) -> Kernel:
-    """The loop for so many heads of such a width, which are known to the compiler."""
+    """The loop, compiled for this number of heads and this head width."""
     channels = heads * width
 
     def kernel(begin, end, shift, layout, start, target, ours, theirs, mixed, total):  # type: ignore[no-untyped-def]
-        """Of the rows ``begin : end``; ``ours`` begins with pair ``shift``.
+        """Mix the rows ``begin : end``; ``ours`` begins with pair ``shift``.
 
-        ``layout``: how many numbers a pair has in ``ours`` and ``theirs``, and where first, key and second stand among
-        them; the query comes first.
+        ``layout``: how many numbers a pair has in ``ours`` and ``theirs``, and the offsets of first, key and second
+        among them; the query is at 0.
         """
         stride, at_first, at_key, at_second = layout
         nodes = len(start) - 1
-        place = np.full(nodes, -1, np.int64)  # where node k stands among the pairs of i
+        place = np.full(nodes, -1, np.int64)  # position of node k among the pairs of i
         longest = 0
         for i in range(nodes):
             longest = max(longest, start[i + 1] - start[i])
@@ -99,7 +99,7 @@ def compiled_kernel(heads: int, width: int) -> Kernel:
                     at = place[target[q]]
                     ik[count], jk[count] = stride * at, stride * q
                     count += at >= 0
-                most[:] = zero  # one slot of score 0 and value 0 stands beside the others
+                most[:] = zero  # an extra slot of score 0 and value 0 takes part
                 for c in range(count):
                     query, key = ik[c], jk[c] + at_key
                     for h in range(heads):

@@ -1,8 +1,8 @@
-"""The mixing over third nodes on a CPU while training, without ever holding its n·K² (or n³) numbers.
+"""Mixing over third nodes on a CPU in training, without ever storing its n·K² (or n³) weights.
 
-How the compiled loops reach torch; :mod:`gln.models.mixing_cpu_dense` and :mod:`gln.models.mixing_cpu_sparse` have
-them. Nothing but the answer is kept for the gradient, for which the weights are computed again. Whatever the number of
-threads, each number is added up by one of them and in the same order.
+This module makes the compiled loops of :mod:`gln.models.mixing_cpu_dense` and :mod:`gln.models.mixing_cpu_sparse` a
+torch operator. Only the result is kept for the gradient, for which the weights are recomputed. Every sum is added up by
+one thread in a fixed order, so the number of threads changes nothing.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from gln.models.mixing_operator import mix_operator
 if TYPE_CHECKING:
     from gln.models.pairs import DensePairs, SparsePairs
 
-WORTH = 2**16  # with fewer scores the loops are not worth being compiled, or loaded
+WORTH = 2**16  # with fewer scores, compiling or even loading the loops does not pay
 
 
 def _forward(
@@ -59,7 +59,7 @@ def _backward(
 
 
 def _real_nodes(mask: Tensor) -> tuple[Tensor, Tensor]:
-    """The nodes of every graph ``[B, N]``, those that have pairs first, and how many these are ``[B]``."""
+    """The nodes of every graph, those with pairs first, ``[B, N]``, and how many have pairs, ``[B]``."""
     real = mask.any(-1)
     return real.sort(dim=1, descending=True, stable=True).indices, real.sum(1)
 
@@ -78,12 +78,12 @@ def _ready() -> bool:
 
 
 def _transformed(read: Tensor) -> bool:
-    """Whether it is in the hands of ``torch.func``, which cannot look into the loops; ``torch.compile`` need not."""
+    """Whether ``torch.func`` transforms ``read``: it cannot look into the loops; ``torch.compile`` need not."""
     return not torch.compiler.is_compiling() and torch._C._functorch.is_functorch_wrapped_tensor(read)
 
 
 def takes(read: Tensor) -> bool:
-    """Whether the loops are made for such numbers and worth it: with gradients, and not in half precision."""
+    """Whether the loops support ``read`` and pay off: with gradients, many scores and no half precision."""
     count, nodes, slots, _, heads, _ = read.shape
     return (
         read.requires_grad
@@ -95,12 +95,12 @@ def takes(read: Tensor) -> bool:
 
 
 def mix_dense(read: Tensor, pairs: DensePairs) -> tuple[Tensor, Tensor]:
-    """:meth:`gln.models.pairs.DensePairs.mix`; entries that are no pairs are 0."""
+    """As :meth:`gln.models.pairs.DensePairs.mix`; entries that are not pairs are 0."""
     mask = pairs.mask.contiguous()
     return _mix(read, mask, mask, mask, mask, True)
 
 
 def mix_sparse(read: Tensor, pairs: SparsePairs) -> tuple[Tensor, Tensor]:
-    """:meth:`gln.models.pairs.SparsePairs.mix`; slots that are no pairs are 0."""
+    """As :meth:`gln.models.pairs.SparsePairs.mix`; slots that are not pairs are 0."""
     mask = pairs.mask.contiguous()
     return _mix(read, mask, pairs.target.contiguous(), mask, pairs.back.contiguous(), False)

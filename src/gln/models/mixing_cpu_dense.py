@@ -1,8 +1,8 @@
 """The loops of :mod:`gln.models.mixing_cpu` for the dense form, compiled by numba.
 
-A call takes the items ``begin : end``: one head of all graphs after another, so that threads get graphs of all sizes.
-For one head of one graph the pairs ``jk`` of a node ``k`` lie side by side, and all ``j`` are worked on at once with
-vector instructions. Nodes without pairs, as those that a graph is padded with, are left out.
+A call processes the items ``begin : end``. An item is one head of one graph; the graphs vary fastest, so that every
+thread gets graphs of all sizes. Within an item, the pairs ``jk`` of a node ``k`` are contiguous, and all ``j`` are
+processed at once with vector instructions. Nodes without pairs, such as padding, are left out.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ import numpy as np
 from gln.compiling import Kernel, compiled, exp
 from gln.models.mixing_operator import NEVER
 
-LANES = 16  # numbers in the longest vectors there are
-ROWS = 4  # of a graph at once: less often through memory
+LANES = 16  # numbers in the widest vector registers
+ROWS = 4  # of a graph at once, to go through memory less often
 
 
 class DenseLoops(NamedTuple):
@@ -29,13 +29,13 @@ class DenseLoops(NamedTuple):
 
 @cache
 def dense_loops(width: int) -> DenseLoops:
-    """The loops for heads of such a width, which is known to the compiler."""
+    """The loops, compiled for this head width."""
 
     def forward(begin, end, nodes, counts, read, pair, out, total):  # type: ignore[no-untyped-def]
         """``read`` ``[B, N, N, 4, h, d]``; ``out`` ``[B, N, N, h, d]`` and ``total`` ``[B, N, N, h]``.
 
-        ``pair`` ``[B, N, N]``: are they one. ``nodes`` ``[B, N]``: those with pairs first, of which there are
-        ``counts`` ``[B]``.
+        ``pair`` ``[B, N, N]``: which entries are pairs. ``nodes`` ``[B, N]``: those with pairs first; ``counts``
+        ``[B]``: how many those are.
         """
         graphs = len(counts)
         number = read.dtype.type
@@ -45,11 +45,11 @@ def dense_loops(width: int) -> DenseLoops:
             real, count = nodes[b], counts[b]
             lanes = (count + LANES - 1) // LANES * LANES
             even = count + count % 2
-            # Of jk, at [k, d, j].
-            bar = np.full((count, lanes), never, read.dtype)  # 0 if they are a pair
+            # For jk, at [k, d, j].
+            bar = np.full((count, lanes), never, read.dtype)  # 0 on pairs
             key = np.zeros((count, width, lanes), read.dtype)
             second = np.zeros((even, width, lanes), read.dtype)
-            for some in range(0, lanes, LANES):  # so few j that what is read and written stays near
+            for some in range(0, lanes, LANES):  # few j at a time, so that all stays in the cache
                 for k in range(count):
                     for j in range(some, min(some + LANES, count)):
                         if pair[b, real[j], real[k]]:
@@ -57,7 +57,7 @@ def dense_loops(width: int) -> DenseLoops:
                             its = read[b, real[j], real[k], :, h]
                             for d in range(width):
                                 key[k, d, j], second[k, d, j] = its[1, d], its[3, d]
-            # Of a few i, whose k are walked through together.
+            # For a few i, which go through the k together.
             ours = np.zeros((ROWS, even), np.bool_)
             first = np.zeros((ROWS, even, width), read.dtype)
             score = np.zeros((ROWS, even, lanes), read.dtype)
@@ -65,7 +65,7 @@ def dense_loops(width: int) -> DenseLoops:
             value = np.empty((ROWS, width, lanes), read.dtype)
             for some in range(0, count, ROWS):
                 rows = min(ROWS, count - some)
-                most[:], value[:] = zero, zero  # one slot of score 0 and value 0 stands beside the others
+                most[:], value[:] = zero, zero  # an extra slot of score 0 and value 0 takes part
                 for k in range(count):
                     for r in range(rows):
                         i = real[some + r]
@@ -91,7 +91,7 @@ def dense_loops(width: int) -> DenseLoops:
                                 score[r, k, j] = exp(score[r, k, j] - most[r, j])
                             for j in range(lanes):
                                 norm[r, j] += score[r, k, j]
-                for k in range(0, count, 2):  # two at once: half as often through memory
+                for k in range(0, count, 2):  # two at once, to go through memory half as often
                     for r in range(rows):
                         if ours[r, k] or ours[r, k + 1]:
                             for d in range(width):
@@ -119,18 +119,18 @@ def dense_loops(width: int) -> DenseLoops:
             b, h = item % graphs, item // graphs
             real, count = nodes[b], counts[b]
             lanes = (count + LANES - 1) // LANES * LANES
-            # Of ij: −total and −delta at [i, j], the gradient of the mixed values at [i, d, j]. The last row is
-            # nobody's, and asks for nothing.
+            # For ij: −total and −delta at [i, j], the gradient of the mixed values at [i, d, j]. The last row
+            # belongs to no node and contributes nothing.
             less = np.full((count + 1, lanes), never, read.dtype)
             back = np.zeros((count + 1, lanes), read.dtype)
             wanted = np.zeros((count + 1, width, lanes), read.dtype)
-            # Of ik and jk, for one k after another; again the last row is nobody's.
+            # For ik and jk, one k at a time; again the last row belongs to no node.
             query, first = np.empty((2, count + 1, width), read.dtype)
             to_query, to_first = np.empty((2, count + 1, width), read.dtype)
             bar = np.empty(lanes, read.dtype)
             key, second = np.empty((2, width, lanes), read.dtype)
             to_key, to_second = np.empty((2, width, lanes), read.dtype)
-            # Of ijk, for a few i.
+            # For ijk, a few i at a time.
             weight = np.empty((ROWS, lanes), read.dtype)
             pull = np.empty((ROWS, lanes), read.dtype)  # the gradient of the score
             for i in range(count):
@@ -155,7 +155,7 @@ def dense_loops(width: int) -> DenseLoops:
                             query[j, d], first[j, d] = its[0, d], its[2, d]
                             key[d, j], second[d, j] = its[1, d], its[3, d]
                 near[third : third + ROWS] = count
-                for some in range(0, third, ROWS):  # several i at once: less often through memory
+                for some in range(0, third, ROWS):  # several i at once, to go through memory less often
                     for r in range(ROWS):
                         i = near[some + r]
                         q, f, w = query[i], first[i], wanted[i]

@@ -1,8 +1,8 @@
 """The loops of :mod:`gln.models.mixing_cpu` for the sparse form, compiled by numba.
 
-A call takes the rows ``begin : end`` of all graphs, one after another, and writes only to them. Of the slots of a row
-it looks at those whose nodes both ends of a pair share. Exchanging the ends of a pair exchanges (query, first) with
-(key, second), so one loop serves both halves of the gradient.
+A call processes the rows ``begin : end`` of the concatenated graphs and writes only to them. For each pair it visits
+only the third nodes that both ends share. Exchanging the ends of a pair exchanges (query, first) with (key, second), so
+one loop computes both halves of the gradient.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ class SparseLoops(NamedTuple):
 
 @cache
 def sparse_loops(heads: int, width: int) -> SparseLoops:
-    """The loops for so many heads of such a width, which are known to the compiler."""
+    """The loops, compiled for this number of heads and this head width."""
     channels = heads * width
     states = 4 * channels  # query, key, first and second of a pair
 
     def forward(begin, end, nodes, read, pair, target, out, total):  # type: ignore[no-untyped-def]
         """``read`` ``[B · N, K, 4, h · d]``; ``out`` ``[B · N, K, h · d]`` and ``total`` ``[B · N, K, h]``.
 
-        ``pair``, ``target`` ``[B · N, K]``: is there a pair, and with which node of the same graph.
+        ``pair``, ``target`` ``[B · N, K]``: whether a slot holds a pair, and with which node of the same graph.
         """
         slots = read.shape[1]
         number = read.dtype.type
         zero, one = number(0), number(1)
         place = np.full(nodes, -1, np.int64)  # the slot of node k in the row of i
-        ours, theirs = np.empty(slots + 1, np.int64), np.empty(slots + 1, np.int64)  # where ik and jk stand
+        ours, theirs = np.empty(slots + 1, np.int64), np.empty(slots + 1, np.int64)  # where ik and jk begin
         weight = np.empty(slots * heads, read.dtype)  # [third node, head]
         most, norm = np.empty(heads, read.dtype), np.empty(heads, read.dtype)
         value = np.empty(channels, read.dtype)
@@ -56,7 +56,7 @@ def sparse_loops(heads: int, width: int) -> SparseLoops:
                     s = place[target[j, t]]
                     ours[count], theirs[count] = (i * slots + s) * states, (j * slots + t) * states
                     count += pair[j, t] and s >= 0
-                most[:] = zero  # one slot of score 0 and value 0 stands beside the others
+                most[:] = zero  # an extra slot of score 0 and value 0 takes part
                 for c in range(count):
                     query, key = ours[c], theirs[c] + channels
                     for h in range(heads):
@@ -91,11 +91,11 @@ def sparse_loops(heads: int, width: int) -> SparseLoops:
         slots = read.shape[1]
         zero = read.dtype.type(0)
         place = np.full(nodes, -1, np.int64)  # the slot of node k in the row of i
-        ours, theirs = np.empty(slots + 1, np.int64), np.empty(slots + 1, np.int64)  # where ik and jk stand
+        ours, theirs = np.empty(slots + 1, np.int64), np.empty(slots + 1, np.int64)  # where ik and jk begin
         weight = np.empty(slots * heads, read.dtype)  # [third node, head]
         pull = np.empty(slots * heads, read.dtype)  # the gradient of its score
         flat, wanted, found = read.reshape(-1), grad.reshape(-1), result.reshape(-1)
-        # Of query, key, first and second, in this order, which of ours meets which of theirs.
+        # Which of ours meets which of theirs; the order is query, key, first, second.
         score_ours, score_theirs = mine * channels, (1 - mine) * channels
         value_ours, value_theirs = (2 + mine) * channels, (3 - mine) * channels
         for i in range(begin, end):
@@ -111,7 +111,7 @@ def sparse_loops(heads: int, width: int) -> SparseLoops:
                     s = place[target[j, t]]
                     ours[count], theirs[count] = (i * slots + s) * states, (j * slots + t) * states
                     count += pair[j, t] and s >= 0
-                row, slot = (j, back[i, a]) if mine else (i, a)  # where the pair's answer stands
+                row, slot = (j, back[i, a]) if mine else (i, a)  # where the pair's result is
                 answer = (row * slots + slot) * channels
                 for c in range(count):
                     one, two = ours[c] + score_ours, theirs[c] + score_theirs

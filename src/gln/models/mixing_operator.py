@@ -1,4 +1,4 @@
-"""The mixing over third nodes as an operator of its own, which torch can differentiate and leaves whole."""
+"""Mixing over third nodes as a torch operator of its own: differentiable, and opaque to ``torch.compile``."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ MixBackward = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor, bool, Tensor, Te
 
 
 def mix_operator(name: str, forward: Mix, backward: MixBackward) -> Mix:
-    """``forward`` with its gradient by ``backward``; ``torch.compile`` does not look inside.
+    """``forward`` as an operator whose gradient is ``backward``; ``torch.compile`` does not look inside.
 
     Args:
-        name: of the operator, in torch's list of all of them.
+        name: of the operator in torch's registry.
         forward: from ``read`` ``[B, N, S, 4, h, d]``, ``mask``, ``target``, ``place``, ``back`` and whether the pairs
             are dense (if so, all four are the mask) to the mixed values ``[B, N, S, h, d]`` and the log-normaliser
-            ``[B, N, S, h]``, in float32 at least.
+            ``[B, N, S, h]``, in at least float32.
         backward: from the same, the log-normaliser, ``delta`` ``[B, N, S, h]`` and the gradient of the mixed values to
-            the gradient of ``read``. With ``w`` for the weight of a third node and ``v`` for its value along the
+            the gradient of ``read``. With ``w`` the weight of a third node and ``v`` the product of its value with the
             gradient of the mixed values, the gradient of its score is ``w (v − delta)``.
     """
 

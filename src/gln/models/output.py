@@ -1,4 +1,4 @@
-"""What every model answers: a graph per step of its recurrence."""
+"""What every model returns: a structure per step of its recurrence."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ class StructureOutput:
     ==============  ==============================  =====================================================
     ``logits``      steps × ``[B, N, N | K]``       ``sigmoid`` of it is the step's soft adjacency ``A``
     ``states``      steps × ``[B, N, d]``           the step's node states ``H``
-    ``mask``        ``[B, N, N | K]``               bool: the entries that are pairs of real nodes and count
-    ``candidates``  ``[B, N, K]`` or ``None``       node number behind each candidate; ``None``: all pairs
+    ``mask``        ``[B, N, N | K]``               bool: True on the pairs that were scored
+    ``candidates``  ``[B, N, K]`` or ``None``       the node of each candidate; ``None``: all pairs
     ``proposal``    ``[B, N, N]`` or ``None``       scores by which further candidates were proposed
     ==============  ==============================  =====================================================
     """
@@ -28,7 +28,7 @@ class StructureOutput:
     proposal: Tensor | None = None
 
     def target(self, adj: Tensor) -> Tensor:
-        """The true adjacency ``[B, N, N]`` at the scored entries, shaped as one step's logits."""
+        """The true adjacency ``[B, N, N]`` at the scored entries, shaped like one step's logits."""
         return adj if self.candidates is None else adj.gather(2, self.candidates) & self.mask
 
     def recall(self, adj: Tensor) -> Tensor:
@@ -38,7 +38,7 @@ class StructureOutput:
         return torch.where(edges > 0, found / edges.clamp(min=1), 1.0)
 
     def probabilities(self, step: int = -1) -> Tensor:
-        """The soft adjacency ``[B, N, N]`` after ``step``, zero wherever no pair was scored."""
+        """The soft adjacency ``[B, N, N]`` after ``step``, zero where no pair was scored."""
         scored = self.logits[step].sigmoid().masked_fill(~self.mask, 0)
         if self.candidates is None:
             return scored
@@ -46,9 +46,9 @@ class StructureOutput:
         dense = torch.zeros(count, nodes, nodes, dtype=scored.dtype, device=scored.device)
         return dense.scatter_add(
             2, self.candidates, scored
-        )  # masked slots add nothing, whatever they point at
+        )  # masked slots add nothing, whichever node they hold
 
     def adjacency(self, step: int = -1, threshold: float = 0.5, hard: bool = False) -> Tensor:
-        """The adjacency ``[B, N, N]`` for a larger network to use: soft, or 0 and 1 with the soft one's gradient."""
+        """The adjacency ``[B, N, N]`` for use in a larger network: soft, or 0 and 1 with the soft one's gradient."""
         soft = self.probabilities(step)
         return (soft >= threshold).to(soft.dtype) + (soft - soft.detach()) if hard else soft

@@ -2,11 +2,11 @@
 
 A pair state is ``[B, N, S, c]``: row ``i`` holds the states of the directed pairs ``i → j``, one per slot. In the
 dense form slot ``j`` *is* node ``j`` (``S = N``); in the sparse form it is the node ``index[i, slot]`` (``S = K``).
-Both forms hold a symmetric set of pairs and compute the same function of it. A third one, without empty slots and for
-inference alone, is in :mod:`gln.models.flat`.
+Both forms hold a symmetric set of pairs and compute the same function of it. A third form, without empty slots and
+for inference only, is in :mod:`gln.models.flat`.
 
 ===============  =================================================================================
-``of_rows``      node values of the rows at hand: all of them, unless the pairs are a block of a larger set
+``of_rows``      node values of the rows at hand: all nodes, unless the pairs are a block of a larger set
 ``of_source``    node values at the first end of every pair, ``v_i``
 ``of_target``    node values at the second end, ``v_j``
 ``reverse``      the state of ``j → i`` at the place of ``i → j``
@@ -34,7 +34,7 @@ from gln.models.mixing_operator import NEVER
 
 
 class PairEnds(Protocol):
-    """What can be asked of some rows of pairs; ``mask`` ``[B, N, S]`` is True on pairs, False on empty slots."""
+    """The operations on some rows of pairs; ``mask`` ``[B, N, S]`` is True on pairs, False on empty slots."""
 
     @property
     def mask(self) -> Tensor: ...
@@ -49,7 +49,7 @@ class PairEnds(Protocol):
 
 
 class Pairs(PairEnds, Protocol):
-    """What a model may ask of a whole set of pairs."""
+    """The operations on a whole set of pairs."""
 
     def reverse(self, state: Tensor) -> Tensor: ...
 
@@ -59,21 +59,21 @@ class Pairs(PairEnds, Protocol):
 
 
 def _attend(scores: Tensor, allowed: Tensor, axis: int) -> tuple[Tensor, Tensor]:
-    """Weights over an axis and their log-normaliser.
+    """Softmax weights over an axis, and their log-normaliser.
 
-    One slot of score 0 and value 0 stands beside the others, so that a pair without third nodes listens to nothing.
+    An extra slot of score 0 and value 0 takes part, so that a pair without third nodes is well defined.
     """
     scores = scores.masked_fill(~allowed, NEVER)
     total = torch.logaddexp(scores.logsumexp(axis), scores.new_zeros(()))
     return (scores - total.unsqueeze(axis)).exp(), total
 
 
-# By device: the same mixing in one kernel.
+# The same mixing in one kernel, by device.
 KERNELS: dict[str, ModuleType] = {"cpu": mixing_cpu, **gpu_kernels("gln.models.fused")}
 
 
 def _kernels(read: Tensor) -> ModuleType | None:
-    """Those that take such numbers."""
+    """The kernels that take ``read``, if any."""
     kernels = KERNELS.get(read.device.type)
     return kernels if kernels is not None and kernels.takes(read) else None
 
@@ -82,7 +82,7 @@ class _AllRows:
     """What the two forms that hold all rows have in common."""
 
     def of_rows(self, values: Tensor) -> Tensor:
-        """``[B, N, ...]``, as they are: every node has its row."""
+        """``[B, N, ...]``, unchanged: every node has a row."""
         return values
 
     def of_source(self, values: Tensor) -> Tensor:
@@ -96,7 +96,7 @@ class _AllRows:
 
 @dataclass(frozen=True)
 class DensePairs(_AllRows):
-    """Every ordered pair has a place; ``mask`` ``[B, N, N]``, symmetric, says which of them are pairs."""
+    """An entry for every two nodes; the symmetric ``mask`` ``[B, N, N]`` is True on those that are pairs."""
 
     mask: Tensor
 
@@ -149,7 +149,7 @@ class SparsePairs(_AllRows):
     index: Tensor
     back: Tensor
     mask: Tensor
-    workspace: int = 2**26  # numbers that looking up third nodes may hold at once
+    workspace: int = 2**26  # the most numbers held at once while third nodes are looked up
 
     @classmethod
     def from_index(cls, index: Tensor) -> SparsePairs:
@@ -158,7 +158,7 @@ class SparsePairs(_AllRows):
         mask = index < nodes
         graph, source, slot = mask.nonzero(as_tuple=True)
         target = index[mask]
-        key = (graph * nodes + source) * nodes + target  # ascending, as they stand
+        key = (graph * nodes + source) * nodes + target  # already ascending
         back = torch.zeros_like(index)
         back[mask] = slot[torch.searchsorted(key, (graph * nodes + target) * nodes + source)]
         return cls(index, back, mask)
@@ -182,12 +182,12 @@ class SparsePairs(_AllRows):
         return torch.einsum("bijh,bijhc->bihc", weight, self.of_target(values))
 
     def mix(self, read: Tensor) -> tuple[Tensor, Tensor]:
-        """As :meth:`DensePairs.mix`, as many rows at a time as the workspace holds."""
+        """As :meth:`DensePairs.mix`, with as many rows at a time as the workspace holds."""
         if kernels := _kernels(read):
             return kernels.mix_sparse(read, self)
         count, nodes, slots, _, *state = read.shape
         chunk = max(1, self.workspace // (count * slots * slots * math.prod(state)))
-        # With gradients a chunk is computed again in the backward pass instead of being kept.
+        # With gradients, a chunk is recomputed in the backward pass instead of being stored.
         again = torch.is_grad_enabled() and nodes > chunk
         ours, theirs = read[:, :, :, 0::2], read[:, :, :, 1::2]  # query and first, key and second
         parts = []
@@ -207,14 +207,14 @@ class SparsePairs(_AllRows):
         place = self.target[:, rows, :, None] * self.mask.shape[2] + place  # row and slot in one number
         query, first = ours[:, :, None].unbind(4)  # [B, R, 1, K, h, d]
         key, second = _rows(theirs.flatten(1, 2), place).unbind(4)  # [B, R, J, K, h, d]
-        # Products and sums: a matrix product per pair would be many tiny ones.
+        # Elementwise products and sums: one matrix product per pair would mean many tiny ones.
         weight, total = _attend((query * key).sum(-1), shared[..., None], 3)  # [B, R, J, K, h], [B, R, J, h]
         return (weight[..., None] * (first + second)).sum(3), total
 
     def _third_nodes(self, rows: slice) -> tuple[Tensor, Tensor]:
-        """For the pairs ``ij`` of some rows and each ``k`` that ``i`` is paired with, both ``[B, R, K, K]``:
+        """The slot of ``k`` in the row of ``j``, and whether it has one, both ``[B, R, K, K]``.
 
-        the slot where ``k`` stands in the row of ``j``, and whether it stands there at all.
+        For the pairs ``ij`` of some rows and every ``k`` that ``i`` is paired with.
         """
         index, mask, target = self.index[:, rows], self.mask[:, rows], self.target[:, rows]
         theirs = _rows(self.index, target)  # candidates of j
@@ -224,7 +224,7 @@ class SparsePairs(_AllRows):
 
     @cached_property
     def places(self) -> Tensor:
-        """:meth:`_third_nodes` of all rows in one small number each, −1 where there is none: ``[B, N, K, K]``."""
+        """:meth:`_third_nodes` of all rows as one small number each, −1 where there is no slot: ``[B, N, K, K]``."""
         count, nodes, slots = self.mask.shape
         chunk = max(1, self.workspace // (count * slots * slots))
         parts = [self._third_nodes(slice(start, start + chunk)) for start in range(0, nodes, chunk)]
@@ -232,9 +232,9 @@ class SparsePairs(_AllRows):
 
 
 def _rows(values: Tensor, index: Tensor) -> Tensor:
-    """``values`` ``[B, M, ...]`` at ``index`` ``[B, ...]``, which numbers the rows of its own batch entry.
+    """The rows of ``values`` ``[B, M, ...]`` at ``index`` ``[B, ...]``, counted within each batch entry.
 
-    By ``index_select``: its gradient is added up in a fixed order, so that training on a CPU is repeatable.
+    ``index_select`` sums its gradient in a fixed order, so that training on a CPU is repeatable.
     """
     start = (
         torch.arange(len(values), device=values.device).view(-1, *[1] * (index.dim() - 1)) * values.shape[1]

@@ -1,4 +1,4 @@
-"""Candidates for edges that are not near, by a learned score."""
+"""Candidates for edges between distant nodes, by a learned score."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from gln.graphs.batch import pair_mask
 from gln.models.candidates import PairList
 from gln.models.features import mlp
 
-WORKSPACE = 2**24  # scores that are held at once where the matrix of all pairs would be too large
+WORKSPACE = 2**24  # scores held at once where the matrix of all pairs would be too large
 
 
 class Proposal(nn.Module):
-    """The paper's bilinear score ``H Q tanh(H Z)ᵀ``, symmetrised, over all pairs: who may be joined from afar?
+    """The paper's bilinear score ``H Q tanh(H Z)ᵀ``, symmetrised, over all pairs: it proposes distant candidates.
 
-    Nodes are seen one by one, by their features and by where they lie in the set as a whole.
+    It sees each node on its own, by its features and its position within the whole set.
     """
 
     def __init__(self, in_channels: int, pos_channels: int, width: int, count: int) -> None:
@@ -33,13 +33,13 @@ class Proposal(nn.Module):
         return self._both_ways(score, score.mT)
 
     def best(self, score: Tensor, mask: Tensor) -> PairList:
-        """The pairs of every node with those it scores highest, ties included."""
+        """Pair every node with those it scores highest, ties included."""
         pairs = pair_mask(mask)
         score = score.masked_fill(~pairs, -torch.inf)
         return PairList(*(self._highest(score) & pairs).nonzero(as_tuple=True))
 
     def best_of_set(self, where: Tensor, x: Tensor) -> Tensor:
-        """The same for one set ``[n, ·]``, some rows of the matrix at a time: the pairs ``[2, q]``."""
+        """The same pairs ``[2, q]`` for one set ``[n, ·]``, found some rows of the matrix at a time."""
         mask = torch.ones(1, len(x), dtype=torch.bool, device=x.device)
         first, second = (values[0] for values in self._ends(where[None], x[None], mask))  # [n, d]
         rows = max(1, WORKSPACE // len(x))
@@ -47,13 +47,13 @@ class Proposal(nn.Module):
         for start in range(0, len(x), rows):
             own = slice(start, start + rows)
             score = self._both_ways(first[own] @ second.mT, second[own] @ first.mT)  # [rows, n]
-            score.diagonal(start).fill_(-torch.inf)  # no node is its own pair
+            score.diagonal(start).fill_(-torch.inf)  # no node is paired with itself
             row, target = (self._highest(score) & score.isfinite()).nonzero(as_tuple=True)
             parts.append(torch.stack([row + start, target]))
         return torch.cat(parts, dim=1)
 
     def _ends(self, where: Tensor, x: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-        """The two factors of the score before it is the mean of both directions, both ``[B, N, d]``."""
+        """The two factors of the score, before both directions are averaged, both ``[B, N, d]``."""
         real = mask[..., None]
         count = real.sum(1, keepdim=True)
         centred = (where - (where * real).sum(1, keepdim=True) / count) * real

@@ -1,8 +1,8 @@
-"""GLN over many small sets on a CPU, without gradients: the answer of the padded forms, several times faster.
+"""GLN over many small sets on a CPU, without gradients: the result of the padded forms, several times faster.
 
-Some sets at a time go through all steps, so that their states stay in the cache; empty places are left out; a
-normalisation is folded into the linear layer behind it, and what reads the same numbers is one product. What is not a
-matrix product is in the compiled loops of :mod:`gln.models.small_kernels`.
+A few sets at a time go through all steps, so that their states stay in the cache. Empty entries are skipped, a
+normalisation is folded into the linear layer after it, and layers that read the same numbers share one product. What is
+not a matrix product is in the compiled loops of :mod:`gln.models.small_kernels`.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from gln.models.streaming import unit_of_length
 if TYPE_CHECKING:
     from gln.models.gln import GLN
 
-WORTH = 2**14  # a batch with fewer places is done before the compiled loops are loaded
-CROWDED = 0.75  # share of all places that are pairs, above which all of them are worked on at once
-GROUP = 2**12  # pairs that go through all steps together, per thread: what a cache holds
+WORTH = 2**14  # a batch with fewer entries is done before the compiled loops are loaded
+CROWDED = 0.75  # share of entries that are pairs; above it, all entries are computed at once
+GROUP = 2**12  # pairs per thread that go through all steps together: what a cache holds
 
 
 def worth_compiling(pairs: DensePairs, like: Tensor) -> bool:
-    """Whether :func:`score_small` can answer on a CPU without gradients, and is the faster way."""
+    """Whether :func:`score_small` supports this input and is faster."""
     return (
         pairs.mask.numel() > WORTH
         and like.dtype in (torch.float32, torch.float64)
@@ -63,7 +63,7 @@ def score_small(
 
 
 def _groups(places: list[int], size: int) -> Iterator[slice]:
-    """Sets one after another, as many as have about ``size`` pairs together, and at least one."""
+    """Consecutive sets in groups of at most ``size`` pairs, or of a single set with more."""
     first, held = 0, 0
     for number, count in enumerate(places):
         if number > first and held + count > size:
@@ -74,7 +74,7 @@ def _groups(places: list[int], size: int) -> Iterator[slice]:
 
 
 class _Folded(NamedTuple):
-    """A linear layer that takes what is normalised, but not yet scaled and shifted: ``[out, in]`` and ``[out]``."""
+    """A linear layer with the scale and shift of the LayerNorm before it folded in: ``[out, in]`` and ``[out]``."""
 
     weight: Tensor
     bias: Tensor
@@ -87,7 +87,7 @@ class _Folded(NamedTuple):
         return cls(linear.weight * norm.weight, linear.weight @ norm.bias + linear.bias)
 
     def beside(self, other: _Folded) -> _Folded:
-        """Both in one product."""
+        """Both layers as one product."""
         return _Folded(*(torch.cat(both) for both in zip(self, other, strict=True)))
 
     def __call__(self, normed: Tensor) -> Tensor:
@@ -95,7 +95,7 @@ class _Folded(NamedTuple):
 
 
 class _Part:
-    """A step with its layers over pairs folded; the gates of the step that follows are read with its scores."""
+    """A step with its layers over pairs folded; the gates of the next step are computed with its scores."""
 
     def __init__(self, step: Step, following: Step | None) -> None:
         self.step = step
@@ -121,7 +121,7 @@ def _score_group(
     x: Tensor,
     a: Tensor,
 ) -> list[tuple[Tensor, Tensor]]:
-    """As :func:`score_small`, of some sets."""
+    """As :func:`score_small`, for some of the sets."""
     sets, nodes, _ = mask.shape
     index = torch.arange(nodes).expand(mask.shape)
     pairs, a = FlatPairs.from_slots(index, mask), a[mask]
@@ -144,7 +144,7 @@ def _score_group(
 
 
 class _Group:
-    """Some sets, with the memory that their steps work in."""
+    """Some sets, with the buffers for their steps."""
 
     def __init__(self, model: GLN, pairs: FlatPairs, bounds: np.ndarray) -> None:
         like = next(model.parameters())
@@ -153,14 +153,14 @@ class _Group:
         self.nodes, self.count = len(pairs.start) - 1, len(pairs.target)
         self.ends = (pairs.start.numpy(), pairs.target.numpy())
         self.kernels: Kernels = kernels(heads, width // heads)
-        # Where most pairs are left out, it pays to look for the third nodes that both ends share.
+        # Where many pairs are missing, it pays to look up the third nodes that both ends share.
         crowded = self.count > CROWDED * self.nodes * (bounds[1] - bounds[0])
         self.sparse = None if crowded else compiled_kernel(heads, width // heads)
         self.normed, self.joined = like.new_empty(2, self.count, width)
         self.mixed = like.new_empty(self.count, width + heads)
 
     def normalised(self, e: Tensor, shift: Tensor) -> Tensor:
-        """``e`` brought to mean 0 and variance 1, after ``shift`` was added to it in place; valid until the next."""
+        """Add ``shift`` to ``e`` in place; the result with mean 0 and variance 1, valid until the next call."""
         arrays = (e.numpy(), shift.detach().numpy(), self.normed.numpy())
         spread(self.kernels.normalise, 0, self.count, *arrays)
         return self.normed
@@ -170,7 +170,7 @@ class _Group:
     ) -> tuple[Tensor, Tensor, Tensor]:
         """New node states, the scores in one direction and the gates of the next step; ``e`` is changed in place.
 
-        A product adds to ``e`` what a layer says but its bias, which the next normalisation adds in passing.
+        Each product adds a layer's output to ``e`` without the bias, which the next normalisation adds on the way.
         """
         step = part.step
         a = a if step.feedback else torch.ones_like(a)
@@ -187,7 +187,7 @@ class _Group:
         return h, score[:, 0], gate
 
     def _mix(self, read: np.ndarray) -> None:
-        """Into ``mixed``, from query, key, first and second of every pair, ``[m, 4 · c]``."""
+        """Fill ``mixed`` from query, key, first and second of every pair, ``[m, 4 · c]``."""
         mixed = self.mixed.numpy()
         if self.sparse is None:
             arrays = (self.bounds, *self.ends, self.pairs.back.numpy(), read, mixed)

@@ -1,4 +1,4 @@
-"""The loops of :mod:`gln.models.small`, compiled by numba; each works on a stretch ``begin : end`` of its rows.
+"""The loops of :mod:`gln.models.small`, compiled by numba; each processes the range ``begin : end``.
 
 They are written so that the compiler can use vector instructions: long inner loops over contiguous numbers.
 """
@@ -14,7 +14,7 @@ import numpy as np
 from gln.compiling import Kernel, compiled, exp
 from gln.models.mixing_operator import NEVER
 
-EPS = 1e-5  # of torch's LayerNorm
+EPS = 1e-5  # torch's default for LayerNorm
 
 
 class Kernels(NamedTuple):
@@ -28,12 +28,12 @@ class Kernels(NamedTuple):
 
 @cache
 def kernels(heads: int, width: int) -> Kernels:
-    """The loops for mixing with so many heads of such a width."""
+    """The loops, compiled for this number of heads and this head width."""
     return Kernels(compiled(normalise), compiled(listen), compiled(join), compiled(mixing(heads, width)))
 
 
 def normalise(begin, end, states, shift, out):  # type: ignore[no-untyped-def]
-    """Adds ``shift`` ``[c]`` to the states ``[m, c]`` and brings each of them to mean 0 and variance 1: ``out``."""
+    """Add ``shift`` ``[c]`` to the states ``[m, c]`` in place; ``out`` is each of them with mean 0 and variance 1."""
     channels = states.shape[1]
     number = states.dtype.type
     zero, share = number(0), number(1 / channels)
@@ -54,7 +54,7 @@ def normalise(begin, end, states, shift, out):  # type: ignore[no-untyped-def]
 
 
 def listen(begin, end, start, target, values, root, gate, a, out):  # type: ignore[no-untyped-def]
-    """What the nodes ``begin : end`` hear of ``values`` ``[n, d]`` through gates ``[m, k]``, as ``Listen.hear``."""
+    """What nodes ``begin : end`` receive of ``values`` ``[n, d]`` through gates ``[m, k]``, as in ``Listen.hear``."""
     channels, heads = values.shape[1], gate.shape[1]
     width = channels // heads
     one = values.dtype.type(1)
@@ -73,7 +73,7 @@ def listen(begin, end, start, target, values, root, gate, a, out):  # type: igno
 
 
 def join(begin, end, start, target, sources, targets, structure, a, out):  # type: ignore[no-untyped-def]
-    """What the pairs of the nodes ``begin : end`` read at both ends, as ``Ends.join`` before its GELU: ``[m, c]``."""
+    """What the pairs of the nodes ``begin : end`` read at both ends, as in ``Ends.join`` before GELU: ``[m, c]``."""
     channels = out.shape[1]
     for i in range(begin, end):
         for p in range(start[i], start[i + 1]):
@@ -88,16 +88,16 @@ def join(begin, end, start, target, sources, targets, structure, a, out):  # typ
 
 
 def mixing(heads: int, width: int) -> Kernel:
-    """The mixing over third nodes within sets so small that the second ends of all pairs of a node lie side by side.
+    """Mixing over third nodes in sets so small that all pairs ``jk`` of a node ``k`` can lie side by side.
 
-    For one head and one node ``i``, all ``j`` of the set are worked on at once, one ``k`` after another.
+    For one head and one node ``i``, all ``j`` of the set are processed at once, one ``k`` after another.
     """
     channels = heads * width
 
     def mix(begin, end, bounds, start, target, back, read, out):  # type: ignore[no-untyped-def]
-        """Of the sets ``begin : end``, whose nodes are ``bounds[s] : bounds[s + 1]``.
+        """Mix the sets ``begin : end``; the nodes of set ``s`` are ``bounds[s] : bounds[s + 1]``.
 
-        ``back`` ``[m]``: where ``j → i`` stands, for every pair ``i → j``. ``read`` ``[m, 4 · c]``: query, key, first
+        ``back`` ``[m]``: the position of ``j → i`` for every pair ``i → j``. ``read`` ``[m, 4 · c]``: query, key, first
         and second. ``out`` ``[m, c + h]``: mixed and log-normaliser.
         """
         number = read.dtype.type
@@ -108,7 +108,7 @@ def mixing(heads: int, width: int) -> Kernel:
         lanes = (most_nodes + 15) // 16 * 16
         key = np.empty((lanes, width, lanes), read.dtype)  # key_jk at [k, d, j]
         second = np.empty((lanes, width, lanes), read.dtype)
-        bar = np.empty((lanes, lanes), read.dtype)  # 0 at [k, j] if they are a pair
+        bar = np.empty((lanes, lanes), read.dtype)  # 0 at [k, j] on pairs
         score = np.empty((lanes, lanes), read.dtype)  # [place of k among the pairs of i, j]
         most, norm = np.empty(lanes, read.dtype), np.empty(lanes, read.dtype)
         value = np.empty((width, lanes), read.dtype)
@@ -146,7 +146,7 @@ def mixing(heads: int, width: int) -> Kernel:
                         for j in range(lanes):
                             norm[j] += score[c, j]
                     value[:] = zero
-                    for c in range(0, count - 1, 2):  # two at once: half as often through memory
+                    for c in range(0, count - 1, 2):  # two at once, to go through memory half as often
                         k, l = target[first + c] - shift, target[first + c + 1] - shift
                         for d in range(width):
                             one = read[first + c, 2 * channels + at + d]

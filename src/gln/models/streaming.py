@@ -1,8 +1,8 @@
-"""GLN over one set of any size: every step a block of nodes at a time, with the step's states kept.
+"""GLN over one set of any size: every step goes through the nodes block by block.
 
-What is kept is O(n·K): one state per pair and a few per node. What a block works on is bounded, however large the set.
-The answer is that of the padded forms by construction: the same parts are applied to the same numbers, and a block
-reads its surroundings as they stood before any block was changed.
+States take O(n·K) memory: one per pair and a few per node. The working memory of a block is bounded, however large the
+set. The result is that of the padded forms by construction: the same parts are applied to the same numbers, and a block
+reads its surroundings as they were before any block was changed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from gln.models.pairs import SparsePairs
 if TYPE_CHECKING:
     from gln.models.gln import GLN
 
-# Pairs that are worked on at once: what a cache likes, and what fills a GPU.
+# Pairs processed at once: what suits a cache, and what fills a GPU.
 BLOCK = {"cpu": 2**14, "cuda": 2**21}
 
 Tick = Callable[[int], object]
@@ -48,19 +48,19 @@ def stream(
     """Node states ``[n, d]`` and the score of every pair ``[m]`` after each step.
 
     Args:
-        pairs: the pairs of the set. Nodes that are near one another should be near in number, too: then little is
-            read twice and little is kept twice.
-        where, pos, x: of every node, ``[n, ·]``, as :func:`gln.models.features.pair_features` takes them.
+        pairs: the pairs of the set. Nearby nodes should have nearby numbers, so that little is read twice and little is
+            kept twice.
+        where, pos, x: values of the nodes, ``[n, ·]``, as for :func:`gln.models.features.pair_features`.
         a: the structure to start from, ``[m]``.
         steps: how many to run.
-        block: how many pairs to work on at once; by default what suits the device.
-        tick: called with the number of nodes of every block that has ended a step.
+        block: how many pairs to process at once; by default what suits the device.
+        tick: called with the number of nodes of every block that has finished a step.
     """
     size = BLOCK.get(a.device.type, BLOCK["cpu"]) if block is None else block
     blocks = list(pairs.blocks(size))
     unit = torch.cat([unit_of_length(some, where) for some in blocks])[:, None]  # [n, 1]
     h = model.embed_node(x if x.shape[-1] else x.new_ones(len(x), 1))
-    # The one large thing, of which no second copy is made.
+    # The one large tensor; no second copy is made of it.
     e = h.new_empty(len(pairs.target), model.pair_width)
     for some in blocks:
         e[some.own] = model.embed_pair(pair_features(some, where, pos, x, unit))
@@ -94,7 +94,7 @@ def stream(
 def stream_padded(
     model: GLN, pairs: SparsePairs, where: Tensor, pos: Tensor, x: Tensor, a: Tensor, steps: int
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    """The scores ``[B, N, K]`` and node states ``[B, N, d]`` after each step, of pairs in slots.
+    """The scores ``[B, N, K]`` and node states ``[B, N, d]`` after each step, for pairs in slots.
 
     The arguments are those of :func:`stream`, with the dimensions of a batch.
     """
@@ -110,7 +110,7 @@ def stream_padded(
 
 
 def spatial_order(where: Tensor, graph: Tensor | None = None) -> Tensor:
-    """The nodes ``[n]`` of points ``[n, p]`` in an order in which neighbours are near; one graph after another."""
+    """An order ``[n]`` of the points ``[n, p]`` that keeps neighbours close together, one graph after another."""
     points = where.to(torch.promote_types(where.dtype, torch.float32)).numpy(force=True)
     if graph is not None:  # an axis along which graphs are far apart
         points = np.column_stack([graph.numpy() * (4.0 * np.ptp(points) + 1), points])
@@ -118,7 +118,7 @@ def spatial_order(where: Tensor, graph: Tensor | None = None) -> Tensor:
 
 
 class ScoredPairs(NamedTuple):
-    """Directed pairs, in no particular order: their two ends and their scores, all ``[m]``."""
+    """Directed pairs in no particular order: their two ends and their scores, all ``[m]``."""
 
     source: Tensor
     target: Tensor
@@ -139,8 +139,8 @@ def score_set(
 
     Args:
         batch: the nodes of one graph; its edges are not read.
-        known: edges ``[2, m]`` to start from, both directions; they are candidates.
-        candidates: the nearest nodes each node is paired with; by default as many as the model has.
+        known: edges ``[2, m]`` to start from, in both directions; they become candidates.
+        candidates: how many nearest nodes each node is paired with; default: the model's own number.
         steps, block, tick: as for :func:`stream`.
     """
     x, pos = (values[0] for values in model.inputs(batch))
@@ -162,9 +162,9 @@ def score_set(
 
 
 class Before:
-    """The states of all pairs as they were, while block after block is overwritten.
+    """The old states of all pairs, while block after block is overwritten.
 
-    A block that was overwritten is kept as it was until the last block that is paired with it is done.
+    The old states of a block are kept until the last block that is paired with it is done.
     """
 
     def __init__(self, e: Tensor, blocks: list[FlatBlock]) -> None:
@@ -176,13 +176,13 @@ class Before:
         self.last = [bisect_right(first_rows, furthest) - 1 for furthest in _furthest(blocks)]
 
     def keep(self, place: int) -> None:
-        """Call when block ``place`` was read and before it is overwritten."""
+        """Call after block ``place`` was read and before it is overwritten."""
         self.kept = {number: old for number, old in self.kept.items() if self.last[number] > place}
         if self.last[place] > place:
             self.kept[place] = self.e[self.blocks[place].own].clone()
 
     def at(self, position: Tensor) -> Tensor:
-        """The states at ascending places ``[p]`` of the list: ``[p, c]``."""
+        """The old states at ascending positions ``[p]`` of the list: ``[p, c]``."""
         cuts = np.append(torch.searchsorted(position, self.starts).numpy(force=True), len(position))
         parts = [self.e[:0]]
         for number in np.diff(cuts).nonzero()[0].tolist():
@@ -193,7 +193,7 @@ class Before:
 
 
 def _furthest(blocks: list[FlatBlock]) -> list[int]:
-    """The highest node that each block is paired with, or −1."""
+    """The highest node number that each block is paired with, or −1."""
     targets = [some.pairs.target[some.own] for some in blocks]
     return torch.stack([t.max() if len(t) else t.new_tensor(-1) for t in targets]).tolist()
 

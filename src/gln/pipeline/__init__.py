@@ -1,4 +1,4 @@
-"""From users' files to edges, and from users' files to a trained model: what ``gln predict`` and ``gln train`` do.
+"""From files to edges, and from files to a trained model: what ``gln predict`` and ``gln train`` do.
 
-Readers and writers know no model, models know no file; here they meet.
+Readers and writers know no models, and models know no files; this package connects them.
 """

@@ -1,4 +1,4 @@
-"""A window of sets of nodes through a model: the answers, and what became of each set."""
+"""Predict a window of sets of nodes: the answers, and what became of each set."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ class Choice:
 
 
 class Unfit(GLNError):
-    """Nothing in the first window, or nothing at all, can be predicted: a mistake about the whole input."""
+    """Nothing in the first window, or nothing at all, can be predicted: something is wrong with the whole input."""
 
 
 @dataclass
 class Answered:
-    """The items of a window with their predicted graphs, in order, and what became of them all."""
+    """The predicted items of a window with their graphs, in order, and the outcome for all items."""
 
     pairs: list[tuple[Item, Data]] = field(default_factory=list)
     outcome: Outcome = field(default_factory=Outcome)
@@ -51,7 +51,7 @@ def answer_window(
     scored: bool = True,
     say: Say | None = None,
 ) -> Answered:
-    """Predict the items of ``window``; what does not fit the model is skipped. ``scored``: compare with true edges."""
+    """Predict the items of ``window``; skip those that do not fit the model. ``scored``: compare with true edges."""
     results: list[Data | str | None] = [misfit(model, item.graph) for item in window.items]
     fitting = [number for number, reason in enumerate(results) if reason is None]
     answers = _answers(model, [window.items[number] for number in fitting], choice, known)
@@ -63,7 +63,7 @@ def answer_window(
             raise Unfit(f"{nothing if len(results) > 1 else ''}{window.items[0].name}: {results[0]}")
         if say is not None:
             for name in unread(model, window.items[fitting[0]].graph):
-                say(f"the model does not look at {name}; it was trained without.")
+                say(f"the model does not read {name}; it was trained without it.")
     done = Answered(outcome=Outcome(skipped=list(window.bad)))
     for item, result in zip(window.items, results, strict=True):
         if isinstance(result, Data):
@@ -81,7 +81,7 @@ def answer_window(
 def _answers(
     model: nn.Module | Predictor, items: list[Item], choice: Choice, known: KnownEdges | None
 ) -> list[Data | str]:
-    """A graph for every item, or why there is none: what fails together is tried one by one."""
+    """A graph for every item, or the reason why there is none; items that fail together are tried one by one."""
     try:
         return list(_ask(model, items, choice, known))
     except (GLNError, MemoryError, RuntimeError) as error:

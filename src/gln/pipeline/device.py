@@ -1,4 +1,4 @@
-"""Where a model computes, and whether there is room."""
+"""The device a model runs on, and whether its memory suffices."""
 
 from __future__ import annotations
 
@@ -11,28 +11,29 @@ from gln.errors import GLNError
 
 
 def out_of_memory(error: BaseException) -> bool:
-    """Torch reports a machine or GPU without memory as a RuntimeError like any other."""
+    """Whether ``error`` means out of memory, which torch reports as a plain RuntimeError."""
     words = ("out of memory", "can't allocate memory", "not enough memory")
     return isinstance(error, MemoryError) or any(word in str(error) for word in words)
 
 
 def put_on(model: Any, name: str, local: int | None = None) -> Any:
-    """``model`` on the device ``name``: ``cpu``, ``cuda``, ``cuda:1``, …, or ``auto`` for a GPU if there is one.
+    """Move ``model`` to the device ``name``: ``cpu``, ``cuda``, ``cuda:1``, …, or ``auto`` for a GPU if there is one.
 
-    Of several processes on a machine, number ``local`` takes the GPU of that number. A baseline is no network and
-    computes where it wants to.
+    Of several processes on a machine, process ``local`` takes the GPU with that number. A baseline is left alone: it
+    chooses its own device.
     """
     if not isinstance(model, nn.Module):
         return model
     wanted = ("cuda" if torch.cuda.is_available() else "cpu") if name == "auto" else name
     if local is not None and ":" in wanted:
         raise GLNError(
-            f"Got the device {name!r} for several processes; say cuda, and each takes one of its own."
+            f"Got the device {name!r} for several processes; choose cuda, and each takes its own GPU."
         )
     if local is not None and wanted == "cuda" and torch.cuda.is_available():
-        wanted = f"cuda:{local % torch.cuda.device_count()}"  # a scheduler may show each process only its own
+        wanted = f"cuda:{local % torch.cuda.device_count()}"  # a process may see only its own GPU
     try:
         return model.to(torch.device(wanted))
     except (RuntimeError, AssertionError, NotImplementedError):
         # There is no such device, or torch was built without it.
-        raise GLNError(f"The device {name!r} cannot be used here; choose auto, cpu or cuda.") from None
+        choice = "auto, cpu or cuda" if torch.cuda.is_available() else "auto or cpu"
+        raise GLNError(f"The device {name!r} cannot be used here; choose {choice}.") from None

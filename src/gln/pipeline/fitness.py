@@ -1,4 +1,4 @@
-"""Whether a model can read a set of nodes, before it is asked to."""
+"""Whether a model can read a set of nodes, checked before prediction."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ WORDS = {"pos": "positions (pos)", "x": "features (x)"}
 
 
 def misfit(model: Any, graph: Data) -> str | None:
-    """Why ``model`` was not made for the nodes of ``graph``, as the end of a sentence; ``None`` if it was.
+    """Why ``model`` cannot read the nodes of ``graph``, as the end of a sentence; ``None`` if it can.
 
-    A model that says nothing of its inputs in its config is taken to read anything.
+    A model whose config does not describe its inputs is assumed to read anything.
     """
     config, pos, x = getattr(model, "config", {}), *widths(graph)
-    if "nodes" in config:  # PaperGLN: one size, and positions and features side by side
+    if "nodes" in config:  # PaperGLN: one size, positions and features concatenated
         if graph.num_nodes != config["nodes"]:
-            return f"it has {graph.num_nodes} nodes, but the model was made for sets of exactly {config['nodes']}."
+            return f"it has {graph.num_nodes} nodes, but the model takes sets of exactly {config['nodes']}."
         if pos + x != config["in_channels"]:
-            return f"it has {pos + x} values per node, but the model was made for {config['in_channels']}."
+            return f"it has {pos + x} values per node, but the model takes {config['in_channels']}."
         return None
     for name, got, wanted in (("pos", pos, config.get("pos_channels")), ("x", x, config.get("in_channels"))):
         if wanted and not got:
@@ -34,7 +34,7 @@ def misfit(model: Any, graph: Data) -> str | None:
 
 
 def unread(model: Any, graph: Data) -> list[str]:
-    """Which of ``pos`` and ``x`` the graph has and the model never looks at."""
+    """Which of ``pos`` and ``x`` the graph has but the model does not read."""
     config, pos, x = getattr(model, "config", {}), *widths(graph)
     if "nodes" in config:
         return []

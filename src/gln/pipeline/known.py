@@ -1,4 +1,4 @@
-"""Edges that are known already, which a prediction completes."""
+"""Known edges, which a prediction completes."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from gln.io.edge_tables import EdgeTable
 
 
 class KnownEdges:
-    """A table of known edges: source and target, by the ids of the nodes, and graph where there are several.
+    """A table of known edges: source and target by node id, and graph if there are several.
 
     Args:
         path: the table.
-        graph: its column that names the graph; guessed if ``None``.
-        files: how many files of nodes there are.
+        graph: the column that names the graph; guessed if ``None``.
+        files: the number of files of nodes.
     """
 
     def __init__(self, path: Path, graph: str | None, files: int) -> None:
@@ -30,7 +30,7 @@ class KnownEdges:
             raise GLNError(f"{path}: {error}") from None
         if files > 1 and not self.table.grouped:
             raise GLNError(
-                f"{path} has no graph column, but there are {files} files of nodes; add one with their names."
+                f"{path} has no graph column, but there are {files} files of nodes; add a column with their names."
             )
 
     def of(self, item: Item) -> np.ndarray:
@@ -41,7 +41,9 @@ class KnownEdges:
         return np.unique(np.sort(pairs, axis=1), axis=0)
 
     def check_used(self) -> None:
-        """Refuse a table of which nothing was used: it is another one, or names the graphs otherwise."""
+        """Refuse a table of which nothing was used: it is the wrong one or names the graphs differently."""
+        if not self.table.places:
+            raise GLNError(f"{self.table.path} holds no edges; give a table with a row for each known edge.")
         if not self.used:
             raise GLNError(
                 f"{self.table.path} holds no edge of any of the graphs; check the names in its graph column."
@@ -49,16 +51,16 @@ class KnownEdges:
 
 
 def completed(answer: Data, pairs: np.ndarray) -> Data:
-    """``answer`` with the known ``pairs [m, 2]`` in it at probability 1; beyond them it is the model's.
+    """``answer`` with the known ``pairs [m, 2]`` added at probability 1.
 
-    The model does not start from them (``gln.predict(known=...)``): it was trained to start from nothing, and started
-    from half of the true edges of a triangulation it finds fewer of the others than without.
+    The model does not start from them, as with ``gln.predict(known=...)``: it was trained to start from nothing, and
+    from half of the true edges of a triangulation it finds fewer of the others than from nothing.
     """
     known = torch.from_numpy(pairs).T
     edges = torch.cat([known, known.flip(0), answer.edge_index], dim=1)
     prob = torch.cat([answer.edge_prob.new_ones(2 * len(pairs)), answer.edge_prob])
     keys = edges[0] * answer.num_nodes + edges[1]
-    order = keys.argsort(stable=True)  # of equal ones the known come first
+    order = keys.argsort(stable=True)  # of equal keys, the known edge comes first
     keys = keys[order]
     first = torch.cat([torch.ones(min(1, len(keys)), dtype=torch.bool), keys[1:] != keys[:-1]])
     answer.edge_index, answer.edge_prob = edges[:, order[first]], prob[order[first]]

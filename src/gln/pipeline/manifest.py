@@ -1,4 +1,4 @@
-"""What decides the bytes of a prediction, as plain data: two runs with the same may share their parts."""
+"""Everything that determines the output of a prediction, as plain data: runs with equal manifests can share parts."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def _digest(value: Any) -> str:
 
 
 def _fingerprint(model: Any) -> str:
-    """Of all that a model or baseline has learned and was set to."""
+    """The fingerprint of all weights and settings of a model or baseline."""
     module = isinstance(model, nn.Module)
     if not module and not isinstance(model, Baseline):
         raise TypeError(

@@ -1,4 +1,4 @@
-"""What can be trained: models and baselines, by one name each, whatever its case."""
+"""What can be trained: models and baselines, by name, ignoring case."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from gln.training import Interrupted, load
 
 
 def find_method(spec: str) -> tuple[str, bool]:
-    """``spec`` with its name as it is registered, and whether that is a baseline."""
+    """``spec`` with its registered name, and whether it is a baseline."""
     asked, settings = parse_spec(spec)
     names = {name.lower(): name for name in (*MODELS, *BASELINES)}
     if asked.lower() not in names:
@@ -33,13 +33,13 @@ def find_method(spec: str) -> tuple[str, bool]:
 
 
 def load_for(purpose: Literal["predict", "sample"], path: Path | str) -> Any:
-    """The model or baseline in ``path``, if it can do what it is wanted for; a model can do both."""
+    """Load the model or baseline in ``path``; refuse a baseline that cannot serve ``purpose``. A model serves both."""
     found = load(path)
     if isinstance(found, Baseline) and found.kind != purpose:
         what = (
-            "samples new graphs and predicts none from points; see gln generate"
+            "samples new graphs but does not predict them from points; see gln generate"
             if found.kind == "sample"
-            else "predicts graphs from points and samples none; see gln evaluate and gln predict"
+            else "predicts graphs from points but does not sample new ones; see gln evaluate and gln predict"
         )
         raise GLNError(f"{path} holds {found.name}, which {what}.")
     return found
@@ -55,23 +55,23 @@ def fit_baseline(
     resume: bool = False,
     progress: bool = False,
 ) -> None:
-    """Fit ``model`` and keep it in the folder ``run``; what stands there already is gone on with, or left alone."""
+    """Fit ``model`` and save it in the folder ``run``; with ``resume``, continue what is there, otherwise refuse to."""
     facts = run_facts(model, train, seed)
     if not resume and any((run / name).exists() for name in ("config.json", "model.json")):
-        raise GLNError(f"{run} already holds a run; continue it with --resume or choose another folder.")
+        raise GLNError(f"{run} already holds a run; resume it with --resume or choose another folder.")
     check_folder(run, facts, model.free)
     try:
         model.fit(train, val, seed=seed, progress=progress, folder=run)
     except KeyboardInterrupt:
         if not run.exists():
             raise
-        raise Interrupted(f"fitting was interrupted; --resume goes on with what is kept in {run}.") from None
+        raise Interrupted(f"fitting was interrupted; resume it from {run} with --resume.") from None
     save_baseline(model, run)
     mark_folder(run, facts)
 
 
 def scale_features(model: nn.Module, train: Sequence[Data]) -> str | None:
-    """Have GLN bring features to one scale, and say so; ``None`` where the model or the features need none."""
+    """Make GLN standardise the features, and describe it in words; ``None`` if there is nothing to scale."""
     mean, deviation = feature_scale(train)
     if not isinstance(model, GLN) or mean is None or deviation is None:
         return None
@@ -80,5 +80,5 @@ def scale_features(model: nn.Module, train: Sequence[Data]) -> str | None:
         return None
     model.scale_features(mean, deviation)
     rest = len(mean) - scaled
-    words = f"{scaled} of x at mean 0 and deviation 1 over the training nodes, done by the model itself"
-    return f"{words}; {rest} of zeros and ones as they are" if rest else words
+    words = f"columns of x scaled to mean 0 and deviation 1 over the training nodes, in the model: {scaled}"
+    return f"{words}; columns of zeros and ones, unchanged: {rest}" if rest else words

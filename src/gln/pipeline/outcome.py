@@ -15,14 +15,14 @@ SCORES = ("dice", "precision", "recall", "iou")
 
 @dataclass
 class Outcome:
-    """What became of the files.
+    """Counts, scores and skipped files of a prediction.
 
     ============  ====================================================================
-    ``graphs``    how many were predicted and written, and
-    ``edges``     their edges together
+    ``graphs``    number of graphs predicted and written
+    ``edges``     total number of their edges
     ``skipped``   what was left out, and why
-    ``labelled``  how many of the graphs came with their true edges
-    ``scores``    edge scores of those, the mean over graphs; empty without any
+    ``labelled``  number of graphs that came with their true edges
+    ``scores``    edge scores of those, the mean over graphs; empty if there are none
     ============  ====================================================================
     """
 
@@ -33,11 +33,11 @@ class Outcome:
     scores: dict[str, float] = field(default_factory=dict)
 
     def reasons(self) -> str:
-        """How often what was skipped for which reason, the most frequent first."""
+        """How often each reason for skipping occurred, the most frequent first."""
         counts = Counter(what.reason for what in self.skipped).most_common()
         shown = [f"{count:>6} × {reason}" for reason, count in counts[:SHOWN]]
         rest = sum(count for _, count in counts[SHOWN:])
-        return "\n".join([*shown, f"{rest:>6} × other reasons, as said above"] if rest else shown)
+        return "\n".join([*shown, f"{rest:>6} × other reasons, given above"] if rest else shown)
 
     def score(self, pairs: list[tuple[Item, Data]]) -> None:
         """Compare the answers in ``pairs`` with the true edges, where an item has them."""
@@ -50,7 +50,7 @@ class Outcome:
         self.labelled, self.scores = len(true), {name: found[name] for name in SCORES}
 
     def add(self, more: Outcome) -> None:
-        """Count in what became of further files."""
+        """Add the outcome of further files."""
         self.graphs += more.graphs
         self.edges += more.edges
         self.skipped += more.skipped

@@ -1,16 +1,16 @@
-"""A prediction in parts: what each process has answered so far, on a disk that all of them share.
+"""A prediction in parts: what each process has predicted so far, on a disk that all of them share.
 
 ::
 
     OUT.parts/
-      manifest                  what is predicted with what; a run is resumed under the same only
+      manifest                  model, options and input; a run is resumed only with the same ones
       5f0c93d1a7b2e864/         named after the manifest: a late process of another prediction writes elsewhere
         000003-000000.part      window 0 of block 3: its items, their edges, what was skipped
-        000003-000001-last.part the last one of the block
-        alive-2                 touched by process 2 as long as it lives
-        merging                 OUT is being put together, so that an OUT which is there is ours
+        000003-000001-last.part the last window of the block
+        alive-2                 touched by process 2 while it runs
+        merging                 OUT is being assembled, so an OUT that exists is ours
 
-A part is a checksum, a line of JSON, and tensors as safetensors; it appears in one step.
+A part is a checksum, a line of JSON, and tensors as safetensors; it is written atomically.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from gln.pipeline.outcome import Outcome
 from gln.pipeline.windows import Window
 from gln.training.tensors import clear_disk_errors, read_json, write_json
 
-BEAT = 10.0  # seconds between two signs of life
+BEAT = 10.0  # seconds between signs of life
 
 
 class Damaged(GLNError):
@@ -51,12 +51,12 @@ class Damaged(GLNError):
 
 
 class Removed(GLNError):
-    """The folder went away: the output was put together by someone, or there will be none."""
+    """The folder is gone: the output was assembled by another process, or there will be none."""
 
 
 @dataclass
 class Part:
-    """What a file holds: the answers of a window, what was said on the way, and whether known edges were used."""
+    """What a part holds: the answers for a window, remarks made on the way, and whether known edges were used."""
 
     answered: Answered
     remarks: list[str] = field(default_factory=list)
@@ -68,7 +68,7 @@ def name_of(window: Window) -> str:
 
 
 def in_order(names: set[str], blocks: int) -> tuple[list[str], list[str]]:
-    """The parts among ``names`` in the order of the input, and the first one missing of every block."""
+    """The parts among ``names`` in the order of the input, and the first missing part of each incomplete block."""
     found: list[str] = []
     missing: list[str] = []
     for block in range(blocks):
@@ -82,7 +82,7 @@ def in_order(names: set[str], blocks: int) -> tuple[list[str], list[str]]:
 
 
 class Parts:
-    """The folder of parts of ``output``, for a prediction of which ``facts`` are the manifest."""
+    """The folder of parts of ``output``, for the prediction with the manifest ``facts``."""
 
     def __init__(self, output: Path, facts: dict[str, Any]) -> None:
         self.output = output
@@ -95,11 +95,11 @@ class Parts:
         self.before = self._outputs()
 
     def begin(self, resume: bool, check: Callable[..., None]) -> None:
-        """Make the folder; refuse to mix two predictions. ``check(force=…)`` refuses an output that cannot be."""
+        """Create the folder; refuse to mix predictions. ``check(force=…)`` refuses an output that cannot be written."""
         if self.manifest.exists():
             if not resume:
                 raise GLNError(
-                    f"{self.folder} holds a prediction that runs or was cut short; go on with --resume, or remove it."
+                    f"{self.folder} holds a prediction that is running or was cut short; use --resume, or remove it."
                 )
             before = read_json(self.manifest)
             changed = [name for name in self.facts if before.get(name) != self.facts[name]]
@@ -107,7 +107,7 @@ class Parts:
                 raise GLNError(
                     f"{self.folder} was begun with other {' and '.join(changed)}; resume with the same, or remove it."
                 )
-        else:  # what is left of a removal that was cut short: it takes the manifest first
+        else:  # left by a removal that was cut short, which starts with the manifest
             self.merging.unlink(missing_ok=True)
         with clear_disk_errors(self.folder):
             check(force=self.merging.exists())
@@ -115,7 +115,7 @@ class Parts:
         write_json(self.manifest, self.facts)
 
     def join(self, seconds: float, force: bool) -> bool:
-        """Wait for the first process to begin; whether there is still something to do."""
+        """Wait for the first process to begin; returns whether there is still something to do."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             try:
@@ -126,18 +126,18 @@ class Parts:
                     return False
             time.sleep(0.1)
         raise GLNError(
-            f"{self.folder} was not begun for this input in {seconds / 60:g} minutes; start all processes with one "
-            "command, and let them share the folder."
+            f"{self.folder} was not begun for this input within {seconds / 60:g} minutes; start all processes with "
+            "the same command and let them share the folder."
         )
 
     def is_finished(self, force: bool) -> bool:
-        """Whether the first process is done, or may not begin and says why: an output that was there before."""
+        """Whether the first process is done, or has refused to begin because the output existed before."""
         if self.folder.exists():
             return False
         return self._outputs() != self.before or (self.output.exists() and not force)
 
     def _outputs(self) -> dict[str, tuple[int, int]]:
-        """What tells a file that may be the output, or one of several, from one that replaces it."""
+        """What distinguishes the output files that exist now from files that replace them."""
         stem, suffix = self.output.stem, self.output.suffix
         found = {}
         with suppress(OSError):
@@ -147,20 +147,20 @@ class Parts:
         return found
 
     def names(self) -> set[str]:
-        """The parts that are there."""
+        """The names of the parts that exist."""
         with self._there():
             return {name for name in os.listdir(self.ours) if name[0].isdigit()}
 
     @contextmanager
     def living(self, rank: int) -> Iterator[None]:
-        """Leave a sign of life of process ``rank``, again and again."""
+        """Leave a sign of life of process ``rank`` at regular intervals."""
         over, sign = threading.Event(), self.ours / f"alive-{rank}"
 
         def beat() -> None:
-            with suppress(OSError):  # a full disk, or the end of the folder
+            with suppress(OSError):  # a full disk, or the folder is gone
                 sign.touch()
                 while not over.wait(BEAT):
-                    os.utime(sign)  # never makes it anew in a folder that is being removed
+                    os.utime(sign)  # never creates it again in a folder that is being removed
 
         threading.Thread(target=beat, daemon=True).start()
         try:
@@ -169,7 +169,7 @@ class Parts:
             over.set()
 
     def signs(self) -> dict[str, int]:
-        """When each process gave its last sign, by the clock of the disk."""
+        """When each process last gave a sign of life, by the clock of the disk."""
         found = {}
         for path in self.ours.glob("alive-*"):
             with suppress(OSError):
@@ -181,10 +181,10 @@ class Parts:
         try:
             yield
         except FileNotFoundError:
-            raise Removed(f"{self.folder} was removed while the prediction ran; begin it anew.") from None
+            raise Removed(f"{self.folder} was removed while the prediction ran; start it again.") from None
 
     def write(self, window: Window, part: Part) -> None:
-        """Keep what was answered to ``window``."""
+        """Write the answers for ``window``."""
         done = part.answered.outcome
         facts = {
             "items": [
@@ -212,7 +212,7 @@ class Parts:
             write_atomically(path, hashlib.sha256(body).hexdigest().encode() + b"\n" + body)
 
     def read(self, name: str) -> Part:
-        """What :meth:`write` kept, if all of it is still there."""
+        """Read what :meth:`write` wrote; raise :class:`Damaged` if it is not intact."""
         path = self.ours / name
         try:
             digest, _, body = path.read_bytes().partition(b"\n")
@@ -236,14 +236,14 @@ class Parts:
         return Part(Answered(pairs, done), facts["remarks"], facts["known_used"])
 
     def merge(self, write: Callable[..., Outcome]) -> Outcome:
-        """Have ``write(force=…)`` put the output together, and remove the parts."""
+        """Have ``write(force=…)`` assemble the output, then remove the parts."""
         again = self.merging.exists()
         with clear_disk_errors(self.output):
             with self._there():
                 self.merging.touch()
             try:
                 outcome = write(force=again)
-            except GLNError:  # a refusal, before anything was put in place
+            except GLNError:  # refused before anything was written
                 if not again:
                     self.merging.unlink(missing_ok=True)
                 raise
@@ -251,6 +251,6 @@ class Parts:
         return outcome
 
     def remove(self) -> None:
-        """The manifest first, so that what is left of a removal cut short is no prediction."""
+        """Remove the folder, the manifest first, so that a removal cut short leaves no prediction to resume."""
         self.manifest.unlink(missing_ok=True)
         shutil.rmtree(self.folder, ignore_errors=True)

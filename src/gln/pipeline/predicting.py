@@ -1,4 +1,4 @@
-"""Files in, edges out: a stream of items through a model, in bounded memory."""
+"""Files in, edges out: a stream of items goes through a model in bounded memory."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from gln.training.prediction import Predictor
 
 
 class _Enough(Exception):
-    """Leave a writer before it has written anything."""
+    """Leaves a writer before it has written anything."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """What to predict with what: ``paths`` are files of nodes, ``known`` is a table of edges that are known.
+    """A prediction to make: ``paths`` are files of nodes, ``known`` is a table of known edges.
 
-    Of ``paths``, ``output`` and ``known`` are left out: they may lie in a folder of input.
+    ``output`` and ``known`` may lie in a folder of input; they are dropped from ``paths``.
     """
 
     model: nn.Module | Predictor
@@ -45,7 +45,7 @@ class Job:
         paths = [path for path in self.paths if path.resolve() not in places]
         if not paths:
             raise GLNError(
-                f"There is nothing to read besides {' and '.join(map(str, others))}; name files of nodes."
+                f"There is nothing to read besides {' and '.join(map(str, others))}; give files of nodes."
             )
         object.__setattr__(self, "paths", node_files(paths, self.options))
 
@@ -60,8 +60,8 @@ class Job:
         wanted: Callable[[Window], bool] = lambda window: True,
         bar: bool = True,
     ) -> Iterator[tuple[Window, Answered]]:
-        """The windows with their answers, in order; only those in ``blocks``, and of them those ``wanted``."""
-        # With known edges, those beside the nodes may be the same ones.
+        """The windows with their answers, in order: those in ``blocks`` that are ``wanted``."""
+        # The edges stored with the nodes may be the known ones, which must not be scored.
         scored = known is None or self.options.edges is not None
         place = {path: number for number, path in enumerate(self.paths)}
         with tqdm(total=len(self.paths), unit="file", disable=None if bar else True, leave=False) as progress:
@@ -72,7 +72,7 @@ class Job:
                     progress.update(place[window.items[-1].path] + 1 - progress.n)
 
     def check_output(self, force: bool = False) -> None:
-        """Find out before any work whether the output may and can be written."""
+        """Check before any work that the output may and can be written."""
         with suppress(_Enough), open_writer(self.output, force=self.force or force):
             raise _Enough
 
@@ -83,7 +83,7 @@ class Job:
         complain: Say | None = None,
         force: bool = False,
     ) -> Outcome:
-        """Write the answers to ``output``, in one step, unless there are none."""
+        """Write the answers to ``output`` atomically, unless there are none."""
         outcome = Outcome()
         with open_writer(self.output, force=self.force or force) as writer:
             for some in answered:
@@ -96,7 +96,7 @@ class Job:
                 known.check_used()
             if not outcome.graphs:
                 raise Unfit(
-                    f"Nothing could be predicted: all of the input was skipped, {self.output} is not written."
+                    f"Nothing could be predicted: all of the input was skipped, and {self.output} is not written."
                 )
         return outcome
 
@@ -104,11 +104,11 @@ class Job:
 def predict_files(job: Job, *, say: Say | None = None, complain: Say | None = None) -> Outcome:
     """Predict the edges of every set of nodes in the files and write them to the output, in the order of the input.
 
-    What cannot be read or does not fit the model is skipped, unless nothing at all fits: then nothing is written.
+    What cannot be read or does not fit the model is skipped; if nothing at all fits, nothing is written.
 
     Args:
         say: receives guesses and remarks in words.
-        complain: receives each skipped file as it is met.
+        complain: receives each skipped file when it is encountered.
     """
     known = job.known_edges()
     return job.write((answered for _, answered in job.answers(known, say)), known, complain)

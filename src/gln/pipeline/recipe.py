@@ -1,4 +1,4 @@
-"""What suits the graphs at hand: which pairs to score and how large a model, each choice with its reason."""
+"""Settings that suit given graphs: which pairs to score and how large a model, each with its reason."""
 
 from __future__ import annotations
 
@@ -22,28 +22,28 @@ from gln.specs import parse_spec, write_spec
 from gln.training.tensors import read_json, write_json
 
 FORMAT = "gln recipe 1"
-RECALL = 0.999  # share of the true edges that should be among the candidates
-MOST = 64  # candidates per node at most: time grows with their square
-NEARLY = 0.005  # of the recall that MOST give, where they do not reach RECALL
-GOOD = 0.99  # below, edges that are not near are proposed by a learned score,
-PROPOSALS = 16  # so many per node
-LOOKED_AT = 200  # training graphs that are measured
-MANY_PAIRS = 100_000  # fewer teach a small model only
-BATCH_PAIRS = 400_000  # pairs that a step of the optimiser may hold
+RECALL = 0.999  # share of true edges that should be among the candidates
+MOST = 64  # the most candidates per node: time grows with their square
+NEARLY = 0.005  # how far K may fall short of the recall of MOST, if that is below RECALL
+GOOD = 0.99  # below this recall, a learned score proposes distant edges,
+PROPOSALS = 16  # this many per node
+LOOKED_AT = 200  # training graphs that are examined
+MANY_PAIRS = 100_000  # with fewer training pairs, a small model
+BATCH_PAIRS = 400_000  # the most pairs in one optimiser step
 SMALL_MODEL = {"width": 32, "pair_width": 32, "steps": 3}
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """How files become a trained model; as JSON it makes another run do the same.
+    """How files become a trained model; saved as JSON, it lets another run do the same.
 
     ==============  ======================================================================
     ``read``        how the files are read
-    ``patches``     nodes per patch that graphs are cut into; ``None``: they are not
-    ``seed``        of the split, and of the patches
+    ``patches``     nodes per patch that graphs are cut into; ``None``: not cut
+    ``seed``        of the split and of the patches
     ``model``       the model with its settings, in short form
-    ``batch_size``  graphs per step of the optimiser
-    ``reasons``     why, in words
+    ``batch_size``  graphs per optimiser step
+    ``reasons``     the reason for each choice
     ==============  ======================================================================
     """
 
@@ -55,7 +55,7 @@ class Recipe:
     reasons: dict[str, str] = field(default_factory=dict)
 
     def lines(self) -> list[str]:
-        """The choices, one per line with its reason."""
+        """The choices with their reasons, one per line."""
         values = {"candidates": "", "model": self.model, "batch_size": f"{self.batch_size} graphs"}
         return [
             f"{name.replace('_', ' '):<12}{': '.join(filter(None, (values[name], self.reasons.get(name))))}"
@@ -64,7 +64,7 @@ class Recipe:
         ]
 
     def save(self, path: Path) -> None:
-        """As JSON, for :meth:`load`."""
+        """Write the recipe as JSON, for :meth:`load`."""
         path.parent.mkdir(parents=True, exist_ok=True)
         read = {
             key: str(value) if isinstance(value, Path) else value for key, value in vars(self.read).items()
@@ -73,26 +73,26 @@ class Recipe:
 
     @classmethod
     def load(cls, path: Path) -> Recipe:
-        """What :meth:`save` wrote."""
+        """Read a recipe written by :meth:`save`."""
         facts = read_json(path)
         if facts.pop("format", None) != FORMAT:
-            raise GLNError(f"{path} is not a {FORMAT!r}; expected what gln train --recipe wrote.")
+            raise GLNError(f"{path} is not a {FORMAT!r}; expected a file written by gln train --recipe.")
         try:
             recipe = cls(**facts | {"read": _options(facts["read"])})
             numbers = [recipe.seed, recipe.batch_size, recipe.patches or 0]
             if not all(type(number) is int for number in numbers) or not isinstance(recipe.model, str):
-                raise TypeError("a number or a name is something else")
+                raise TypeError("a number or a name has the wrong type")
             if not all(isinstance(reason, str) for reason in recipe.reasons.values()):
-                raise TypeError("a reason is no text")
+                raise TypeError("a reason is not text")
         except (TypeError, KeyError, AttributeError) as error:
             raise GLNError(
-                f"{path} is a recipe that was changed by hand ({error}); write it again."
+                f"{path} is not a valid recipe ({error}); it was changed by hand, so write it again."
             ) from None
         return recipe
 
 
 def _options(read: dict[str, Any]) -> ReadOptions:
-    """The options back from JSON, which knows lists and text only."""
+    """The options from JSON, which has neither tuples nor paths."""
     paths = {name: Path(read[name]) for name in ("edges", "labels") if read.get(name) is not None}
     tuples = {name: tuple(value) for name, value in read.items() if isinstance(value, list)}
     options = ReadOptions(**read | paths | tuples)
@@ -101,10 +101,10 @@ def _options(read: dict[str, Any]) -> ReadOptions:
         if value is not None and not (
             isinstance(value, tuple) and all(isinstance(word, str) for word in value)
         ):
-            raise TypeError(f"{name} is no list of names")
+            raise TypeError(f"{name} is not a list of names")
     for name in ("graph", "id"):
         if not isinstance(getattr(options, name), str | None):
-            raise TypeError(f"{name} is no name")
+            raise TypeError(f"{name} is not a name")
     return options
 
 
@@ -118,14 +118,14 @@ def choose_recipe(
     gpu: bool,
     whole: Sequence[Data] | None = None,
 ) -> Recipe:
-    """Settings that suit the graphs of ``train``, besides those that ``model`` names already.
+    """Choose the settings that ``model`` leaves open to suit the graphs of ``train``.
 
     Args:
-        model: ``GLN`` or ``GLN:width=64``; what it names stays. Other models keep their own defaults, and for a
-            baseline there is nothing to choose.
+        model: ``GLN`` or, say, ``GLN:width=64``, whose settings are kept. Other models keep their own defaults, and
+            for a baseline there is nothing to choose.
         batch_size: the most graphs per step; fewer if they are large.
-        gpu: whether one will do the work.
-        whole: the graphs that patches were cut from: what is predicted later is as large, and needs as many candidates.
+        gpu: whether training will use a GPU.
+        whole: the graphs that patches were cut from; graphs to predict are as large and need as many candidates.
     """
     name, given = parse_spec(model)
     if name in BASELINES:
@@ -143,19 +143,19 @@ def choose_recipe(
     pairs = max(scored_pairs(graph) if name == "GLN" else graph.num_nodes**2 for graph in train)
     fitting = max(1, min(batch_size, BATCH_PAIRS // max(pairs, 1)))
     reasons["batch_size"] = (
-        f"more would be over {BATCH_PAIRS:,} pairs in a step" if fitting < batch_size else "they fit"
+        f"more would exceed {BATCH_PAIRS:,} pairs per step" if fitting < batch_size else "they fit"
     )
     return Recipe(read, patches, seed, write_spec(name, settings | given), fitting, reasons)
 
 
 def choose_size(train: Sequence[Data], gpu: bool) -> tuple[dict[str, int], str]:
-    """Settings for the width and depth of GLN, and why."""
+    """The width and depth of GLN, and why."""
     pairs = sum(map(scored_pairs, train)) // 2
     if not gpu:
-        return dict(SMALL_MODEL), f"a small one, for there is no GPU; {pairs:,} training pairs"
+        return dict(SMALL_MODEL), f"a small one, as there is no GPU; {pairs:,} training pairs"
     if pairs < MANY_PAIRS:
-        return dict(SMALL_MODEL), f"a small one, for {pairs:,} training pairs are few"
-    return {}, f"GLN's own size: {pairs:,} training pairs and a GPU"
+        return dict(SMALL_MODEL), f"a small one, as {pairs:,} training pairs are few"
+    return {}, f"GLN's default size: {pairs:,} training pairs and a GPU"
 
 
 def choose_candidates(train: Sequence[Data]) -> tuple[dict[str, int], str]:
@@ -167,7 +167,7 @@ def choose_candidates(train: Sequence[Data]) -> tuple[dict[str, int], str]:
         [neighbour_ranks(graph, MOST, mean or 0.0, std or 1.0) for graph in train[:LOOKED_AT]]
     )
     if not len(ranks):
-        return {}, "GLN's own number: the training graphs have no edges to measure"
+        return {}, "GLN's default number: the training graphs have no edges to measure"
     recall = np.bincount(ranks, minlength=MOST + 2)[1 : MOST + 1].cumsum() / len(ranks)  # by K, from 1
     most, large = recall[-1], max(graph.num_nodes for graph in train) > TREE_NODES
     if most < GOOD and not large:
@@ -185,11 +185,11 @@ def choose_candidates(train: Sequence[Data]) -> tuple[dict[str, int], str]:
 def neighbour_ranks(
     graph: Data, most: int, x_mean: Sequence[float] | float = 0.0, x_std: Sequence[float] | float = 1.0
 ) -> np.ndarray:
-    """For every edge the smallest K with which it is a candidate ``[m]``; ``most + 1`` stands for more.
+    """The smallest K with which each edge is a candidate ``[m]``; ``most + 1`` stands for more.
 
-    That is the rank of one end among the neighbours of the other, the lower of both; equally near nodes share a rank,
-    as :func:`gln.models.candidates.candidate_pairs` takes all of them. Without positions ``x`` says who is near, on the
-    scale that the model will give it.
+    That is the lower of the ranks of each end among the neighbours of the other; equally near nodes share a rank, as
+    :func:`gln.models.candidates.candidate_pairs` takes all of them. Without positions, distances are between ``x``,
+    scaled as the model will scale it.
     """
     where = np.asarray((graph.x if graph.get("pos") is None else graph.pos).double())
     if graph.get("pos") is None:
@@ -204,5 +204,5 @@ def neighbour_ranks(
 
 
 def scored_pairs(graph: Data) -> int:
-    """How many ordered pairs of ``graph`` a model scores while it trains: all, or up to twice ``MOST`` per node."""
+    """The number of ordered pairs of ``graph`` scored in training: all, or up to twice ``MOST`` per node."""
     return int(graph.num_nodes * min(graph.num_nodes - 1, 2 * MOST))

@@ -1,8 +1,8 @@
 """A prediction shared by several processes, on one machine or many.
 
-The windows of the input are dealt out by rank. Whoever has answered one keeps it as a part; when all parts are there,
-the first process puts the output together. The processes never talk to each other, so that none waits for one that is
-lost, and a part that is there is never computed again.
+The windows of the input are dealt out by rank. A process writes each window it has predicted as a part; when all parts
+exist, the first process assembles the output. The processes never communicate, so none waits for one that is lost, and
+a part that exists is never computed again.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ PATIENCE = 600.0  # seconds without a sign of life after which other processes a
 
 
 class Unfinished(GLNError):
-    """Another process is lost; what was answered so far is kept."""
+    """Another process is lost; the parts so far are kept."""
 
 
 class Explained(Unfinished):
-    """The same, and that process has said why."""
+    """The same, but that process has reported why."""
 
 
 class Shared:
-    """The work on a job of the process at ``place``, where each machine has ``devices`` processes."""
+    """The work of the process at ``place`` on a job; each machine has ``devices`` processes."""
 
     def __init__(
         self,
@@ -49,36 +49,36 @@ class Shared:
         self.manifest, self.known = manifest(job), job.known_edges()
         self.parts = Parts(job.output, self.manifest)
         self.blocks = count_blocks(job.paths)
-        # Whole blocks, so that nobody else reads their files; but few of them would leave processes without work, and
-        # a table of edges for several files is read in the light of the files before.
+        # Whole blocks, so that no other process reads their files; but few blocks would leave processes without
+        # work, and how a table of edges for several files is read depends on the files before.
         self.by_block = self.blocks >= 4 * place.world and not edge_tables(job)
         self.said: set[str] = set()
         self.remarks: list[str] = []  # for the next part
         self.others: Others | None = None
 
     def begin(self, resume: bool) -> None:
-        """Make the folder of parts, or go on in the one that is there."""
+        """Create the folder of parts, or continue in the existing one."""
         self.parts.begin(resume, self.job.check_output)
 
     def lead(self, resume: bool) -> Outcome:
-        """The work of the first process: begin, take part, merge."""
+        """The work of the first process: begin, do its share, merge."""
         self.begin(resume)
         try:
             with self._company():
                 self.work()
                 return self._merge()
-        except Unfit:  # with this input there is nothing to go on with
+        except Unfit:  # with this input there is nothing to resume
             self.parts.remove()
             raise
         except KeyboardInterrupt:
             raise Interrupted(self._unfinished("interrupted")) from None
-        except SystemExit:  # a polite kill
+        except SystemExit:  # SIGTERM
             if self.say is not None:
                 self.say(self._unfinished("interrupted"))
             raise
 
     def follow(self) -> None:
-        """The work of every other process: its share."""
+        """The work of every other process: do its share."""
         if not self.parts.join(PATIENCE, self.job.force):
             return
         try:
@@ -97,7 +97,7 @@ class Shared:
 
     @contextmanager
     def _company(self) -> Iterator[None]:
-        """The other processes of this machine, unless someone else starts them; none of them outlives the first."""
+        """Start the other processes on this machine, unless something else does; none of them outlives the first."""
         if not self.place.started and self.devices > 1:
             self.others = Others(self.devices)
         try:
@@ -107,7 +107,7 @@ class Shared:
                 self.others.kill()
 
     def work(self) -> None:
-        """Answer the windows of this process that nobody has answered yet."""
+        """Predict the windows of this process that have no part yet."""
         there = self.parts.names()
         done = {int(name[:6]) for name in in_order(there, self.blocks)[0] if name.endswith("-last.part")}
         blocks = (lambda block: self._turn(block) and block not in done) if self.by_block else None
@@ -120,7 +120,7 @@ class Shared:
         return number % self.place.world == self.place.rank
 
     def _answer(self, blocks: Callable[[int], bool] | None, wanted: Callable[[Window], bool]) -> None:
-        bar = self.place.rank == 0  # one for all: they share a terminal
+        bar = self.place.rank == 0  # one bar for all: they share a terminal
         for window, answered in self.job.answers(self.known, self._remark, blocks, wanted, bar):
             used = self.known is not None and self.known.used
             self.parts.write(window, Part(answered, self.remarks, used))
@@ -128,7 +128,7 @@ class Shared:
             self._check_others()
 
     def _remark(self, text: str) -> None:
-        """Keep what is said with the next part; what is said of several files is said once."""
+        """Store a remark with the next part; the same remark about several files is made once."""
         what = text.partition(": ")[2] or text
         if what not in self.said:
             self.said.add(what)
@@ -139,7 +139,7 @@ class Shared:
     def _check_others(self) -> None:
         status = self.others.lost() if self.others is not None else None
         if is_orphan() or status is not None:
-            # A process of ours that fails says why, and ends with 1 or 2; else it was killed.
+            # A process of ours that fails says why and exits with 1 or 2; otherwise it was killed.
             kind = Explained if status in (1, 2) else Unfinished
             raise kind(self._unfinished("another process of this prediction was lost"))
 
@@ -147,12 +147,12 @@ class Shared:
         return f"{why}; {self.parts.folder} holds what is done: repeat the command with --resume."
 
     def _merge(self) -> Outcome:
-        """Put the output together once all parts are there, and those that are damaged are answered anew."""
+        """Assemble the output once all parts exist; damaged parts are computed again."""
         while True:
             answered = self._read(self._wait())
-            if manifest(self.job) != self.manifest:  # then two processes may have seen different windows
+            if manifest(self.job) != self.manifest:  # two processes may then have seen different windows
                 raise GLNError(
-                    f"Files of the input changed while they were predicted; remove {self.parts.folder} and begin anew."
+                    f"Input files changed during the prediction; remove {self.parts.folder} and start again."
                 )
             try:
                 return self.parts.merge(partial(self.job.write, answered, self.known))
@@ -160,11 +160,11 @@ class Shared:
                 self._repair(error)
 
     def _wait(self) -> list[str]:
-        """The names of all parts, in order, when they are there."""
+        """Wait until all parts exist; their names, in order."""
         seen: Any = None
         since = time.monotonic()
         while True:
-            over = self._is_over()  # before the look at what is there
+            over = self._is_over()  # before looking at what exists
             there = self.parts.names()
             found, missing = in_order(there, self.blocks)
             if not missing:
@@ -179,7 +179,7 @@ class Shared:
             time.sleep(0.1)
 
     def _is_over(self) -> bool:
-        """Whether nobody can deliver any more."""
+        """Whether no process can deliver any more parts."""
         if self.others is None:
             return self.place.world == 1
         return self.place.world == self.devices and not self.others.running()

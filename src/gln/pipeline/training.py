@@ -1,4 +1,4 @@
-"""Labelled files as graphs to train, validate and test on."""
+"""Read labelled files as graphs to train, validate and test on."""
 
 from __future__ import annotations
 
@@ -15,20 +15,22 @@ from gln.graphs.patches import cut_patches, cut_regions
 from gln.io import Item, ReadOptions, Skipped, find_files, read_items
 from gln.point_sets import widths
 
-SHARES = (0.72, 0.08, 0.2)  # of the nodes, where one graph must do: as gln.split divides graphs
-COVER = 8  # patches of the training part a node is in, on average; of the other parts 2
-FEWEST_PATCHES = 64  # to train on
+SHARES = (0.72, 0.08, 0.2)  # of the nodes of a single graph: as gln.split divides graphs
+COVER = 8  # training patches that contain a node, on average; 2 for validation and test
+FEWEST_PATCHES = 64  # at least, to train on
 
 
 Parts = tuple[list[Data], list[Data], list[Data]]
 
 
 def find_data(words: Sequence[str]) -> list[Path]:
-    """The files that ``words`` name; a word that names nothing may be a family misspelt."""
+    """The files that ``words`` name; a word that names nothing may be a misspelt family."""
     from gln.families import FAMILIES
 
     for word in words:
         if not glob.has_magic(word) and not Path(word).exists():
+            if len(words) > 1 and word.partition(":")[0] in FAMILIES:
+                raise GLNError(f"Got {' '.join(words)}; expected one family, or files only.")
             raise GLNError(
                 f"There is no file and no family {word!r}; families are {', '.join(sorted(FAMILIES))}."
             )
@@ -36,7 +38,7 @@ def find_data(words: Sequence[str]) -> list[Path]:
 
 
 def has_gpu(accelerator: str) -> bool:
-    """Whether training will have one, by Lightning's word for it."""
+    """Whether training will have a GPU, by Lightning's name of the accelerator."""
     return accelerator in ("auto", "gpu", "cuda") and torch.cuda.is_available()
 
 
@@ -46,28 +48,28 @@ def read_labelled(
     skip: Callable[[Skipped], None],
     say: Callable[[str], None],
 ) -> list[Data]:
-    """The graphs of all files that say what their edges are; those that do not, or cannot be read, are skipped."""
+    """The graphs of all files that have edges; files without edges, or that cannot be read, are skipped."""
     items = []
     bare: set[Path] = set()
     for item in read_items(paths, options, on_bad=skip, say=say):
         if item.labelled:
             items.append(item)
-        elif item.path not in bare:  # said once, however many graphs it holds
+        elif item.path not in bare:  # reported once, however many graphs it holds
             bare.add(item.path)
-            skip(Skipped(item.path, "it has no edges to learn from; name a table of them with --edges."))
+            skip(Skipped(item.path, "it has no true edges; give a table of edges with --edges."))
     if not items:
         raise GLNError(
-            "There is no graph to train on: none of the files says what its edges are; see --edges."
+            "There is no graph with true edges: none was read, or no file gives them; see --edges."
         )
     _check_alike(items)
     return [_plain(item.graph) for item in items]
 
 
 def divide(graphs: Sequence[Data], patches: int | None, seed: int) -> tuple[Parts, str]:
-    """Graphs to train, validate and test on, and in words how they were divided.
+    """Graphs to train, validate and test on, and a description of how they were divided.
 
-    Graphs are split; with ``patches`` they are then cut into pieces of so many nodes, so that the pieces of one graph
-    stay in one part. Fewer than three graphs cannot be split: each is cut into three regions that share no node.
+    The graphs are split first; with ``patches`` they are then cut into pieces of that many nodes, so that the pieces of
+    a graph stay together. Fewer than three graphs cannot be split: each is cut into three regions that share no node.
     """
     if patches is not None and patches < 2:
         raise GLNError(f"Got patches of {patches} nodes; expected at least 2.")
@@ -87,11 +89,11 @@ def divide(graphs: Sequence[Data], patches: int | None, seed: int) -> tuple[Part
         )
     sizes = " / ".join(str(len(part)) for part in parts)
     what = "graphs" if patches is None else f"patches of up to {patches} nodes"
-    return parts, f"{sizes} {what} to train / validate / test, of {source}"
+    return parts, f"{sizes} {what} to train / validate / test, from {source}"
 
 
 def _patches(graphs: Sequence[Data], size: int, cover: int, least: int, seed: Sequence[int]) -> list[Data]:
-    """Patches in proportion to the nodes of each graph."""
+    """Cut patches in proportion to the nodes of each graph."""
     least = -(-least // len(graphs))
     cut = []
     for number, graph in enumerate(graphs):
@@ -105,7 +107,7 @@ def _cannot_split(graphs: Sequence[Data]) -> str:
     what = "one graph" if len(graphs) == 1 else f"{len(graphs)} graphs"
     return (
         f"Got {what} of {nodes} nodes, which cannot be split into graphs to train and to test on; "
-        "give more graphs, or cut it into patches with --patches 100."
+        "give more graphs, or cut into patches with --patches 100."
     )
 
 
@@ -115,12 +117,12 @@ def _check_alike(items: Sequence[Item]) -> None:
         for name, ours, theirs in zip(("pos", "x"), widths(first.graph), widths(item.graph), strict=True):
             if ours != theirs:
                 raise GLNError(
-                    f"{item.name} has {theirs} values of {name} per node, {first.name} has {ours}; "
-                    "all graphs must have the same."
+                    f"{item.name} has {theirs} values of {name} per node, but {first.name} has {ours}; "
+                    "all graphs must have the same number."
                 )
 
 
 def _plain(graph: Data) -> Data:
-    """Without what only some files carry."""
+    """``graph`` without attributes that only some files have."""
     rows = {name: graph[name] for name in ("pos", "x") if graph.get(name) is not None}
     return Data(**rows, edge_index=graph.edge_index, num_nodes=graph.num_nodes)

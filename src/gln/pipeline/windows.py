@@ -1,6 +1,6 @@
 """The files of a prediction as windows: sets of nodes that are predicted together.
 
-Windows are a function of the files alone. Whoever predicts one, and in which run, answers the same.
+Windows depend on the files alone, so the answers are the same in any process and in any run.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from pathlib import Path
 
 from gln.io import Item, ReadOptions, Skipped, read_items
 
-BLOCK = 256  # files; a window never reaches over the end of a block, so that blocks can be read apart
-WINDOW = 256  # items that are looked at together, so that those of like size share a batch
+BLOCK = 256  # files; no window crosses the end of a block, so that blocks can be read separately
+WINDOW = 256  # items considered together, so that those of similar size share a batch
 WINDOW_NODES = 2**17  # fewer items where they are large
 
 Say = Callable[[str], None]
@@ -21,9 +21,9 @@ Say = Callable[[str], None]
 
 @dataclass
 class Window:
-    """Window ``number`` of the files of ``block``, and whether it is the ``last`` of them.
+    """Window ``number`` of the files of ``block``, and whether it is the ``last`` one.
 
-    ``bad`` is what could not be read on the way; a block without anything good has one window without ``items``.
+    ``bad`` is what could not be read on the way; a block with nothing readable has one window without ``items``.
     """
 
     block: int
@@ -39,7 +39,7 @@ def read_windows(
     say: Say | None = None,
     blocks: Callable[[int], bool] | None = None,
 ) -> Iterator[Window]:
-    """The windows of ``paths``, in order; with ``blocks`` of those blocks only, and the rest is not read."""
+    """The windows of ``paths``, in order; with ``blocks``, only of those blocks: the rest is not read."""
     block_of = {path: number // BLOCK for number, path in enumerate(paths)}
     if blocks is None:
         events = _events(paths, options, say)
@@ -54,7 +54,7 @@ def count_blocks(paths: Sequence[Path]) -> int:
 
 
 def cut_windows(events: Iterable[tuple[int, Item | Skipped]]) -> Iterator[Window]:
-    """Items, and what is bad between them, each with its block: few enough to hold, enough to find some of one size."""
+    """Cut items and unreadable files, each with its block, into windows small enough for memory."""
     window, nodes = None, 0
     for block, event in events:
         if window is not None and window.block != block:
@@ -77,7 +77,7 @@ def cut_windows(events: Iterable[tuple[int, Item | Skipped]]) -> Iterator[Window
 
 
 def _events(paths: Sequence[Path], options: ReadOptions, say: Say | None) -> Iterator[Item | Skipped]:
-    """What is in the files, good or bad, in order; each of them gives something."""
+    """The contents of the files, readable or not, in order; every file yields something."""
     bad: list[Skipped] = []
     for item in read_items(paths, options, on_bad=bad.append, say=say):
         yield from bad
@@ -90,8 +90,8 @@ def _block_events(
     paths: Sequence[Path], number: int, options: ReadOptions, say: Say | None
 ) -> Iterator[Item | Skipped]:
     """The same for one block."""
-    # An item is named by its path below the folder that all files share. A file there that no reader knows keeps the
-    # names as they are among all files.
+    # An item is named by its path below the folder that all files share. Adding an unreadable file in that folder
+    # keeps the names that the items have among all files.
     end = Path(os.path.commonpath([os.path.dirname(os.path.abspath(path)) for path in paths])) / ".end"
     block = [*paths[number * BLOCK : (number + 1) * BLOCK], end]
     return (event for event in _events(block, options, say) if event.path != end)

@@ -1,6 +1,6 @@
 """Training, saved models, prediction, evaluation and generation: the same for every model.
 
-Names are loaded on first use: the settings are plain data, and reading them must not load torch.
+Names are loaded on first use: settings are plain data, and reading them must not import torch.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Changes of a training graph that leave its edges true."""
+"""Changes to a training graph that leave its edges valid."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch_geometric.data import Data
 
 @dataclass(frozen=True)
 class RandomRotation:
-    """Turn and mirror ``pos`` by a random orthogonal matrix: for families whose edges do not know north."""
+    """Rotate and mirror ``pos`` by a random orthogonal matrix, for families whose edges do not depend on direction."""
 
     def __call__(self, graph: Data, rng: np.random.Generator) -> Data:
         width = graph.pos.shape[1]

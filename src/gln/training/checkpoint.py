@@ -1,7 +1,7 @@
-"""Where a run stands, whole, in one file.
+"""The whole state of a run in one file.
 
-Order, noise, dropout and learning rate are functions of the seed and of the counters below, so the weights,
-the optimiser's moments and these counters are all there is to restore.
+Order, noise, dropout and learning rate are functions of the seed and the counters below, so the weights, the
+optimiser's moments and these counters are all there is to restore.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ FORMAT = "gln checkpoint 1"
 
 @dataclass
 class Progress:
-    """The counters of a run; plain data.
+    """The counters of a run, as plain data.
 
-    ``epoch`` epochs are done, and ``batch`` batches of the one in work; ``step`` optimiser steps in all.
-    ``loss_sum`` is the loss of the ``graphs`` graphs seen in the epoch in work. ``best`` is the highest
-    validation IoU, reached in epoch ``best_epoch`` (counted from 1) at ``threshold``. ``history`` has one row
-    per epoch, ``noise`` is what :func:`gln.generate` needs to know about the training features.
+    ``epoch`` epochs are done, ``batch`` batches of the current one, and ``step`` optimiser steps in all. ``loss_sum``
+    is the summed loss of the ``graphs`` graphs seen in the current epoch. ``best`` is the highest validation IoU,
+    reached in epoch ``best_epoch`` (counted from 1) at ``threshold``. ``history`` has one row per epoch. ``noise``
+    is what :func:`gln.generate` needs to know about the training features.
     """
 
     epoch: int = 0
@@ -44,7 +44,7 @@ class Progress:
     noise: dict[str, Any] | None = None
 
     def end_epoch(self, scores: dict[str, float]) -> bool:
-        """Enter the epoch in the history; whether it is the best so far: of equal IoU, the lower loss is."""
+        """Add the epoch to the history; returns whether it is the best so far (at equal IoU, the lower loss wins)."""
         self.epoch, self.batch = self.epoch + 1, 0
         row = {"epoch": self.epoch, "step": self.step, "train_loss": self.loss_sum / self.graphs, **scores}
         self.history.append(row | {"seconds": round(self.seconds, 3)})
@@ -63,14 +63,14 @@ class Checkpoint:
 
     weights: dict[str, Tensor]
     best: dict[str, Tensor]  # the weights of the best epoch; empty before the first epoch has ended
-    optimizer: dict[str, Any]  # as torch's ``Optimizer.state_dict``
+    optimizer: dict[str, Any]  # like torch's ``Optimizer.state_dict``
     progress: Progress
 
 
 def write_checkpoint(
     path: Path, model: nn.Module, best: Mapping[str, Tensor], optimizer: Optimizer, progress: Progress
 ) -> None:
-    """Write the state of a run to ``path`` in one step."""
+    """Write the state of a run to ``path`` atomically."""
     tensors = {f"weights.{name}": tensor for name, tensor in model.state_dict().items()}
     tensors |= {f"best.{name}": tensor for name, tensor in best.items()}
     state = optimizer.state_dict()
@@ -98,7 +98,7 @@ def read_checkpoint(path: Path) -> Checkpoint:
         return _unpack(tensors, facts)
     except (KeyError, TypeError, ValueError, AttributeError):
         raise GLNError(
-            f"{path} says it is a {FORMAT!r}, but parts of it are missing; use another checkpoint."
+            f"{path} claims to be a {FORMAT!r}, but parts of it are missing; use another checkpoint."
         ) from None
 
 

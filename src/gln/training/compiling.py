@@ -1,4 +1,4 @@
-"""``torch.compile`` for a model that is trained."""
+"""``torch.compile`` for training."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from torch import nn
 
 
 def compile_steps(model: nn.Module, **options: Any) -> nn.Module:
-    """``model``, with ``torch.compile`` for its steps.
+    """Apply ``torch.compile`` to the steps of ``model``, and return it.
 
-    The steps of a network are alike, so what is compiled for one serves all: a third of the wait for the whole.
+    The steps are alike, so what is compiled for one serves all: a third of the time to compile the whole network.
 
     Args:
-        model: its steps are its ``blocks``; one without them is compiled as a whole.
-        options: of ``torch.compile``.
+        model: its steps are its ``blocks``; a model without them is compiled as a whole.
+        options: passed to ``torch.compile``.
     """
     for part in _parts(model):
         part.compile(**options)
@@ -22,7 +22,7 @@ def compile_steps(model: nn.Module, **options: Any) -> nn.Module:
 
 
 def forget_compiled(model: nn.Module) -> None:
-    """The model is again as it was before :func:`compile_steps`."""
+    """Undo :func:`compile_steps`."""
     for part in _parts(model):
         part._compiled_call_impl = None
 

@@ -13,7 +13,7 @@ Optimizer = Literal["adamw", "adam"]
 Schedule = Literal["cosine", "constant"]
 Precision = Literal["32", "bf16"]
 
-# What says where and how comfortably a run computes, not what: these may change when it is resumed.
+# Settings of where and how a run computes, not what: these may change when it is resumed.
 FREE = (
     "epochs",
     "accelerator",
@@ -31,23 +31,23 @@ class FitConfig:
     """The settings of a training run.
 
     Args:
-        epochs: passes over the training graphs. A resumed run may have more of them than it began with.
-        batch_size: graphs per optimiser step, over all processes together.
+        epochs: passes over the training graphs. A resumed run may have more than it began with.
+        batch_size: graphs per optimiser step, over all processes.
         optimizer: AdamW or Adam.
-        lr: learning rate, the highest the schedule reaches.
+        lr: the highest learning rate of the schedule.
         weight_decay: AdamW's decoupled decay, or Adam's L2 term.
-        schedule: cosine falls from lr to 0 at the last epoch; constant stays.
+        schedule: cosine falls from lr to 0 at the last epoch; constant stays at lr.
         warmup: share of all epochs over which the learning rate first rises from 0.
-        clip: scale the gradient down to this norm where it is larger; None: never.
+        clip: scale larger gradients down to this norm; None: never.
         precision: 32, or bf16 for bfloat16 products with float32 weights, losses and scores.
-        compile: let ``torch.compile`` fuse the model's steps; pays after a minute of compiling.
+        compile: let ``torch.compile`` fuse the model's steps; pays off after a minute of compiling.
         patience: stop after this many epochs without a better one; None: never.
-        seed: order, noise and dropout are functions of it.
+        seed: determines order, noise and dropout.
         checkpoint_minutes: how often to write a checkpoint; one is always written at the end.
-        num_workers: processes per device that put batches together beside the training.
+        num_workers: processes per device that prepare batches in the background.
         accelerator: where to compute: auto, cpu, gpu, … (Lightning's names).
-        devices: how many devices per machine, or auto for all.
-        num_nodes: how many machines.
+        devices: number of devices per machine, or auto for all.
+        num_nodes: number of machines.
         strategy: auto, or one of Lightning's ddp strategies.
         progress: show a progress bar.
     """
@@ -97,13 +97,13 @@ class FitConfig:
                     f"Got {name}={getattr(self, name)!r}; choose from {', '.join(get_args(kind))}."
                 )
         if self.strategy != "auto" and not self.strategy.startswith("ddp"):
-            # Sharded strategies cut the weights up; checkpoints here hold them whole.
+            # Sharded strategies split the weights; checkpoints here hold them whole.
             raise GLNError(
                 f"Got strategy={self.strategy!r}; expected auto or a ddp strategy such as ddp or ddp_spawn."
             )
 
     def lr_at(self, epoch: int, batch: int, batches: int) -> float:
-        """The learning rate of step ``batch`` of the ``batches`` in ``epoch``; no scheduler to restore."""
+        """The learning rate of step ``batch`` of the ``batches`` in ``epoch``: there is no scheduler to restore."""
         now = (
             epoch + (batch + 0.5) / batches
         )  # the middle of the step, so that no step is wasted on a rate of 0
@@ -115,7 +115,7 @@ class FitConfig:
         return self.lr * 0.5 * (1 + math.cos(math.pi * (now - warm) / (self.epochs - warm)))
 
     def changed(self, **settings: Any) -> FitConfig:
-        """This config with other settings, checked by name."""
+        """This config with other settings, whose names are checked."""
         known = [field.name for field in dataclasses.fields(self)]
         for name in settings:
             if name not in known:

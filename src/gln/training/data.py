@@ -1,9 +1,8 @@
 """Which graphs a process sees, and when: pure functions of seed and epoch.
 
-The global batches of an epoch are the same for any number of processes; process ``r`` of ``w`` takes every
-``w``-th graph of each, starting at ``r``. A share carries a weight with which the *average over processes* of
-the weighted sums, which is what DDP takes of gradients, is the mean over the graphs of the global batch,
-however uneven the shares.
+The global batches of an epoch are the same for any number of processes; process ``r`` of ``w`` takes every ``w``-th
+graph of each, starting at ``r``. DDP averages gradients over processes; each share is weighted so that this average is
+the mean over the graphs of the global batch, however uneven the shares.
 """
 
 from __future__ import annotations
@@ -30,12 +29,12 @@ ORDER, NOISE, STEP, FRESH, GENERATE = range(1, 6)
 
 
 def seed_of(purpose: int, *numbers: int) -> int:
-    """A seed that is a function of the purpose and the numbers alone."""
+    """A seed determined by the purpose and the numbers alone."""
     return int(np.random.SeedSequence([purpose, *numbers]).generate_state(1, np.uint64)[0])
 
 
 def seed_step(device: torch.device, *place: int) -> None:
-    """Make what a model draws, dropout for instance, a function of the place in the run."""
+    """Make what a model draws at random, such as dropout, a function of the place in the run."""
     seed = seed_of(STEP, *place)
     torch.default_generator.manual_seed(seed)  # torch.manual_seed is slow: it visits every kind of device
     if device.type == "cuda":
@@ -45,10 +44,10 @@ def seed_step(device: torch.device, *place: int) -> None:
 def global_batches(
     nodes: Sequence[int], size: int, seed: int | None = None, epoch: int = 0
 ) -> list[np.ndarray]:
-    """The graph numbers of every batch of an epoch over graphs of ``nodes`` nodes; without ``seed`` by size, in order.
+    """The graph numbers in every batch of an epoch over graphs with ``nodes`` nodes; without ``seed``, sorted by size.
 
-    Graphs of like size share a batch, so that little of it is padding: the shuffled graphs are sorted within
-    windows of a few batches, and the batches shuffled again.
+    Graphs of similar size share a batch, to keep padding small: the shuffled graphs are sorted within windows of a few
+    batches, and the batches are shuffled again.
     """
     if seed is None:
         return np.split(np.argsort(nodes, kind="stable"), range(size, len(nodes), size))
@@ -71,12 +70,12 @@ class Sampler(Protocol):
 
 @dataclass(frozen=True)
 class Fresh:
-    """``count`` new graphs in every epoch, to be given to :func:`gln.fit` in place of a list.
+    """``count`` new graphs in every epoch, for :func:`gln.fit` in place of a list.
 
     Args:
-        family: what makes them.
+        family: what generates them.
         count: graphs per epoch.
-        seed: the graphs are a function of it and of the epoch.
+        seed: together with the epoch, determines the graphs.
     """
 
     family: Sampler
@@ -92,9 +91,9 @@ class Share:
     """One process's part of one global batch.
 
     ===========  =========================================================================================
-    ``batch``    the graphs of the part, padded; one stand-in where the part is empty, so that the process
+    ``batch``    the graphs of the part, padded; a placeholder where the part is empty, so that the process
                  stays in step with the others
-    ``weight``   of each graph's loss: processes / ``total``, and 0 for a stand-in
+    ``weight``   of each graph's loss: processes / ``total``, and 0 for a placeholder
     ``total``    graphs in the global batch
     ``numbers``  their numbers in the epoch's sequence of graphs
     ===========  =========================================================================================
@@ -106,7 +105,7 @@ class Share:
     numbers: list[int]
 
     def to(self, device: torch.device) -> Share:
-        """The share on another device, without waiting for the copy where memory is pinned."""
+        """The share on another device; does not wait for the copy if memory is pinned."""
         return replace(self, batch=self.batch.to(device, non_blocking=True))
 
     def pin_memory(self) -> Share:
@@ -116,10 +115,9 @@ class Share:
 
 @dataclass(frozen=True)
 class Shares(Dataset[Share]):
-    """Process ``rank``'s share of each batch; batch ``i`` is made on demand, here or in a worker process.
+    """Process ``rank``'s share of each batch, made on demand, here or in a worker process.
 
-    ``augment`` changes a training graph, by a random generator that is a function of ``seed``, ``epoch`` and
-    the graph's number.
+    ``augment`` changes a training graph, with a random generator seeded by ``seed``, ``epoch`` and the graph's number.
     """
 
     graphs: Sequence[Data]
@@ -147,7 +145,7 @@ class Shares(Dataset[Share]):
 
 
 def describe(source: Source) -> dict[str, Any]:
-    """What identifies the graphs of a run: a fingerprint of a list, the words for a recipe."""
+    """What identifies the graphs of a run: the fingerprint of a list, or a name for what makes them."""
     if callable(source):
         return {
             "recipe": repr(source)
@@ -165,7 +163,7 @@ def describe(source: Source) -> dict[str, Any]:
 
 
 def feature_noise(graphs: Sequence[Data]) -> dict[str, Any]:
-    """Shape and scale of the features: sizes with their counts, mean and standard deviation per column."""
+    """The shape and scale of the features: sizes with their counts, mean and standard deviation per column."""
     sizes, counts = np.unique([graph.num_nodes for graph in graphs], return_counts=True)
     noise: dict[str, Any] = {
         "sizes": [[int(size), int(count)] for size, count in zip(sizes, counts, strict=True)]

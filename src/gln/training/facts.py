@@ -1,4 +1,4 @@
-"""What a result must say about where it came from."""
+"""Where a result comes from: versions, commit and machine."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ PACKAGES = ("gln", "torch", "torch-geometric", "pytorch-lightning", "torchmetric
 
 @cache
 def versions() -> dict[str, str]:
-    """Versions of Python and of the packages that a result depends on."""
+    """The versions of Python and of the packages that a result depends on."""
     found = {"python": platform.python_version()}
     for package in PACKAGES:
         try:
             found[package] = version(package)
-        except PackageNotFoundError:  # a source tree that was never installed
+        except PackageNotFoundError:  # a source tree that is not installed
             continue
     return found
 
 
 @cache
 def commit() -> str | None:
-    """The commit of the source tree this package runs from, ``-dirty`` if it was changed; or ``None``."""
+    """The commit of the source tree this package runs from, with ``-dirty`` if it was changed; or ``None``."""
     here = Path(__file__).parent.parent / "__init__.py"
     git = ["git", "-C", str(here.parent)]
     try:
@@ -56,7 +56,7 @@ def environment() -> dict[str, Any]:
 
 
 def write_result(path: Path, command: str, seed: int, measured: dict[str, Any]) -> None:
-    """Keep a measured result as JSON, with all that a reader needs to trust and repeat it."""
+    """Write a measured result as JSON, with all that a reader needs to trust and repeat it."""
     where = environment()
     device = where["gpu"] or f"CPU, {where['threads']} threads"
     facts = {"command": command, "seed": seed, "device": device, "commit": where["commit"], **measured}

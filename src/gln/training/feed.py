@@ -19,16 +19,16 @@ from gln.training.data import Augment, Share, Shares, Source, feature_noise, glo
 
 @dataclass
 class Feed:
-    """Makes the loaders of this process; arguments as in :func:`gln.fit`, graphs checked."""
+    """Makes the data loaders of this process; arguments as in :func:`gln.fit`, with checked graphs."""
 
     train: Source
     val: Sequence[Data]
     augment: Augment | None
     config: FitConfig
-    batches: int = 0  # in the epoch in work
+    batches: int = 0  # in the current epoch
 
     def train_loader(self, progress: Progress, trainer: Trainer) -> DataLoader[Share]:
-        """The rest of the epoch in work."""
+        """The rest of the current epoch."""
         graphs = self._graphs(progress.epoch)
         if progress.noise is None:
             progress.noise = feature_noise(graphs)
@@ -48,7 +48,7 @@ class Feed:
         if not callable(self.train):
             return self.train
         graphs = self.train(epoch)
-        # Checking takes about as long as drawing: once, on the first graphs of a recipe, has to do.
+        # Checking takes about as long as generating, so only the first graphs that a function makes are checked.
         return graphs if self.batches else as_graphs(graphs, f"train({epoch})")
 
     def _loader(

@@ -1,4 +1,4 @@
-"""Training: the one path that every model here takes."""
+"""Training, the same for every model."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ from gln.training.tensors import load_weights
 
 @dataclass(frozen=True)
 class FitResult:
-    """What a run came to.
+    """The result of a training run.
 
     ==============  =====================================================================================
     ``history``     one row per epoch: epoch, step, train_loss, val_loss, val_iou, threshold, seconds
     ``best_iou``    the highest validation IoU, and
-    ``best_epoch``  the epoch, counted from 1, that reached it at the lowest loss; the model is left as then
+    ``best_epoch``  the epoch, counted from 1, that reached it at the lowest loss; the model is left there
     ``threshold``   the decision threshold chosen in that epoch, now ``model.threshold``
     ``run``         the run folder, if one was asked for
     ==============  =====================================================================================
@@ -69,18 +69,18 @@ def fit(
     config: FitConfig | None = None,
     **settings: Any,
 ) -> FitResult:
-    """Train ``model`` and leave it at its best epoch, with the threshold that suits the validation graphs.
+    """Train ``model`` and leave it at its best epoch, with the threshold that suits the validation graphs best.
 
     Args:
-        model: any model as :mod:`gln.models` describes them; it ends on the device it was trained on.
-        train: graphs, or a function of the epoch that makes them, such as :class:`gln.Fresh`.
+        model: any model as described in :mod:`gln.models`; it is left on the device it was trained on.
+        train: graphs, or a function from the epoch to graphs, such as :class:`gln.Fresh`.
         val: graphs on which the best epoch and the decision threshold are chosen.
-        run: a folder for checkpoints, logs and the trained model; without it nothing is kept but the model.
-        resume: go on where the run in ``run`` stands, exactly; begin it if it has not begun.
+        run: a folder for checkpoints, logs and the trained model; without it, nothing is saved.
+        resume: continue the run in ``run`` exactly where it stands, or start it if there is none.
         loss: per-graph losses ``[B]`` of a batch; default: :class:`gln.losses.Loss`, on every step for GLN.
-        augment: changes a training graph, by a random generator that is a function of seed, epoch and graph.
+        augment: changes a training graph, with a random generator seeded by seed, epoch and graph.
         config: the settings; default: :class:`FitConfig`.
-        settings: single settings by name, ``epochs=20`` for instance; see :class:`FitConfig`.
+        settings: single settings by name, such as ``epochs=20``; see :class:`FitConfig`.
     """
     config = (config or FitConfig()).changed(**settings)
     check_model(model)
@@ -97,7 +97,7 @@ def fit(
         trainer = _trainer(config, folder.path)
         place_of(trainer)
         if run is None and trainer.world_size > 1:
-            raise GLNError(f"{trainer.world_size} processes need a folder that they share; give run=.")
+            raise GLNError(f"{trainer.world_size} processes need a shared folder; give run=.")
         if trainer.is_global_zero:
             data = {"train": describe(source), "val": describe(graphs)}
             folder.begin(resolve(config, model, loss, augment, data), resume)
@@ -126,7 +126,7 @@ def fit(
 def _finish(model: nn.Module, config: FitConfig, folder: RunFolder, trainer: Trainer) -> FitResult:
     """Leave the model at its best epoch, here and in the folder.
 
-    All is read from the folder: the process that trained may have been another one.
+    Everything is read from the folder, as another process may have done the training.
     """
     checkpoint = read_checkpoint(folder.checkpoint)
     load_weights(model, checkpoint.best, folder.checkpoint)
@@ -151,7 +151,7 @@ def _trainer(config: FitConfig, folder: Path) -> Trainer:
             precision={"32": "32-true", "bf16": "bf16-mixed"}[config.precision],  # type: ignore[arg-type]
             max_epochs=-1,  # the learner counts, from where a resumed run stands
             reload_dataloaders_every_n_epochs=1,
-            use_distributed_sampler=False,  # our shares make the same global batches for any number
+            use_distributed_sampler=False,  # our shares make the same global batches for any number of processes
             num_sanity_val_steps=0,
             default_root_dir=folder,
             logger=False,
@@ -163,5 +163,5 @@ def _trainer(config: FitConfig, folder: Path) -> Trainer:
     except (MisconfigurationException, ValueError, RuntimeError) as error:
         raise GLNError(
             f"Got accelerator={config.accelerator!r}, devices={config.devices!r}, num_nodes="
-            f"{config.num_nodes}, strategy={config.strategy!r}, which Lightning refuses here: {error}"
+            f"{config.num_nodes}, strategy={config.strategy!r}, which Lightning refuses on this machine: {error}"
         ) from error

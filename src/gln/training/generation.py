@@ -18,7 +18,7 @@ from gln.training.prediction import predict
 
 @runtime_checkable
 class Generator(Protocol):
-    """What a generating baseline offers."""
+    """Anything that generates graphs, such as a sampling baseline."""
 
     def sample(self, count: int, seed: int = 0) -> list[Data]: ...
 
@@ -33,14 +33,14 @@ def generate(
     steps: int | None = None,
     batch_size: int = 32,
 ) -> list[Data]:
-    """``count`` graphs that the model sees in normal noise of the shape and scale of the training features.
+    """Generate ``count`` graphs: predict them from normal noise with the shape and scale of the training features.
 
     Args:
-        model: a trained model, or anything with the baselines' ``sample(count, seed)``.
-        count: how many; fewer graphs of the same seed begin as more do.
+        model: a trained model, or anything with a method ``sample(count, seed)``, as baselines have.
+        count: number of graphs; the first graphs of a seed do not depend on it.
         seed: the same seed gives the same noise.
-        like: graphs whose sizes and features the noise takes after; default: those the model was trained on,
-            which it remembers.
+        like: graphs whose sizes and features the noise imitates; default: those the model was trained on, whose
+            statistics are stored with it.
         threshold, steps, batch_size: as in :func:`gln.predict`.
     """
     if count < 1 or seed < 0:
@@ -48,21 +48,21 @@ def generate(
     if not isinstance(model, nn.Module):
         if not isinstance(model, Generator):
             raise GLNError(
-                f"Got a {type(model).__name__}; expected a model or something with sample(count, seed)."
+                f"Got a {type(model).__name__}; expected a model or an object with sample(count, seed)."
             )
         return model.sample(count, seed)
     remembered = (getattr(model, "training_facts", None) or {}).get("noise")
     noise = remembered if like is None else feature_noise(as_graphs(like, "like"))
     if noise is None:
         raise GLNError(
-            "The model does not know which features it was trained on; give like=graphs of the same kind."
+            "The model does not store which features it was trained on; give like= graphs of the same kind."
         )
     points = [noise_points(noise, np.random.default_rng([GENERATE, seed, number])) for number in range(count)]
     return cast(list[Data], predict(model, points, threshold=threshold, steps=steps, batch_size=batch_size))
 
 
 def noise_points(noise: dict[str, Any], rng: np.random.Generator) -> Data:
-    """One set of nodes with normal features, from what :func:`gln.training.data.feature_noise` knows."""
+    """One set of nodes with normal features, from the statistics of :func:`gln.training.data.feature_noise`."""
     sizes, counts = np.array(noise["sizes"]).T
     size = int(rng.choice(sizes, p=counts / counts.sum()))
     rows = {

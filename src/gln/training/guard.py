@@ -1,4 +1,4 @@
-"""What surrounds a training run: clear words where it ends early, and silence where Lightning would chat."""
+"""Around a training run: clear errors when it ends early, signals, and no chatter from Lightning."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ from gln.errors import GLNError
 from gln.training.run import RunFolder
 from gln.training.tensors import clear_disk_errors
 
-# What gloo, and sockets below it, say when a process at the other end is gone.
+# What gloo and the sockets below it report when the process at the other end is gone.
 GONE = re.compile(
     r"gloo.*(peer|timed out|timeout)|connection (closed|reset) by peer|broken pipe", re.IGNORECASE
 )
 
 
 class StopRun(Exception):
-    """Ctrl-C or a polite kill, within the run, after the checkpoint was written."""
+    """Ctrl-C or SIGTERM, raised within the run once the checkpoint is written."""
 
 
 class StopSignal:
-    """Ctrl-C or a polite kill, to be obeyed once the step in work is done; at once when it comes again.
+    """Ctrl-C or SIGTERM, obeyed once the current step is done, or at once if it comes again.
 
-    Some tools send one signal twice, to the process and to its group: what comes within a second is one.
+    Some tools send a signal twice, to the process and to its group: signals within a second count as one.
     """
 
     asked = False
     since = 0.0
 
     def listen(self) -> None:
-        """From now on; Lightning puts back what was there before."""
+        """Start listening; Lightning restores the previous handlers."""
         if threading.current_thread() is threading.main_thread():
             for number in (signal.SIGINT, signal.SIGTERM):
                 signal.signal(number, self._hear)
@@ -54,19 +54,19 @@ class StopSignal:
 
 
 class Interrupted(KeyboardInterrupt):
-    """Ctrl-C during training; says how to go on."""
+    """Ctrl-C during training; the message says how to resume."""
 
 
 @contextmanager
 def clear_errors(folder: RunFolder) -> Iterator[None]:
-    """Everything that can end a run early, in one sentence each."""
+    """Turn everything that can end a run early into one clear sentence."""
     try:
         with clear_disk_errors(folder.path):
             yield
-    except (StopRun, SystemExit):  # Lightning makes SystemExit of Ctrl-C
+    except (StopRun, SystemExit):  # Lightning turns Ctrl-C into SystemExit
         raise Interrupted(_how_to_go_on(folder)) from None
     except ProcessRaisedException as error:
-        # From a process that Lightning spawned; its traceback comes as text.
+        # From a process that Lightning spawned; its traceback arrives as text.
         text = str(error)
         if f"{StopRun.__module__}.{StopRun.__qualname__}" in text:
             raise Interrupted(_how_to_go_on(folder)) from None
@@ -90,22 +90,22 @@ def _is_loss(text: str) -> bool:
 
 
 def lost_process(folder: RunFolder) -> str:
-    """What to say when a process of the run was killed or cannot be reached."""
+    """The message for when a process of the run was killed or cannot be reached."""
     return (
-        f"Another process of this run was lost; {folder.path} holds the last checkpoint: go on with --resume "
+        f"Another process of this run was lost; resume from the last checkpoint in {folder.path} with --resume "
         "(resume=True)."
     )
 
 
 def _how_to_go_on(folder: RunFolder) -> str:
     if folder.kept:
-        return f"Training was interrupted and is kept in {folder.path}; go on with --resume (resume=True)."
-    return "Training was interrupted, and no run folder was given to keep it in; give run= next time."
+        return f"Training was interrupted; resume it from {folder.path} with --resume (resume=True)."
+    return "Training was interrupted and nothing was saved; give run= a folder next time."
 
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """No tips and no doubts about our data loaders: those choices are made here, knowingly."""
+    """Silence Lightning's tips and its warnings about our data loaders, which are made so on purpose."""
     loggers = [logging.getLogger(name) for name in ("pytorch_lightning", "lightning_fabric")]
     levels = [logger.level for logger in loggers]
     with warnings.catch_warnings():

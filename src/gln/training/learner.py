@@ -1,7 +1,7 @@
 """The Lightning module that trains any model of this package.
 
-Lightning launches the processes, moves the data and runs the loops. What a run *is*, its counters, lives in
-:class:`gln.training.checkpoint.Progress` and is saved and restored by us.
+Lightning launches the processes, moves the data and runs the loops. The state of a run, its counters, is in
+:class:`gln.training.checkpoint.Progress`; we save and restore it ourselves.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ from gln.training.run import RunFolder, is_finished, training_facts
 from gln.training.saved import annotate, write_model
 from gln.training.validation import Validation
 
-SHARED = 60.0  # seconds that a file may take to be seen on another machine
+SHARED = 60.0  # seconds that a file may take to appear on another machine
 
 Loss = Callable[[StructureOutput, GraphBatch, nn.Module], Tensor]
 
 
 class Learner(LightningModule):
-    """One training run of ``model``; all arguments as in :func:`gln.fit`."""
+    """One training run of ``model``; arguments as in :func:`gln.fit`."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class Learner(LightningModule):
         self.val_scores: dict[str, float] = {}
         self.ledger = Ledger(self.progress, self.recorder)
         self.clock = self.written = 0.0
-        self.written_epoch: int | None = None  # whose weights are in the run folder's model files
+        self.written_epoch: int | None = None  # the epoch whose weights are in the run folder's model files
         self.stop = StopSignal()
 
     def train_dataloader(self) -> DataLoader[Share]:
@@ -78,10 +78,10 @@ class Learner(LightningModule):
         fused = self.device.type == "cuda"  # all weights in one kernel
         optimizer = kind(self.model.parameters(), fused=fused, **settings)
         if self.checkpoint is not None:
-            kept = self.checkpoint.optimizer  # perhaps of another kind of device
+            kept = self.checkpoint.optimizer  # perhaps from another kind of device
             groups = [group | {"fused": fused} for group in kept["param_groups"]]
             optimizer.load_state_dict(kept | {"param_groups": groups})
-            self.checkpoint = None  # its memory
+            self.checkpoint = None  # frees its memory
         return optimizer
 
     def on_train_start(self) -> None:
@@ -90,12 +90,12 @@ class Learner(LightningModule):
         if self.trainer.is_global_zero:
             self.recorder.open(self.progress.step)
             if self.progress.step == 0:
-                self._write()  # so that a run killed in its first minutes starts from the same weights again
+                self._write()  # so that a run killed in its first minutes restarts from the same weights
         if self.trainer.world_size > 1:
             self._check_shared()
 
     def _check_shared(self) -> None:
-        """Refuse processes, on several machines mostly, that do not see the same run folder."""
+        """Refuse processes, usually on several machines, that do not see the same run folder."""
         self.trainer.strategy.barrier()
         end = time.monotonic() + SHARED
         while not (seen := self.run.checkpoint.exists()) and time.monotonic() < end:
@@ -115,7 +115,7 @@ class Learner(LightningModule):
         at = self.progress
         for group in self.trainer.optimizers[0].param_groups:
             group["lr"] = self.config.lr_at(at.epoch, at.batch, self.feed.batches)
-        seed_step(self.device, self.config.seed, at.epoch, at.batch)  # all processes draw alike
+        seed_step(self.device, self.config.seed, at.epoch, at.batch)  # alike in all processes
 
     def training_step(self, batch: Share, batch_idx: int) -> Tensor:
         loss = self._losses(batch, self.model(batch.batch)).sum() * batch.weight
@@ -123,7 +123,7 @@ class Learner(LightningModule):
         return loss
 
     def on_before_optimizer_step(self, optimizer: Optimizer) -> None:
-        # Gradients are averaged over the processes by now, so all of them see the same norm.
+        # Gradients are already averaged over the processes, so all of them see the same norm.
         norm = nn.utils.clip_grad_norm_(self.model.parameters(), self.config.clip or math.inf)
         share, loss = self.in_work
         due = time.monotonic() - self.written >= 60 * self.config.checkpoint_minutes
@@ -131,7 +131,7 @@ class Learner(LightningModule):
         mine = torch.cat([torch.stack([loss, norm]), wishes])
         numbers = self._reduce(mine, "mean")
         at, lr = self.progress, optimizer.param_groups[0]["lr"]
-        self._settle()  # the steps before this one only, so that an accelerator need not be waited for
+        self._settle()  # only the steps before this one, so that we need not wait for the accelerator
         self.ledger.pending.append(Step(at.step + 1, at.epoch, at.batch, lr, share, numbers))
 
     def on_train_batch_end(self, outputs: Any, batch: Share, batch_idx: int) -> None:
@@ -149,7 +149,7 @@ class Learner(LightningModule):
 
     @contextmanager
     def _best_rescued(self) -> Iterator[None]:
-        """When the weights turn out spoilt, those of the best epoch are still good."""
+        """If the weights turn out to be broken, save those of the best epoch, which are still good."""
         try:
             yield
         except GLNError:
@@ -168,7 +168,7 @@ class Learner(LightningModule):
         seed_step(self.device, self.config.seed, 0, batch_idx, self.trainer.global_rank)
         output = self.model(batch.batch)
         losses = self._losses(batch, output)
-        if batch.weight:  # a stand-in keeps step and counts nothing
+        if batch.weight:  # a placeholder only keeps the process in step
             self.validation.add(losses, soft_adjacency(output), batch.batch)
 
     def on_validation_epoch_end(self) -> None:
@@ -191,11 +191,11 @@ class Learner(LightningModule):
             raise StopRun
 
     def on_train_end(self) -> None:
-        self.trainer.strategy.barrier()  # no process goes on to read what rank 0 has not written yet
+        self.trainer.strategy.barrier()  # so that no process reads what rank 0 has not written yet
         self.recorder.close()
 
     def _write(self) -> None:
-        """Write where the run stands, and the best model so far."""
+        """Write the state of the run and the best model so far."""
         self._tick()
         self.written, self.ledger.due = self.clock, False
         if self.trainer.is_global_zero:

@@ -1,4 +1,4 @@
-"""The numbers of every optimiser step, and what follows from them."""
+"""The numbers of every optimiser step, and what to do about them."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ class Step:
     batch: int
     lr: float
     share: Share
-    numbers: Tensor  # [4]: loss, gradient norm, checkpoint due, stop asked
+    numbers: Tensor  # [4]: loss, gradient norm, checkpoint due, stop requested
 
 
 class Ledger:
     """Keeps the books of a run.
 
-    The numbers are equal in all processes, so all of them stop, fail or write at the same step: one that went
-    its own way would leave the others waiting for its gradients.
+    The numbers are equal in all processes, so that all of them stop, fail or write at the same step; a process on its
+    own would leave the others waiting for its gradients.
     """
 
     def __init__(self, progress: Progress, recorder: Recorder) -> None:
@@ -38,7 +38,7 @@ class Ledger:
         self.due = self.stop = False
 
     def settle(self) -> None:
-        """Look at what is pending; a number that is not finite ends the run before anything is written."""
+        """Process the pending steps; a number that is not finite ends the run before anything is written."""
         for step in self.pending:
             loss, norm, due, stop = step.numbers.tolist()
             if not math.isfinite(loss + norm):
@@ -46,7 +46,7 @@ class Ledger:
                 raise GLNError(
                     f"The {what} at step {step.number} (epoch {step.epoch + 1}, batch {step.batch + 1}: "
                     f"graphs {', '.join(map(str, step.share.numbers))}); the last good checkpoint is kept; "
-                    "train anew with a lower lr, or look at these graphs."
+                    "train again with a lower lr, or check these graphs."
                 )
             self.progress.loss_sum += loss * step.share.total
             self.progress.graphs += step.share.total

@@ -1,4 +1,4 @@
-"""Points in, graphs out."""
+"""Prediction: points in, graphs out."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from gln.models.gln import GLN
 from gln.models.output import StructureOutput
 from gln.models.streaming import score_set
 
-LARGE = TREE_NODES  # sets of more nodes are worked on one by one, a block of nodes at a time
-TRIPLES = 2**26  # the most triples of nodes in a batch: GLN looks at all of them in sets of up to 256 nodes
+LARGE = TREE_NODES  # larger sets are processed one by one, a block of nodes at a time
+TRIPLES = 2**26  # the most triples of nodes in a batch: GLN visits all of them in sets of up to 256 nodes
 
 
 @runtime_checkable
 class Predictor(Protocol):
-    """What a baseline offers: points in, a graph out, perhaps with ``edge_prob``."""
+    """Anything that predicts a graph from points, such as a baseline; ``edge_prob`` is optional."""
 
     def predict(self, points: Data) -> Data: ...
 
@@ -42,26 +42,26 @@ def predict(
     candidates: int | None = None,
     batch_size: int = 32,
 ) -> Any:
-    """The graph over ``points``, as the model sees it.
+    """Predict the graph over ``points``.
 
-    Sets of more than 4 000 nodes are worked on a block of nodes at a time, in memory that grows with the pairs that
-    are scored, while a bar shows the progress; the answer is the same.
+    Sets of more than 4 000 nodes are processed a block of nodes at a time, with a progress bar, in memory that grows
+    with the number of scored pairs; the answer is the same.
 
     Args:
-        model: a model, or anything with the baselines' ``predict(points)``.
+        model: a model, or anything with a method ``predict(points)``, as baselines have.
         points: positions ``[n, p]`` as an array or tensor, a ``Data`` with ``pos`` and/or ``x``, a list
-            of these, or a PyG ``Batch``. An ``edge_index`` in it is never looked at, unless ``known`` says so.
-        threshold: a pair that the model scored is an edge where its probability reaches this; default: the one
-            stored with the model.
-        top_k: of these edges keep the k most probable of every node, ties included; an edge stays if either of
-            its ends keeps it.
-        known: a structure ``A⁰`` for the model to start from: ``True`` for the ``edge_index`` of ``points``,
-            or pairs ``[m, 2]`` (one table of pairs per graph where ``points`` is a list). The answer is the
-            model's alone: it may leave a known edge out.
+            of these, or a PyG ``Batch``. Its ``edge_index`` is never read, unless ``known`` says so.
+        threshold: a scored pair is an edge if its probability reaches this; default: the threshold stored with the
+            model.
+        top_k: of these edges, keep the k most probable of every node, ties included; an edge stays if either end
+            keeps it.
+        known: the structure ``A⁰`` that the model starts from: ``True`` for the ``edge_index`` of ``points``, or
+            pairs ``[m, 2]`` (one array per graph if ``points`` is a list). The answer is the model's alone: it may
+            leave out a known edge.
         steps: how many steps of the recurrence; default: as trained.
-        candidates: the nearest nodes that each node is paired with, in sets of any size; default: all nodes of a set of
-            up to 128, and as many as the model has in a larger one. Fewer are faster, but an edge to a node that is
-            no candidate is never found.
+        candidates: how many nearest nodes each node is paired with, in sets of any size; default: all in sets of up to
+            128 nodes, the model's own number in larger ones. Fewer are faster, but an edge to a node that is not a
+            candidate is never found.
         batch_size: graphs at a time.
 
     Returns:
@@ -75,7 +75,7 @@ def predict(
     structures = known if many and isinstance(known, list | tuple) else [known] * len(items)
     if len(structures) != len(items):
         raise GLNError(
-            f"Got known edges for {len(structures)} of {len(items)} sets of points; give them for each."
+            f"Got known edges for {len(structures)} of {len(items)} sets of points; give them for every set."
         )
     graphs = [as_points(item, edges) for item, edges in zip(items, structures, strict=True)]
     if not graphs:
@@ -93,9 +93,7 @@ def predict(
             for number, (edges, prob) in zip(numbers, edges_above(output, cut), strict=True):
                 answers[rest[number]] = joined(some[number], edges, prob)
     elif known is not None or steps is not None or candidates is not None:
-        raise GLNError(
-            f"{type(model).__name__} takes neither known nor steps nor candidates; leave them out."
-        )
+        raise GLNError(f"{type(model).__name__} does not take known, steps or candidates; leave them out.")
     else:
         answers = [_ask(model, graph, threshold) for graph in graphs]
     if top_k is not None:
@@ -106,7 +104,7 @@ def predict(
 def check_choice(
     threshold: float | None, top_k: int | None, batch_size: int, candidates: int | None = None
 ) -> None:
-    """Refuse what :func:`predict` cannot choose edges by."""
+    """Refuse settings by which :func:`predict` cannot choose edges."""
     if threshold is not None and not 0 <= threshold <= 1:
         raise GLNError(f"Got threshold={threshold}; expected a probability between 0 and 1.")
     for name, value in (("top_k", top_k), ("batch_size", batch_size), ("candidates", candidates)):
@@ -124,7 +122,7 @@ def soft_batches(
     """Batches of ``graphs``: their numbers, the padded batch, the soft adjacency ``[B, N, N]``, the recall ``[B]``.
 
     Recall is the share of true edges among the pairs that the model scored. Large graphs come in smaller batches.
-    With ``start`` the recurrence begins at the edges of the graphs; otherwise the model is shown none.
+    With ``start``, the recurrence begins from the edges of the graphs; otherwise the model sees none.
     """
     for numbers, blind, output in outputs(model, graphs, steps, batch_size, start):
         batch = GraphBatch.from_graphs([graphs[number] for number in numbers]).to(blind.mask.device)
@@ -139,12 +137,12 @@ def outputs(
     start: bool = False,
     candidates: int | None = None,
 ) -> Iterator[tuple[list[int], GraphBatch, StructureOutput]]:
-    """The numbers of the graphs in a batch, the batch without its edges, and what the model makes of it.
+    """Batches of ``graphs``: their numbers, the batch without its edges, and the model's output.
 
-    Large graphs come in smaller batches. With ``start`` the recurrence begins at the edges of the graphs.
+    Large graphs come in smaller batches. With ``start``, the recurrence begins from the edges of the graphs.
     """
     if candidates is not None and not isinstance(model, GLN):
-        raise GLNError(f"{type(model).__name__} scores all pairs; candidates are for GLN, leave them out.")
+        raise GLNError(f"{type(model).__name__} scores all pairs; leave out candidates, which are for GLN.")
     more = {} if candidates is None else {"candidates": candidates}
     order = sorted(range(len(graphs)), key=lambda number: graphs[number].num_nodes)  # less padding
     with _asking(model) as device:
@@ -154,7 +152,7 @@ def outputs(
             del order[: len(numbers)]
             batch = GraphBatch.from_graphs([graphs[number] for number in numbers], edges=start).to(device)
             initial = batch.adj.float() if start else None
-            blind = batch.without_edges()  # what a model cannot see it cannot copy
+            blind = batch.without_edges()  # what a model cannot see, it cannot copy
             with torch.no_grad():
                 output = model(blind, initial=initial, steps=steps, **more)
             _check_scores(output.logits[-1][output.mask])
@@ -163,7 +161,7 @@ def outputs(
 
 @contextmanager
 def _asking(model: nn.Module) -> Iterator[torch.device]:
-    """Where the model is; while it is asked it does not train."""
+    """Put the model into evaluation mode for a while; yields its device."""
     was_training = model.training
     model.eval()
     try:
@@ -175,14 +173,14 @@ def _asking(model: nn.Module) -> Iterator[torch.device]:
 def _check_scores(scores: Tensor) -> None:
     if scores.isnan().any():
         raise GLNError(
-            "The model's scores are NaN; its weights are spoilt, or its features far from those it knows."
+            "The model's scores are NaN; its weights are broken, or the features are far from those it was trained on."
         )
 
 
 def _large_edges(
     model: GLN, graph: Data, threshold: float, steps: int | None, candidates: int | None, start: bool
 ) -> tuple[Tensor, Tensor]:
-    """As :func:`edges_above` for one set, by blocks."""
+    """As :func:`edges_above`, for one large set, by blocks."""
     with _asking(model) as device:
         batch = GraphBatch.from_graphs([graph], edges=False).to(device)
         total = graph.num_nodes * model.checked_steps(steps)
@@ -198,9 +196,9 @@ def _large_edges(
 
 
 def edges_above(output: StructureOutput, threshold: float) -> list[tuple[Tensor, Tensor]]:
-    """Per graph the scored pairs that reach ``threshold``: ``edge_index [2, 2m]``, sorted, and ``prob [2m]``.
+    """The scored pairs of each graph that reach ``threshold``: ``edge_index [2, 2m]``, sorted, and ``prob [2m]``.
 
-    What was scored over candidates never becomes a matrix of all pairs.
+    Scores over candidates are never expanded into a matrix of all pairs.
     """
     if output.candidates is None:
         soft = soft_adjacency(output)
@@ -229,12 +227,12 @@ def _sparse_mean(output: StructureOutput) -> tuple[Tensor, Tensor, Tensor, Tenso
 
 
 def keep_strongest(graph: Data, count: int) -> Data:
-    """``graph`` with the ``count`` most probable edges of every node, ties included; an edge stays for either end."""
+    """``graph`` with the ``count`` most probable edges of every node, ties included; either end can keep an edge."""
     source, target = graph.edge_index
     order = graph.edge_prob.argsort(descending=True)
-    order = order[source[order].argsort(stable=True)]  # by node, then from likely to unlikely
+    order = order[source[order].argsort(stable=True)]  # by node, then from most to least probable
     degree = torch.bincount(source, minlength=graph.num_nodes)
-    last = degree.cumsum(0) - degree + degree.clamp(max=count) - 1  # where the last that stays is listed
+    last = degree.cumsum(0) - degree + degree.clamp(max=count) - 1  # the last kept edge of each node
     least = graph.edge_prob[order][last.clamp(min=0)] if len(order) else graph.edge_prob
     pair = torch.minimum(source, target) * graph.num_nodes + torch.maximum(source, target)
     stays = torch.isin(pair, pair[graph.edge_prob >= least[source]])
@@ -242,7 +240,7 @@ def keep_strongest(graph: Data, count: int) -> Data:
 
 
 def joined(graph: Data, edge_index: Tensor, prob: Tensor) -> Data:
-    """The nodes of ``graph`` with these edges and no others."""
+    """The nodes of ``graph`` with these edges only."""
     rows = {name: graph[name] for name in ("pos", "x") if graph.get(name) is not None}
     return Data(**rows, edge_index=edge_index, edge_prob=prob, num_nodes=graph.num_nodes)
 
@@ -254,7 +252,7 @@ def soft_adjacency(output: StructureOutput) -> Tensor:
 
 
 def full_precision(output: StructureOutput) -> StructureOutput:
-    """The output with logits of at least float32, whatever precision the model computed in."""
+    """The output with logits in at least float32, whatever precision the model computed in."""
     full = torch.promote_types(output.logits[-1].dtype, torch.float32)
     return replace(output, logits=tuple(step.to(full) for step in output.logits))
 
@@ -281,7 +279,7 @@ def as_points(item: Any, known: Any = None) -> Data:
 
 def _ask(model: Any, graph: Data, threshold: float | None) -> Data:
     if not isinstance(model, Predictor):
-        raise GLNError(f"Got a {type(model).__name__}; expected a model or something with predict(points).")
+        raise GLNError(f"Got a {type(model).__name__}; expected a model or an object with predict(points).")
     answer = cast(Data, model.predict(graph))
     if answer.get("edge_prob") is None:
         answer.edge_prob = torch.ones(answer.edge_index.shape[1])

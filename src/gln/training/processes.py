@@ -1,4 +1,4 @@
-"""Several processes for one job: which of them this is, how the others start, and what follows when one is lost."""
+"""Several processes for one job: which one this is, how the others start, and what happens when one is lost."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ from pytorch_lightning.strategies import DDPStrategy
 
 from gln.errors import GLNError
 
-PARENT = "GLN_PARENT"  # in the environment of a process that another one of ours started: whose it is
-GRACE = 5.0  # seconds for a process to end in its own words before it is ended
+PARENT = "GLN_PARENT"  # environment variable of a process that we started: the id of its parent
+GRACE = 5.0  # seconds in which a process may report its own error before it is ended
 
 
 @dataclass(frozen=True)
 class Place:
-    """Which of ``world`` processes this is; ``local`` counts those of this machine.
+    """Which of ``world`` processes this is; ``local`` counts within this machine.
 
-    ``started``: torchrun, Slurm or another process of ours has started the others.
+    ``started``: torchrun, Slurm or another process of ours has already started the others.
     """
 
     rank: int
@@ -48,8 +48,8 @@ def find_place(devices: int, num_nodes: int, found: ClusterEnvironment | None = 
     if not isinstance(found, LightningEnvironment):
         if found.world_size() != world:
             raise GLNError(
-                f"Got {devices} devices on {num_nodes} machines, but {found.world_size()} processes were started; let "
-                "--devices be the processes per machine and --num-nodes the machines."
+                f"Got {devices} devices on {num_nodes} machines, but {found.world_size()} processes were started; set "
+                "--devices to the processes per machine and --num-nodes to the number of machines."
             )
         return Place(found.global_rank(), world, found.local_rank(), started=True)
     if num_nodes > 1 and not {"NODE_RANK", "GROUP_RANK"} & os.environ.keys():
@@ -61,13 +61,13 @@ def find_place(devices: int, num_nodes: int, found: ClusterEnvironment | None = 
     if not (0 <= node < num_nodes and 0 <= local < devices):
         raise GLNError(
             f"The environment says NODE_RANK={node} and LOCAL_RANK={local}, but there are {num_nodes} machines with "
-            f"{devices} devices each, counted from 0; unset these variables, or ask for more."
+            f"{devices} devices each, counted from 0; unset these variables or ask for more."
         )
     return Place(node * devices + local, world, local, started=found.creates_processes_externally)
 
 
 def place_of(trainer: Trainer) -> Place:
-    """The place of this process in a training run; refuse processes that would each train for itself."""
+    """The place of this process in a training run; refuse processes that would each train on their own."""
     if trainer.world_size == 1:
         check_alone()
         return Place(0, 1, 0, started=True)
@@ -75,35 +75,35 @@ def place_of(trainer: Trainer) -> Place:
 
 
 def check_alone() -> None:
-    """Refuse to be one of several processes that nobody has told to share the work."""
+    """Refuse to be one of several processes that were not told to share the work."""
     try:
         found = _environment()
-    except GLNError:  # of no concern to one process
+    except GLNError:  # irrelevant to a single process
         return
     rank = found.local_rank() if isinstance(found, LightningEnvironment) else found.global_rank()
     if rank:
         raise GLNError(
-            f"This is process {rank} of several, counted from 0, but the command is for one; say --devices and "
-            "--num-nodes, and they share the work."
+            f"This is process {rank} of several, counted from 0, but the command is for one; give --devices and "
+            "--num-nodes to share the work."
         )
 
 
 def _environment() -> ClusterEnvironment:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that srun is installed and not used
+        warnings.simplefilter("ignore")  # about srun being installed but not used
         for kind in (TorchElasticEnvironment, SLURMEnvironment):
             if kind.detect():
                 try:
                     return kind()
                 except RuntimeError as error:
-                    raise GLNError(f"Lightning cannot work with what Slurm was asked for: {error}") from None
+                    raise GLNError(f"Lightning cannot use this Slurm allocation: {error}") from None
     return LightningEnvironment()
 
 
 class Others:
-    """The other processes of this machine, each started with the command that started this one.
+    """The other processes on this machine, each started with the command that started this one.
 
-    They write nothing to the standard output: the first process speaks for all. They share the cores evenly.
+    They write nothing to standard output, where the first process speaks for all, and share the cores evenly.
     """
 
     def __init__(self, devices: int) -> None:
@@ -112,7 +112,7 @@ class Others:
             os.environ["OMP_NUM_THREADS"] = str(threads)
             torch.set_num_threads(threads)
         command = [sys.executable, *sys.orig_argv[1:]]
-        # Ctrl-C is for this process, which ends the others.
+        # Only this process gets Ctrl-C; it then ends the others.
         apart: Any = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "start_new_session": True}
         mine = os.environ | {PARENT: str(os.getpid())}
         self.processes = [
@@ -121,19 +121,19 @@ class Others:
         ]
 
     def lost(self) -> int | None:
-        """The exit status of one that has ended with an error, or, below 0, was killed."""
+        """The exit status of a process that failed, or (below 0) was killed; ``None`` if there is none."""
         return next((status for process in self.processes if (status := process.poll())), None)
 
     def running(self) -> bool:
-        """Whether one still works."""
+        """Whether any of them still runs."""
         return any(process.poll() is None for process in self.processes)
 
     def complete(self) -> bool:
-        """Whether all of them still work."""
+        """Whether all of them still run."""
         return all(process.poll() is None for process in self.processes)
 
     def kill(self) -> None:
-        """End those that still run; nothing of theirs is lost, for what they write is written in one step."""
+        """Kill those that still run; nothing they wrote is lost, as they write files atomically."""
         for process in self.processes:
             process.kill()
         for process in self.processes:
@@ -146,7 +146,7 @@ def is_orphan() -> bool:
 
 
 def give_way() -> None:
-    """Before another process of ours than the first fails: that one mostly fails for the same reason, and speaks."""
+    """Wait before a process other than the first fails: the first usually fails for the same reason, and reports it."""
     end = time.monotonic() + GRACE
     while PARENT in os.environ and not is_orphan() and time.monotonic() < end:
         time.sleep(0.05)
@@ -154,21 +154,21 @@ def give_way() -> None:
 
 @contextmanager
 def company(trainer: Trainer, strategy: str, lost: str) -> Iterator[None]:
-    """Start the other processes of a training run, unless someone else does, and watch them.
+    """Start the other processes of a training run, unless something else does, and watch them.
 
-    A process whose partner is gone would wait for its gradients, with some backends for ever. It may find out itself,
-    and raises; if it does not, it prints ``lost`` and ends.
+    A process whose partner is gone would wait for its gradients, with some backends for ever. If it does not notice
+    and raise by itself, it prints ``lost`` and exits.
     """
     others = None
     if trainer.world_size > 1 and not place_of(trainer).started and _by_command(trainer, strategy):
-        # Lightning takes processes that find LOCAL_RANK for complete. Its own way of starting them ends this one
-        # without a word when another is lost.
+        # If LOCAL_RANK is set, Lightning assumes that all processes are started. Its own way of starting them ends
+        # this one without a message when another is lost.
         found = LightningEnvironment()
         os.environ.update(MASTER_ADDR=found.main_address, MASTER_PORT=str(found.main_port))
         os.environ.update(NODE_RANK=str(found.node_rank()), LOCAL_RANK="0")
         others = Others(trainer.num_devices)
     done = threading.Event()
-    # One that ends without an error is lost, too, as long as this one waits for its gradients.
+    # A process that ends without an error is also lost while this one waits for its gradients.
     alone = is_orphan if others is None else lambda: not others.complete()
     if others is not None or PARENT in os.environ:
         threading.Thread(target=_watch, args=(alone, done, lost, others), daemon=True).start()
@@ -184,7 +184,7 @@ def company(trainer: Trainer, strategy: str, lost: str) -> Iterator[None]:
 
 
 def _by_command(trainer: Trainer, strategy: str) -> bool:
-    """Whether Lightning would run the command of this process once more, rather than fork or spawn."""
+    """Whether Lightning would run this process's command again, rather than fork or spawn."""
     launcher = trainer.strategy.launcher
     if launcher is None or not isinstance(trainer.strategy, DDPStrategy):
         return False
@@ -198,5 +198,5 @@ def _watch(alone: Callable[[], bool], done: threading.Event, lost: str, others: 
                 print(f"gln: {lost}", file=sys.stderr, flush=True)
                 if others is not None:
                     others.kill()
-                os._exit(2)  # the main thread may wait in a call that no signal reaches
+                os._exit(2)  # the main thread may be blocked in a call that no signal interrupts
             return

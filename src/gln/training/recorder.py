@@ -7,11 +7,11 @@ from typing import Any
 
 from tqdm.auto import tqdm  # type: ignore[import-untyped]
 
-EVERY = 10  # steps between two single steps in TensorBoard
+EVERY = 10  # steps between entries for single steps in TensorBoard
 
 
 class Recorder:
-    """Shows and logs what happens; the process of rank 0 opens it, in all others every call does nothing."""
+    """Shows and logs progress; only rank 0 opens it, and in all other processes every call does nothing."""
 
     def __init__(self, folder: Path | None, epochs: int, progress: bool) -> None:
         self.folder = folder
@@ -21,16 +21,16 @@ class Recorder:
         self.writer: Any = None
 
     def open(self, step: int) -> None:
-        """Begin, at optimiser step ``step``."""
+        """Begin at optimiser step ``step``."""
         if self.folder is not None:
             from torch.utils.tensorboard import SummaryWriter
 
-            # purge_step hides what a killed run logged after the checkpoint we resume from
+            # purge_step hides what a killed run logged after the checkpoint that we resume from
             self.writer = SummaryWriter(self.folder, purge_step=step)
         self.bar = tqdm(disable=not self.progress, leave=True, unit="batch", mininterval=0.2)
 
     def begin_epoch(self, epoch: int, batches: int, done: int) -> None:
-        """Epoch ``epoch`` of ``batches`` batches begins, ``done`` of them before the run was resumed."""
+        """Begin an epoch of ``batches`` batches, of which ``done`` were done before the run was resumed."""
         if self.bar is not None:
             self.bar.reset(total=batches)
             self.bar.set_description(f"epoch {epoch + 1}/{self.epochs}", refresh=False)
@@ -53,7 +53,7 @@ class Recorder:
                 self.writer.add_scalar(f"epoch/{name}", row[name], row["step"])
 
     def close(self) -> None:
-        """Leave everything written."""
+        """Flush and close everything."""
         for part in (self.bar, self.writer):
             if part is not None:
                 part.close()

@@ -7,11 +7,11 @@
       environment.json        one entry per start: time, versions, commit, machine
       metrics.csv             one row per epoch
       tensorboard/            the same, and every tenth step, for TensorBoard
-      checkpoint.safetensors  where the run stands; resume=True goes on from here
+      checkpoint.safetensors  the state of the run; resume=True continues from here
       model.safetensors       the best checkpoint: the weights of the epoch with the highest validation IoU,
       model.json              and their class, config and decision threshold; gln.load(RUN) reads both
 
-Every file but TensorBoard's is written in one step, and none of them can run code when read.
+Every file except TensorBoard's is written atomically, and reading any of them runs no code.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from gln.training.tensors import clear_disk_errors, read_json, write_json
 
 
 class RunFolder:
-    """The paths in a run folder, and what is written first; ``kept`` if it outlives the call."""
+    """The paths in a run folder; ``kept`` if it outlives the call."""
 
     def __init__(self, path: Path, kept: bool = True) -> None:
         self.path, self.kept = path, kept
@@ -47,34 +47,33 @@ class RunFolder:
         self.model = path / "model.safetensors"
 
     def begin(self, resolved: dict[str, Any], resume: bool) -> None:
-        """Make the folder and write what was asked for; refuse to mix two runs.
+        """Create the folder and record the settings; refuse to mix two runs.
 
-        With ``resume``, a run that never began is begun: whoever repeats a command until it succeeds needs no
-        other one for the first time.
+        With ``resume``, a run that does not exist is started, so that one command can be repeated until it succeeds.
         """
-        resolved = json.loads(json.dumps(resolved, default=str))  # as it will be read back: lists for tuples
+        resolved = json.loads(json.dumps(resolved, default=str))  # as read back: tuples become lists
         starts: list[Any] = []
         if self.config.exists():
             if not resume:
                 raise GLNError(
-                    f"{self.path} already holds a run; continue it with --resume (resume=True) or take another folder."
+                    f"{self.path} already holds a run; resume it with --resume (resume=True) or choose another folder."
                 )
             check_same(read_json(self.config), resolved)
             if self.model.exists() and not self.checkpoint.exists():
                 raise GLNError(
-                    f"{self.path} holds a trained model and no checkpoint to go on from; load it with gln.load, "
-                    "or train into another folder."
+                    f"{self.path} holds a trained model but no checkpoint to resume from; load it with gln.load "
+                    "or train in another folder."
                 )
             starts = read_json(self.environment).get("starts", []) if self.environment.exists() else []
         with clear_disk_errors(self.path):
             self.path.mkdir(parents=True, exist_ok=True)
-            for unfinished in self.path.glob(".*.part"):  # what a kill left of a file in writing
+            for unfinished in self.path.glob(".*.part"):  # what a kill left of a file being written
                 unfinished.unlink()
         write_json(self.environment, {"starts": [*starts, environment()]})
         write_json(self.config, resolved)
 
     def write_metrics(self, history: list[dict[str, Any]]) -> None:
-        """The whole history: a resumed run has every epoch once."""
+        """Write the whole history, so that a resumed run has every epoch once."""
         text = io.StringIO()
         writer = csv.DictWriter(text, list(history[0]), lineterminator="\n")
         writer.writeheader()
@@ -86,7 +85,7 @@ class RunFolder:
 def resolve(
     config: FitConfig, model: nn.Module, loss: Any, augment: Any, data: dict[str, Any]
 ) -> dict[str, Any]:
-    """All that decides what a run computes, as plain data."""
+    """Everything that determines what a run computes, as plain data."""
     return {
         "fit": dataclasses.asdict(config),
         "loss": _call(loss),
@@ -104,17 +103,17 @@ def _call(function: Any) -> dict[str, Any]:
 
 
 def check_same(saved: dict[str, Any], now: dict[str, Any]) -> None:
-    """Refuse to continue a run under settings that would make it another run."""
+    """Refuse to continue a run with settings that would make it another run."""
     for name, before, after in _differences(saved, now):
         if name.startswith("data."):
             part = name.split(".")[1]
             raise GLNError(
-                f"The {part} graphs differ from those the run began with; resume with the same graphs, "
+                f"The {part} graphs differ from those the run began with; resume with the same graphs "
                 "or start a new run in another folder."
             )
         if name not in {f"fit.{setting}" for setting in FREE}:
             raise GLNError(
-                f"The run began with {name}={before!r}, now it is {after!r}; resume with the same, "
+                f"The run began with {name}={before!r}, now it is {after!r}; resume with the same value "
                 "or start a new run in another folder."
             )
     before, after = saved["fit"]["epochs"], now["fit"]["epochs"]
@@ -141,6 +140,6 @@ def training_facts(progress: Progress, config: FitConfig) -> dict[str, Any]:
 
 
 def is_finished(progress: Progress, config: FitConfig) -> bool:
-    """Whether all epochs are done, or none of the last ``patience`` was better than those before."""
+    """Whether all epochs are done, or the last ``patience`` epochs brought no better one."""
     waited = progress.epoch - (progress.best_epoch or 0)
     return progress.epoch >= config.epochs or (config.patience is not None and waited >= config.patience)

@@ -1,8 +1,7 @@
 """Saved models: ``model.safetensors`` with the weights and ``model.json`` with all else, in one folder.
 
-``model.json`` names the class (a name in ``gln.models.MODELS``, never a path to code), the config that
-rebuilds it, the decision threshold, versions, and facts about the training. Reading them can run no code,
-whoever wrote them.
+``model.json`` holds the class (a name in ``gln.models.MODELS``, never a path to code), the config that rebuilds it, the
+decision threshold, versions, and facts about the training. Reading either file runs no code, whoever wrote it.
 """
 
 from __future__ import annotations
@@ -33,11 +32,11 @@ SHIPPED = (
 
 
 def save(model: nn.Module, path: Path | str) -> Path:
-    """Write ``model``, with its threshold and what is known of its training, into the folder ``path``.
+    """Write ``model``, with its threshold and the facts about its training, into the folder ``path``.
 
     Args:
         model: any model with a ``config`` from which ``type(model)(**config)`` rebuilds it.
-        path: the folder, made if need be; a model that is there already is replaced.
+        path: the folder, created if needed; a model already in it is replaced.
     """
     check_model(model)
     folder = Path(path)
@@ -48,7 +47,7 @@ def save(model: nn.Module, path: Path | str) -> Path:
 
 
 def write_model(model: nn.Module, tensors: Mapping[str, Tensor], folder: Path) -> None:
-    """Write ``model`` with ``tensors`` for its weights."""
+    """Write ``model`` with ``tensors`` as its weights."""
     facts = {
         "model": type(model).__name__,
         "config": model.config,
@@ -68,18 +67,18 @@ def write_saved(folder: Path, tensors: Mapping[str, Tensor], facts: dict[str, An
 
 
 def check_fingerprint(weights: Path, facts: Mapping[str, Any]) -> None:
-    """Refuse weights that are not those that ``facts`` were written for."""
+    """Refuse weights other than those that ``facts`` were written for."""
     if hashlib.sha256(weights.read_bytes()).hexdigest() != facts["weights_sha256"]:
         raise GLNError(
             f"{weights} is not the file that the model.json beside it was written for; "
-            "copy both from one save, or try again if a run is just writing them."
+            "copy both from the same save, or try again if a run is writing them right now."
         )
 
 
 def load(path: Path | str) -> Any:
-    """The model saved in a folder (a run folder, say), or one that ships with the package, by its name.
+    """Load the model saved in a folder, such as a run folder, or a shipped model by its name.
 
-    An ``nn.Module``; or a :class:`~gln.baselines.Baseline`, if the folder holds one.
+    Returns an ``nn.Module``, or a :class:`~gln.baselines.Baseline` if the folder holds one.
     """
     folder = _find(path)
     facts = read_json(folder / "model.json")
@@ -89,7 +88,7 @@ def load(path: Path | str) -> Any:
         return load_baseline(folder)
     missing = [key for key in ("model", "config", "threshold", "weights_sha256") if key not in facts]
     if facts.get("format") != FORMAT or missing:
-        raise GLNError(f"{folder / 'model.json'} is not a {FORMAT!r}; expected what gln.save or a run wrote.")
+        raise GLNError(f"{folder / 'model.json'} is not a {FORMAT!r}; expected one from gln.save or a run.")
     weights = folder / "model.safetensors"
     tensors, _ = read_tensors(weights)
     model = _build(facts, folder / "model.json")
@@ -100,7 +99,7 @@ def load(path: Path | str) -> Any:
 
 
 def annotate(model: nn.Module, threshold: float, training: dict[str, Any] | None) -> None:
-    """Give ``model`` what training found out beside the weights; :func:`save` keeps it."""
+    """Attach what training found besides the weights to ``model``; :func:`save` stores it."""
     model.threshold = threshold  # type: ignore[assignment]
     model.training_facts = training  # type: ignore[assignment]
 
@@ -111,7 +110,7 @@ def shipped() -> list[str]:
 
 
 def check_model(model: Any) -> None:
-    """Refuse what cannot be trained and saved here."""
+    """Refuse anything that cannot be trained and saved."""
     if not isinstance(model, nn.Module) or not isinstance(getattr(model, "config", None), dict):
         raise GLNError(
             f"Got a {type(model).__name__}; expected an nn.Module with a config dict that rebuilds it."
@@ -142,15 +141,15 @@ def _build(facts: dict[str, Any], path: Path) -> nn.Module:
     name, config = facts["model"], facts["config"]
     if name not in MODELS:
         raise GLNError(
-            f"{path} names the model class {name!r}; known are {', '.join(MODELS)}; "
-            "for a class of your own, set gln.models.MODELS[name] = it before loading."
+            f"{path} names the model class {name!r}, but known are {', '.join(MODELS)}; "
+            "for a class of your own, set gln.models.MODELS[name] to it before loading."
         )
     try:
-        with torch.random.fork_rng(devices=[]):  # the weights drawn here are overwritten: leave no trace
+        with torch.random.fork_rng(devices=[]):  # the weights drawn here are overwritten
             return MODELS[name](**config)
     except GLNError:
         raise
     except (TypeError, ValueError, RuntimeError) as error:
         raise GLNError(
-            f"{path} holds a config that {name} does not take ({error}); use the one it was saved with."
+            f"{path} holds a config that {name} does not accept ({error}); use the one it was saved with."
         ) from None

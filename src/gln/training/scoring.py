@@ -1,4 +1,4 @@
-"""How good a model is on graphs it has not seen."""
+"""Evaluation of a model on graphs it has not seen."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ def evaluate(
     floor: Any = None,
     largest_component: bool = False,
 ) -> Scores:
-    """Edge scores, and the MMD between the true and the predicted graphs, as a dict that prints as a table.
+    """Edge scores, and the MMD between true and predicted graphs, as a dict that prints as a table.
 
-    Average precision ranks all pairs, those below the threshold too; a pair that was not scored has probability 0.
+    Average precision ranks all pairs, also those below the threshold; a pair that was not scored has probability 0.
 
     Args:
-        model: a model, or anything with the baselines' ``predict(points)``; it sees the nodes only.
+        model: a model, or anything with a method ``predict(points)``, as baselines have; it sees only the nodes.
         graphs: the true graphs.
-        threshold: a pair that was scored is an edge where its probability reaches this; default: the one stored
-            with the model.
+        threshold: a scored pair is an edge if its probability reaches this; default: the threshold stored with the
+            model.
         steps: how many steps of the recurrence; default: as trained.
         batch_size: graphs at a time.
-        floor: graphs of the same distribution, usually those trained on; their MMD² is noted beside.
+        floor: graphs of the same distribution, usually the training graphs; their MMD² is noted for comparison.
         largest_component: take the MMD² over the largest component of every graph, as the paper did.
     """
     check_choice(threshold, None, batch_size)
@@ -53,7 +53,7 @@ def evaluated(
     steps: int | None = None,
     batch_size: int = 32,
 ) -> tuple[Scores, list[Data], MMDResult]:
-    """What :func:`evaluate` gives for checked graphs, with what it comes from: the predicted graphs and their MMD²."""
+    """What :func:`evaluate` returns, for checked graphs, with the predicted graphs and their MMD²."""
     if not isinstance(model, nn.Module):
         predicted = predict(model, true, threshold=threshold, steps=steps)
         scores: dict[str, float] = edge_scores(true, predicted)
@@ -63,7 +63,7 @@ def evaluated(
         predicted, scores, recall = predict_and_score(model, true, cut, steps, batch_size)
         note = f"{len(true)} graphs, threshold {cut:.2f}"
         if recall < 1:
-            note += f"; candidate recall {recall:.4f}: no more of the true edges were among the pairs scored"
+            note += f"; candidate recall {recall:.4f}: the share of true edges that were scored at all"
     distance = mmd(true, predicted, floor=floor, largest_component=largest_component)
     notes = [note, distance.summary]
     if distance.floor:
@@ -82,7 +82,7 @@ def predict_and_score(
 ) -> tuple[list[Data], dict[str, float], float]:
     """The predicted graphs, their edge scores, and the candidate recall: the share of true edges that were scored.
 
-    A pair that was not scored takes no memory.
+    Pairs that were not scored take no memory.
     """
     predicted: list[Any] = [None] * len(true)
     precision, recall = 0.0, 0.0  # sums over graphs

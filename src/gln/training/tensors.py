@@ -1,8 +1,8 @@
 """Tensors and plain facts in one file, and back.
 
-Every file of weights is a safetensors file: a JSON header, then raw numbers. Nothing in it can run, whoever
-wrote it. (``torch.load`` is not used, not even with ``weights_only=True``: before torch 2.6 that could be
-made to run code, and this package allows 2.4.)
+Every file of weights is a safetensors file: a JSON header, then raw numbers. Reading it runs no code, whoever wrote it.
+(``torch.load`` is not used, not even with ``weights_only=True``: before torch 2.6 that could be made to run code, and
+this package allows 2.4.)
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from gln.files import write_atomically
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], facts: dict[str, Any]) -> None:
-    """Write ``tensors`` and the JSON ``facts`` to ``path`` in one step; on a full disk the old file stays."""
+    """Write ``tensors`` and the JSON ``facts`` to ``path`` atomically; if the disk is full, the old file stays."""
     # Cloned, because safetensors refuses tensors that share memory, as tied weights do.
     whole = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
     data = safetensors.torch.save(whole, metadata={"gln": json.dumps(facts, allow_nan=False)})
@@ -32,7 +32,7 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], facts: dict[str, An
 
 
 def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Tensors and facts of a file that :func:`write_tensors` wrote."""
+    """Read the tensors and facts of a file written by :func:`write_tensors`."""
     try:
         with safe_open(path, framework="pt") as file:
             facts = json.loads((file.metadata() or {}).get("gln", "null"))
@@ -41,39 +41,37 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
         raise GLNError(f"{path} cannot be read; expected a file of weights, check the path.") from None
     except (SafetensorError, ValueError):
         raise GLNError(
-            f"{path} is not a whole safetensors file: it is truncated or of another kind; copy it again, or "
+            f"{path} is not a complete safetensors file: it is truncated or of another kind; copy it again or "
             "use another."
         ) from None
     if not isinstance(facts, dict):
-        raise GLNError(
-            f"{path} is a safetensors file, but gln did not write it; expected a file that gln saved."
-        )
+        raise GLNError(f"{path} is a safetensors file that gln did not write; expected one saved by gln.")
     return tensors, facts
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """A JSON object."""
+    """Read a JSON object."""
     try:
         value = json.loads(path.read_bytes())
     except OSError:
         raise GLNError(f"{path} cannot be read; check the path.") from None
     except ValueError:  # also bytes that are not UTF-8
         raise GLNError(
-            f"{path} is not whole JSON: it is truncated or of another kind; copy it again."
+            f"{path} is not complete JSON: it is truncated or of another kind; copy it again."
         ) from None
     if not isinstance(value, dict):
-        raise GLNError(f"{path} holds a JSON {type(value).__name__}; expected an object as gln writes it.")
+        raise GLNError(f"{path} holds a JSON {type(value).__name__}; expected an object written by gln.")
     return value
 
 
 def write_json(path: Path, value: Any) -> None:
-    """A JSON file for people to read, in one step."""
+    """Write a JSON file that people can read, atomically."""
     with clear_disk_errors(path):
         write_atomically(path, (json.dumps(value, indent=2, allow_nan=False) + "\n").encode())
 
 
 def load_weights(model: nn.Module, tensors: Mapping[str, Tensor], path: Path) -> None:
-    """Put ``tensors`` into ``model``, or say which of them does not fit."""
+    """Load ``tensors`` into ``model``, or say which of them does not fit."""
     wanted = model.state_dict()
     for name in sorted(wanted.keys() | tensors.keys()):
         ours, theirs = (list(group[name].shape) if name in group else "absent" for group in (wanted, tensors))
@@ -87,15 +85,15 @@ def load_weights(model: nn.Module, tensors: Mapping[str, Tensor], path: Path) ->
 
 @contextmanager
 def clear_disk_errors(path: Path) -> Iterator[None]:
-    """A disk that is full or refuses, in one sentence."""
+    """Turn a full or read-only disk into one clear sentence."""
     try:
         yield
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise GLNError(
-                f"The disk is full: {path} could not be written, what was there before is intact; "
+                f"The disk is full: {path} could not be written, but what was there before is intact; "
                 "free some space and resume."
             ) from error
         if error.errno in (errno.EACCES, errno.EROFS, errno.EPERM):
-            raise GLNError(f"{path} may not be written; choose a folder you can write to.") from error
+            raise GLNError(f"{path} cannot be written; choose a folder that you can write to.") from error
         raise

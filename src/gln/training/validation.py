@@ -15,14 +15,14 @@ from gln.training.checkpoint import Progress
 
 
 class Validation:
-    """One pass over the validation graphs, in all processes together."""
+    """One pass over the validation graphs, across all processes."""
 
     def __init__(self, device: torch.device) -> None:
         self.best = BestThreshold().to(device)
         self.loss = torch.zeros((), device=device)
 
     def add(self, losses: Tensor, soft: Tensor, batch: GraphBatch) -> None:
-        """Per-graph losses ``[B]`` and soft adjacency ``[B, N, N]`` of a batch."""
+        """Add the per-graph losses ``[B]`` and the soft adjacency ``[B, N, N]`` of a batch."""
         self.loss += losses.sum()
         self.best.update(soft, batch.adj, batch.mask)
 
@@ -32,7 +32,7 @@ class Validation:
         if not math.isfinite(loss):
             raise GLNError(
                 f"The validation loss is {loss} after step {at.step} (epoch {at.epoch + 1}); the last good "
-                "checkpoint is kept; train anew with a lower lr, or look at the validation graphs."
+                "checkpoint is kept; train again with a lower lr, or check the validation graphs."
             )
         best = self.best.compute()
         return {"val_loss": loss, "val_iou": float(best["iou"]), "threshold": float(best["threshold"])}

@@ -1,4 +1,4 @@
-"""Looking at graphs: pictures, and pages to look around in."""
+"""Viewing graphs: pictures and interactive pages."""
 
 from gln.viewing.pages import write_page
 from gln.viewing.pictures import FORMATS, draw_errors, draw_graph

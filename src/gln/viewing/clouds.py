@@ -1,4 +1,4 @@
-"""Clouds of points in space, in a faint box that shows their depth."""
+"""Point clouds in 3-D, in a faint box that shows their depth."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from matplotlib.collections import LineCollection
 from gln.viewing.pictures import not_flat, show
 
 FAINT = "#dde3e8"
-TURN, TILT = np.radians(25), np.radians(18)  # seen from this side and from this angle above
-CELLS = 4  # of the grid, along the longest side
+TURN, TILT = np.radians(25), np.radians(18)  # the angles of view, from the side and from above
+CELLS = 4  # of the grid along the longest side
 
 
 def draw_cloud(points: np.ndarray, colours: Sequence[str], ax: Axes, scale: float = 1.0) -> None:
-    """Points ``[n, 3]`` as dots in their colours; ``scale`` as in :func:`gln.viewing.draw_graph`."""
+    """Draw points ``[n, 3]`` as dots in their colours; ``scale`` as in :func:`gln.viewing.draw_graph`."""
     ax.set_axis_off()
     ax.set_aspect("equal")
     points = not_flat(points)
@@ -27,7 +27,7 @@ def draw_cloud(points: np.ndarray, colours: Sequence[str], ax: Axes, scale: floa
     grid = _seen(_walls(low, high, 1.1 * longest / CELLS))[..., :2]  # [g, 2, 2]
     ax.add_collection(LineCollection(list(grid), colors=FAINT, linewidths=0.6 * scale**0.5, zorder=1))
     seen = _seen(points)
-    order = np.argsort(seen[:, 2])  # what is near is drawn last
+    order = np.argsort(seen[:, 2])  # near points are drawn last
     ax.scatter(
         seen[order, 0],
         seen[order, 1],
@@ -41,7 +41,7 @@ def draw_cloud(points: np.ndarray, colours: Sequence[str], ax: Axes, scale: floa
 
 
 def _seen(points: np.ndarray) -> np.ndarray:
-    """Points ``[..., 3]`` across, up, and how near they are."""
+    """Points ``[..., 3]`` as seen: across, up, and how near they are."""
     across = points[..., 0] * np.cos(TURN) + points[..., 1] * np.sin(TURN)
     along = points[..., 1] * np.cos(TURN) - points[..., 0] * np.sin(TURN)
     up = points[..., 2] * np.cos(TILT) + along * np.sin(TILT)
@@ -49,7 +49,7 @@ def _seen(points: np.ndarray) -> np.ndarray:
 
 
 def _walls(low: np.ndarray, high: np.ndarray, step: float) -> np.ndarray:
-    """The lines of a grid ``[g, 2, 3]`` on the floor and the two walls behind, of a box from ``low`` to ``high``."""
+    """The lines of a grid ``[g, 2, 3]`` on the floor and the two back walls of a box from ``low`` to ``high``."""
     behind = np.array([low[0], high[1], low[2]])
     lines = []
     for along, aside in product(range(3), repeat=2):

@@ -1,15 +1,15 @@
-"""The colours of every picture and page, told apart by colour-blind readers too."""
+"""The colours of every picture and page, chosen for colour-blind readers too."""
 
 from __future__ import annotations
 
 INK = "#1f2933"
-EDGE = "#2b5f8a"  # of a graph on its own, and edges that are predicted and true
+EDGE = "#2b5f8a"  # edges of a single graph, and edges that are predicted and true
 MISSING, EXTRA = "#D55E00", "#CC79A7"  # true edges not predicted, predicted edges not true
 # Okabe and Ito's palette.
 GROUPS = ["#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "#F0E442"]
 DEPTH = ["#c3d9e8", "#4f8fbf", "#0b3c5d"]  # far to near, and unlikely to likely
 
-#: What a page calls its colours; on a dark ground the same hues are lighter.
+#: The colours of a page by name; on a dark background the same hues are lighter.
 LIGHT_PAGE = {
     "ink": INK,
     "right": EDGE,

@@ -1,4 +1,4 @@
-"""What makes drawings and words fit into their places."""
+"""Fit drawings and text into the space they have."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from matplotlib.axes import Axes
 
 
 def height_of(ax: Axes) -> float:
-    """Of what a drawing shows, in its width."""
+    """The height of what a drawing shows, relative to its width."""
     return float(abs(np.diff(ax.get_ylim())[0] / np.diff(ax.get_xlim())[0]))
 
 
 def widen(ax: Axes, height: float) -> None:
-    """Show more around a drawing, until it is ``height`` times as high as wide."""
+    """Add space around a drawing until it is ``height`` times as high as wide."""
     now = height_of(ax)
     (left, right), (bottom, top) = ax.get_xlim(), ax.get_ylim()
     across, up = max(now / height, 1) * (right - left) / 2, max(height / now, 1) * (top - bottom) / 2
@@ -24,7 +24,7 @@ def widen(ax: Axes, height: float) -> None:
 
 
 def wrapped(caption: str, letters: int) -> str:
-    """Lines of so many letters, broken after a comma where that can be."""
+    """``caption`` in lines of at most ``letters`` letters, broken after a comma where possible."""
     lines: list[str] = []
     for part in re.split(r"(?<=,) ", caption):
         if lines and len(lines[-1]) + 1 + len(part) <= letters:

@@ -1,4 +1,4 @@
-"""What a trained method makes of its test graphs: scores to print, and the graphs behind them."""
+"""Score a trained method on its test graphs, and keep the graphs behind the scores."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class Judged:
 
     Attributes:
         true: the test graphs.
-        made: as many graphs of the method: on the same nodes if ``paired``, sampled otherwise.
+        made: as many graphs made by the method: on the same nodes if ``paired``, otherwise sampled.
         paired: ``made[i]`` was predicted for the nodes of ``true[i]``.
-        scores: all scores by name, as :func:`gln.evaluate` gives them, or MMD², novelty and uniqueness.
+        scores: all scores by name: those of :func:`gln.evaluate`, or MMD², novelty and uniqueness.
         distance: the MMD² among them, with its floor.
         printed: the tables that a command prints.
     """
@@ -36,7 +36,7 @@ class Judged:
     printed: str
 
     def rows(self) -> list[dict[str, Any]]:
-        """A line of a table for each score: title, direction, value, pooled value, floor."""
+        """A row for each score: title, direction, value, pooled value and floor."""
         rows = []
         for name, value in self.scores.items():
             if name.startswith(POOLED):
@@ -51,7 +51,7 @@ class Judged:
 
 
 def judge(method: Any, parts: Parts, seed: int = 0) -> Judged:
-    """Score a model or a predictor as :func:`gln.evaluate` does, and a sampler by as many samples as test graphs."""
+    """Score a model or predictor as :func:`gln.evaluate` does, and a sampler by as many samples as test graphs."""
     train, _, test = parts
     if isinstance(method, nn.Module) or hasattr(method, "predict"):
         scores, made, distance = evaluated(method, test, floor=train)

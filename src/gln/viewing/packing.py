@@ -1,8 +1,8 @@
 """The graphs of a page as compact JSON: numbers as base64 of little-endian arrays.
 
-Probabilities are whole numbers of levels, rounded so that *every* threshold the slider offers decides exactly as the
-model's own float32 numbers do: of a pair with probability ``p`` the page holds ``q``, and ``q ≥ cut(t)`` if and only if
-``p ≥ t``. There are 65,000 levels, or 200 where a graph has very many pairs.
+Probabilities are stored as integer levels, rounded so that *every* threshold of the slider decides exactly as the
+model's own float32 numbers do: for a pair with probability ``p`` the page holds ``q``, and ``q ≥ cut(t)`` if and only
+if ``p ≥ t``. There are 65,000 levels, or 200 if a graph has very many pairs.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ from gln.viewing.pictures import is_image, main_axes, places
 from gln.viewing.views import Seen, View
 
 LEVELS, FEW_LEVELS = 65_000, 200
-BYTES = 700_000  # a graph that needs more has few levels, then fewer unlikely pairs
-PULLED = 1_000  # nodes up to which edges pull nodes without positions into place
+BYTES = 700_000  # a graph that needs more gets few levels, then loses unlikely pairs
+PULLED = 1_000  # up to this many nodes, a graph without positions gets a spring layout
 
 
 def offered(own: Iterable[float]) -> np.ndarray:
-    """The thresholds of the slider, rising: the hundredths and ``own``, in float32 as the model compares."""
+    """The thresholds of the slider, ascending: the hundredths and ``own``, in float32 as the model compares."""
     wanted = {cut(value, FEW_LEVELS): np.float32(value) for value in np.arange(1, 101) / 100}
-    for value in own:  # takes the place of a hundredth that the levels cannot tell from it
+    for value in own:  # replaces a hundredth that the levels cannot tell from it
         wanted[cut(value, FEW_LEVELS)] = np.float32(value)
     return np.array([wanted[level] for level in sorted(wanted) if level > 0], dtype=np.float32)
 
 
 def cut(threshold: float | np.ndarray, levels: int) -> Any:
-    """The level from which a pair is an edge; the page computes the same."""
+    """The level at which a pair becomes an edge; the page computes the same."""
     return np.floor(np.asarray(threshold, dtype=np.float64) * levels + 0.5).astype(np.int64)[()]
 
 
 def to_levels(chances: np.ndarray, thresholds: np.ndarray, levels: int = LEVELS) -> np.ndarray:
-    """Probabilities of any shape as whole numbers up to ``levels`` that stay on their side of every threshold."""
+    """Probabilities of any shape as integers up to ``levels`` that stay on their side of every threshold."""
     chances = chances.astype(np.float32)
     cuts = np.concatenate([[0], cut(thresholds, levels), [levels + 1]])
     passed = np.searchsorted(thresholds, chances, side="right")
@@ -79,9 +79,9 @@ def pack_view(view: View, thresholds: np.ndarray) -> dict[str, Any]:
 def _spare(
     numbers: np.ndarray, true: np.ndarray, seen: Seen, thresholds: np.ndarray, first: int, own: int
 ) -> tuple[int, int]:
-    """Where the slider begins and how fine the levels are, so that a graph with very many pairs stays small.
+    """The first threshold of the slider and the number of levels, so that a graph with very many pairs stays small.
 
-    Nothing that is an edge at the threshold ``own`` is ever left out.
+    Edges at the threshold ``own`` are never left out.
     """
     steps = len(seen.chances)
     best = seen.chances.max(axis=0, initial=0)
@@ -98,7 +98,7 @@ def _spare(
 
 
 def _drawing(view: View, true: np.ndarray) -> dict[str, Any]:
-    """Where the nodes are drawn, in which colour, and over which image."""
+    """Where the nodes are drawn, in which colours, and over which image."""
     graph = view.graph
     if is_image(graph):
         column_row = graph.pos.numpy(force=True)
@@ -122,7 +122,7 @@ def _places(view: View, true: np.ndarray) -> np.ndarray:
         if not view.labelled and view.seen is not None:
             edges = view.seen.pairs[view.seen.chances[-1] >= view.seen.threshold]
         return places(make_graph(edges=edges, num_nodes=graph.num_nodes))
-    if x is not None and x.shape[1]:  # too many to be pulled: by what they are
+    if x is not None and x.shape[1]:  # too many for a spring layout: place them by features
         flat = main_axes(x.numpy(force=True).astype(float))[:, :2]
         return np.pad(flat, ((0, 0), (0, 2 - flat.shape[1])))
     angle = np.linspace(0, 2 * np.pi, graph.num_nodes, endpoint=False)
@@ -135,7 +135,7 @@ def encode(values: np.ndarray) -> str:
 
 
 def pack(views: Sequence[View], title: str) -> dict[str, Any]:
-    """All that a page shows, as plain data."""
+    """Everything that a page shows, as plain data."""
     thresholds = offered(view.seen.threshold for view in views if view.seen is not None)
     return {
         "title": title,
@@ -146,6 +146,6 @@ def pack(views: Sequence[View], title: str) -> dict[str, Any]:
 
 
 def embed(content: dict[str, Any]) -> str:
-    """JSON that may stand in an HTML page: whatever a label says, no tag can end or begin in it."""
-    text = json.dumps(content, separators=(",", ":"))  # ASCII: U+2028 and all others are escaped
+    """JSON that is safe inside an HTML page: whatever a label says, it can neither open nor close a tag."""
+    text = json.dumps(content, separators=(",", ":"))  # ASCII: U+2028 and the like are escaped
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")

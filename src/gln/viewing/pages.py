@@ -1,9 +1,10 @@
-"""Pages: one HTML file with everything in it, to be opened without a server and without a network."""
+"""Pages: single HTML files that need neither a server nor a network."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
+import os
 from collections.abc import Mapping, Sequence
 from html import escape
 from importlib.resources import files
@@ -21,7 +22,7 @@ SUFFIXES = (".html", ".htm")
 def write_page(path: Path | str, views: Sequence[View], title: str = "gln") -> Path:
     """Write a page that shows ``views``: the graphs, truth against prediction, and the recurrence step by step.
 
-    The page asks for nothing from anywhere: it holds its data, and its policy forbids it to reach out.
+    The page contains all its data, and its content security policy forbids every request.
     """
     path = check_page(path)
     if not views:
@@ -39,17 +40,20 @@ def write_page(path: Path | str, views: Sequence[View], title: str = "gln") -> P
 
 
 def check_page(path: Path | str) -> Path:
-    """Refuse what is no name of a page, before any work is done for it."""
+    """Refuse a path that is not a page, before any work is done for it."""
     path = Path(path)
     if path.suffix.lower() not in SUFFIXES:
-        raise GLNError(f"Got {path.name!r}; a page is written as .html.")
+        raise GLNError(f"Got {path.name!r}; pages are written as .html.")
+    folder = next(parent for parent in path.absolute().parents if parent.exists())
+    if path.is_dir() or not folder.is_dir() or not os.access(folder, os.W_OK):
+        raise GLNError(f"{path} cannot be written; choose a file name in a folder you can write to.")
     return path
 
 
 def assemble(template: str, styles: Sequence[str], scripts: Sequence[str], data: str, title: str) -> str:
-    """A page from the files beside this one: its style, its program and its data in one text.
+    """Assemble a page from the files in ``page/``: style, script and data in one text.
 
-    The policy in its head lets exactly this style and this program run, by their hashes, and forbids every request.
+    The policy in its head allows exactly this style and this script, by their hashes, and forbids every request.
     """
     style = "\n".join([_variables(), *map(_part, styles)])
     script = "\n".join(['"use strict";', *map(_part, scripts)])
@@ -67,7 +71,7 @@ def assemble(template: str, styles: Sequence[str], scripts: Sequence[str], data:
     slots = {"policy": policy, "title": escape(title), "style": style, "script": script, "data": data}
     first, *rest = page.split("{{")
     pieces = [first]
-    for piece in rest:  # in one pass, so that what is filled in is never taken for a slot
+    for piece in rest:  # in one pass, so that inserted text is never taken for a slot
         name, _, after = piece.partition("}}")
         pieces += [slots[name], after]
     return "".join(pieces)
@@ -78,7 +82,7 @@ def _part(name: str) -> str:
 
 
 def _variables() -> str:
-    """The colours of pictures as variables of the style sheet."""
+    """The colours as variables of the style sheet."""
 
     def block(selector: str, colours: Mapping[str, str]) -> str:
         return f"{selector} {{ {' '.join(f'--{name}: {value};' for name, value in colours.items())} }}"

@@ -1,4 +1,4 @@
-"""Pictures of graphs with matplotlib: points and edges, solid in 3-D, over the image they come from."""
+"""Pictures of graphs with matplotlib: in the plane, in 3-D, or over the image they come from."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from gln.viewing.colours import DEPTH, EDGE, GROUPS, INK
 from gln.viewing.edges import RIGHT, WRONG, draw_kind
 
 FAR_TO_NEAR = LinearSegmentedColormap.from_list("depth", DEPTH)
-TILT = np.radians(35)  # solids lie on their two longest axes, seen from this angle above
-FLATTEST = 0.6  # solids are drawn with no axis shorter than this share of the longest
+TILT = np.radians(35)  # 3-D graphs lie on their two longest axes, seen from this angle above
+FLATTEST = 0.6  # 3-D graphs are drawn with no axis shorter than this share of the longest
 SHADES = 40
-MARGIN = 0.04  # around a drawing, of its longer side
+MARGIN = 0.04  # around a drawing, as a share of its longer side
 FORMATS = ("png", "pdf", "svg")
 
 
 def draw_graph(graph: Any, ax: Axes, scale: float = 1.0) -> None:
-    """One graph, in any form that :func:`gln.graphs.as_graph` takes, into ``ax``.
+    """Draw a graph, in any form that :func:`gln.graphs.as_graph` takes, into ``ax``.
 
-    Positions with three or more values are seen in perspective of depth: nearer is darker. Nodes are coloured by
-    their ``community``. RGB features on a pixel grid are drawn as the image below the graph. Lines and dots suit a
-    drawing 3.2 inches wide; ``scale`` 0.5 suits one half as wide.
+    Positions with three or more values are drawn with depth: nearer is darker. Nodes are coloured by their
+    ``community``. RGB features on a pixel grid are drawn as an image below the graph. Lines and dots suit a drawing
+    3.2 inches wide; ``scale`` 0.5 suits one half as wide.
     """
     graph = as_graph(graph)
     ends = _pairs(graph)  # [2, m]
@@ -57,7 +57,7 @@ def draw_graph(graph: Any, ax: Axes, scale: float = 1.0) -> None:
         )
     else:
         middle = depth[ends].mean(axis=0)  # [m]
-        order, front = np.argsort(middle), np.argsort(depth)  # what is near is drawn last
+        order, front = np.argsort(middle), np.argsort(depth)  # near ones are drawn last
         near = _shades(middle[order])
         lines = LineCollection(
             segments[order],
@@ -73,14 +73,14 @@ def draw_graph(graph: Any, ax: Axes, scale: float = 1.0) -> None:
 
 
 def show(ax: Axes, points: np.ndarray) -> None:
-    """Limit ``ax`` to ``points [n, 2]`` and a little around them."""
+    """Limit ``ax`` to ``points [n, 2]`` and a small margin."""
     margin = max(MARGIN * np.ptp(points, axis=0).max(), 1e-9)
     (left, bottom), (right, top) = points.min(0) - margin, points.max(0) + margin
     ax.set(xlim=(left, right), ylim=(bottom, top))
 
 
 def draw_errors(graph: Any, truth: Any, ax: Axes, scale: float = 1.0) -> tuple[int, int]:
-    """The differences to the truth, over what :func:`draw_graph` drew of the predicted ``graph``.
+    """Draw the differences from the truth over the predicted ``graph``, after :func:`draw_graph` has drawn it.
 
     Returns:
         how many edges are missing and how many are extra.
@@ -101,30 +101,30 @@ def draw_errors(graph: Any, truth: Any, ax: Axes, scale: float = 1.0) -> tuple[i
 
 
 def _thickness(edges: int, scale: float) -> float:
-    """Of so many edges: many are drawn thinner."""
+    """The thickness of lines: many edges are drawn thinner."""
     return scale**0.5 * float(np.clip((300 / max(edges, 1)) ** 0.3, 0.5, 1))
 
 
 def _shades(depth: np.ndarray) -> np.ndarray:
-    """Depths 0 to 1 in so few steps that nobody sees them; what looks the same takes little room in a vector file."""
+    """Depths from 0 to 1 in steps too small to see; equal shades keep a vector file small."""
     return np.round(depth * SHADES) / SHADES
 
 
 def check_nodes(graph: Data, truth: Data) -> None:
-    """Refuse a truth on other nodes."""
+    """Refuse a truth with another number of nodes."""
     if truth.num_nodes != graph.num_nodes:
         raise GLNError(
-            f"A truth has {truth.num_nodes} nodes, its graph has {graph.num_nodes}; give truths in the order of graphs."
+            f"A truth has {truth.num_nodes} nodes, but its graph has {graph.num_nodes}; give truths in graph order."
         )
 
 
 def _pairs(graph: Data) -> np.ndarray:
-    """Each edge once, smaller number first: ``[2, m]``."""
+    """Each edge once, the smaller node first: ``[2, m]``."""
     return graph.edge_index[:, graph.edge_index[0] < graph.edge_index[1]].numpy(force=True)
 
 
 def _draw_image(ax: Axes, graph: Data, ends: np.ndarray, scale: float) -> None:
-    """The pixels below, the edges above."""
+    """Draw the pixels, and the edges over them."""
     points = graph.pos.numpy(force=True)
     column, row = points.astype(int).T
     image = np.ones((row.max() + 1, column.max() + 1, 3))
@@ -134,21 +134,21 @@ def _draw_image(ax: Axes, graph: Data, ends: np.ndarray, scale: float) -> None:
 
 
 def _image_thickness(points: np.ndarray, scale: float) -> float:
-    """Of edges between pixels at ``points [n, 2]``: narrower than a pixel, unless there are very many."""
+    """The thickness of edges between pixels at ``points [n, 2]``: below a pixel, unless there are very many."""
     return scale * float(np.clip(28 / (points.max() + 1), 0.5, 2))
 
 
 def is_image(graph: Data) -> bool:
-    """Whole, non-negative 2-D positions with three features each: pixels and their colours, on a grid they fill."""
+    """Whether the nodes are pixels: whole, non-negative 2-D positions that fill a grid, with three features each."""
     pos, x = graph.get("pos"), graph.get("x")
     if pos is None or x is None or pos.shape[1] != 2 or x.shape[1] != 3:
         return False
-    near = pos.max() < 4 * len(pos) ** 0.5 + 64  # an image of scattered points could be of any size
+    near = pos.max() < 4 * len(pos) ** 0.5 + 64  # scattered points could need an image of any size
     return bool(near and (pos >= 0).all() and (pos == pos.round()).all())
 
 
 def _project(graph: Data) -> tuple[np.ndarray, np.ndarray | None]:
-    """Where to draw the nodes ``[n, 2]`` and, of solids, how near they are: 0 to 1 ``[n]``."""
+    """Where to draw the nodes ``[n, 2]`` and, in 3-D, how near they are: 0 to 1 ``[n]``."""
     points = places(graph)
     if points.shape[1] < 3:
         return points, None
@@ -160,15 +160,15 @@ def _project(graph: Data) -> tuple[np.ndarray, np.ndarray | None]:
 
 
 def not_flat(points: np.ndarray) -> np.ndarray:
-    """Points ``[n, 3]`` with their shorter axes stretched, so that in a picture all of them can be seen."""
+    """Points ``[n, 3]`` with short axes stretched, so that all points can be seen in a picture."""
     extent = np.ptp(points, axis=0).clip(min=1e-12)
     return points * np.maximum(1, FLATTEST * extent.max() / extent).clip(max=50)
 
 
 def places(graph: Data) -> np.ndarray:
-    """Where the nodes are, in the plane ``[n, 2]`` or, on their axes of most spread, in space ``[n, 3]``.
+    """Where the nodes are: in the plane ``[n, 2]`` or, along their axes of largest spread, in space ``[n, 3]``.
 
-    Nodes without positions lie where their edges pull them.
+    Nodes without positions get a spring layout.
     """
     pos = graph.get("pos")
     if pos is None or pos.shape[1] == 0:
@@ -181,13 +181,13 @@ def places(graph: Data) -> np.ndarray:
 
 
 def main_axes(points: np.ndarray) -> np.ndarray:
-    """Points ``[n, p]`` on the three axes of most spread, longest first, about their mean: ``[n, 3]``."""
+    """Points ``[n, p]`` along their three axes of largest spread, longest first, about their mean: ``[n, 3]``."""
     points = points - points.mean(axis=0)
     return points @ np.linalg.eigh(points.T @ points)[1][:, :-4:-1]
 
 
 def node_colours(graph: Data) -> list[str]:
-    """Of each node, by its ``community``."""
+    """The colour of each node, by its ``community``."""
     groups = graph.get("community")
     if groups is None:
         return [INK] * graph.num_nodes

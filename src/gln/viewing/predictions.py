@@ -1,4 +1,4 @@
-"""Predicted edges from the files that ``gln predict`` writes, put on the graphs they were predicted for."""
+"""Read predicted edges from files written by ``gln predict``, for the graphs they were predicted for."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ARRAYS = ("edge_index", "edge_prob", "batch", "names")
 
 @dataclass(frozen=True)
 class Predicted:
-    """The edges of one graph: the names of their ends and their probabilities; ``numbered``: the names are numbers."""
+    """The edges of one graph: the names of their ends and their probabilities; ``numbered``: names are numbers."""
 
     ends: Sequence[tuple[str, str]]
     chances: np.ndarray
@@ -28,7 +28,7 @@ class Predicted:
 
 
 def add_predictions(views: Sequence[View], path: Path) -> list[View]:
-    """The views with the edges that ``path``, a .csv or .npz of ``gln predict``, holds for them, by their names."""
+    """The views with their edges, found by name in ``path``, a .csv or .npz from ``gln predict``."""
     found = read_predictions(path)
     if len(views) == len(found) == 1:
         return [replace(views[0], seen=seen_in(views[0], next(iter(found.values())), path))]
@@ -36,13 +36,13 @@ def add_predictions(views: Sequence[View], path: Path) -> list[View]:
     if strange is not None:
         raise GLNError(
             f"{path} holds no graph {quote(strange)}, but {', '.join(map(quote, list(found)[:3]))}; "
-            "name the files as they were named to gln predict."
+            "give the files as they were given to gln predict."
         )
     return [replace(view, seen=seen_in(view, found[view.name], path)) for view in views]
 
 
 def read_predictions(path: Path) -> dict[str, Predicted]:
-    """By the name of the graph."""
+    """The predicted edges by the name of the graph."""
     try:
         if is_archive(path):
             return _read_archive(path)
@@ -54,7 +54,7 @@ def read_predictions(path: Path) -> dict[str, Predicted]:
 
 
 def is_archive(path: Path) -> bool:
-    """Whether this is an .npz with probabilities of edges."""
+    """Whether this is an .npz with edge probabilities."""
     return path.suffix.lower() == ".npz" and zipfile.is_zipfile(path) and "edge_prob" in _members(path)
 
 
@@ -113,13 +113,13 @@ def seen_in(view: View, predicted: Predicted, path: Path) -> Seen:
     strange = next((end for end in ends if end not in number), None)
     if strange is not None:
         raise GLNError(
-            f"{path} joins a node {quote(strange)}, which {quote(view.name)} does not have; "
-            "name the file that these edges were predicted for."
+            f"{path} has an edge to node {quote(strange)}, which {quote(view.name)} does not have; "
+            "give the file that these edges were predicted for."
         )
     pairs = np.sort(np.array([number[end] for end in ends], dtype=np.int64).reshape(-1, 2), axis=1)
     chances = predicted.chances.astype(np.float32)
     if not ((chances >= 0) & (chances <= 1)).all():
-        raise GLNError(f"{path} holds probabilities outside 0 to 1; expected what gln predict wrote.")
-    # The file does not say its threshold, but holds nothing below it.
+        raise GLNError(f"{path} holds probabilities outside 0 to 1; expected a file written by gln predict.")
+    # The file does not store its threshold, but holds nothing below it.
     least = max(float(np.floor(chances.min(initial=1) * 100) / 100), 0.01)
     return Seen(pairs, chances[None], least, least)

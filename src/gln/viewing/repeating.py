@@ -1,4 +1,4 @@
-"""The command that does a run once more."""
+"""The command that repeats a run."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from gln.training.config import FitConfig
 from gln.viewing.runs import RunFacts
 from gln.viewing.sources import RECIPE
 
-FROM_DATA = ("nodes", "in_channels", "pos_channels", "x_mean", "x_std")  # what the training graphs decide
+FROM_DATA = ("nodes", "in_channels", "pos_channels", "x_mean", "x_std")  # set by the training graphs
 COMFORT = ("progress", "checkpoint_minutes")  # changes nothing that is computed
 
 
 def command_of(facts: RunFacts) -> str | None:
-    """The ``gln train`` that leads to the same run; ``None`` for one that only a program of its own can repeat."""
+    """The ``gln train`` command that repeats the run; ``None`` if no such command can."""
     words = ["gln", "train"]
     family, files = facts.data.get("family"), facts.data.get("files")
     if isinstance(family, str):
@@ -76,7 +76,7 @@ def _loss_flags(facts: RunFacts) -> list[str]:
 
 
 def _fit_flags(facts: RunFacts) -> list[str]:
-    """What differs from the usual; with a recipe the size of a batch is in it."""
+    """The settings that differ from the defaults; a recipe already holds the batch size."""
     words = []
     for field in fields(FitConfig):
         value, name = getattr(facts.fit, field.name), field.name.replace("_", "-")

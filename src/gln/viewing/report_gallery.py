@@ -1,4 +1,4 @@
-"""The gallery of a report: the best, the median and the worst test graphs, within the size of a page."""
+"""The gallery of a report: the best, median and worst test graphs, small enough for a page."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from gln.viewing.judging import Judged
 from gln.viewing.packing import embed, pack
 from gln.viewing.views import View, of_answer, watch
 
-EACH = 2  # test graphs that are shown of the best, of the median and of the worst
-LARGEST = 5_000  # nodes of a graph that is shown
-WATCHED = 1_000  # nodes of all graphs shown together, up to which every step is computed
-GALLERY = 1_200_000  # letters that the graphs may take
+EACH = 2  # test graphs shown of the best, the median and the worst
+LARGEST = 5_000  # the most nodes of a graph that is shown
+WATCHED = 1_000  # up to this many nodes in all graphs shown, every step is computed
+GALLERY = 1_200_000  # the most characters of the packed graphs
 
 
 def best_to_worst(scores: Sequence[float], each: int = EACH) -> list[tuple[str, int]]:
-    """Some of the best, of the median and of the worst places: what they are, and the place; equal ones in order."""
+    """Some of the best, median and worst: a word and the place in ``scores`` of each; ties in order."""
     order = sorted(range(len(scores)), key=lambda place: (-scores[place], place))
     if len(order) < 3:
         return list(zip(("best", "worst"), order, strict=False))
@@ -32,7 +32,7 @@ def best_to_worst(scores: Sequence[float], each: int = EACH) -> list[tuple[str, 
 
 
 def pack_gallery(judged: Judged, method: Any) -> dict[str, Any]:
-    """The graphs to look at, packed, with what each of them is."""
+    """The graphs to show, packed, with a word on what each of them is."""
     small = [i for i, graph in enumerate(judged.true) if graph.num_nodes <= LARGEST]
     if not small:
         return {
@@ -55,9 +55,9 @@ def pack_gallery(judged: Judged, method: Any) -> dict[str, Any]:
 
 
 def _watched(judged: Judged, method: Any, numbers: list[int]) -> tuple[list[View], str]:
-    """Test graphs with what was predicted: after every step, or after the last alone where that would take long."""
+    """Test graphs with their predictions after every step, or only after the last if that would take long."""
     views = [View(judged.true[number], f"test graph {number}") for number in numbers]
-    if not isinstance(method, nn.Module):  # whatever it predicts is an edge
+    if not isinstance(method, nn.Module):  # all that it predicts are edges
         answers = [of_answer(judged.made[number], 0.5) for number in numbers]
         seen = [replace(answer, chances=np.ones_like(answer.chances)) for answer in answers]
     elif sum(view.graph.num_nodes for view in views) <= WATCHED:
@@ -70,7 +70,7 @@ def _watched(judged: Judged, method: Any, numbers: list[int]) -> tuple[list[View
 
 
 def _decided(view: View) -> View:
-    """Only the pairs that are an edge after some step: the threshold of a report does not move."""
+    """Only the pairs that are an edge after some step: a report has no slider for the threshold."""
     seen = view.seen
     assert seen is not None
     stays = (seen.chances >= np.float32(seen.threshold)).any(axis=0)
@@ -85,7 +85,7 @@ def _last_step(view: View) -> View:
 
 
 def pack_fitting(words: list[str], views: list[View], note: str) -> dict[str, Any]:
-    """The gallery; if need be without the steps before the last, then without large graphs, one of each kind first."""
+    """The gallery; if it is too large, without all steps but the last, then with only some graphs, each kind first."""
     packed = pack(views, "")
     if len(embed(packed)) > GALLERY:
         packed = pack([_last_step(view) for view in views], "")

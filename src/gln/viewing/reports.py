@@ -1,4 +1,4 @@
-"""The report of a run: one page with its curves, scores, test graphs and settings, and the command that repeats it."""
+"""The report of a run: one page with its curves, scores, test graphs and settings, and the command to repeat it."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from gln.viewing.runs import RunFacts, read_run
 from gln.viewing.sources import Say, Skip, run_parts
 
 NO_DATA = (
-    "This folder does not say what the run learned from, so its test graphs are not known and there are no scores. "
-    "gln train notes it when training ends or is interrupted; gln.fit and older versions do not."
+    "This folder does not say what the run learned from, so its test graphs are unknown and there are no scores. "
+    "gln train records it when training ends or is interrupted; gln.fit and older versions do not."
 )
 CHANGED = (
-    "The graphs that the run names are no longer those it learned from: the files, or the family, have changed since. "
-    "Which graphs it has not seen is not known, so there are no scores."
+    "The files or the family that the run learned from have changed since. "
+    "Which graphs it has not seen is unknown, so there are no scores."
 )
 
 
 def report_run(run: Path, path: Path, skip: Skip, say: Say) -> Path:
-    """Write the report of a run from what its folder says, and from its model's answers on the test graphs."""
+    """Write the report of a run from its folder and from its model's predictions on the test graphs."""
     check_page(path)
     facts = read_run(run)
     if not facts.model:
@@ -41,7 +41,7 @@ def report_run(run: Path, path: Path, skip: Skip, say: Say) -> Path:
     try:
         parts = run_parts(run, skip, say) if facts.data else None
     except GLNError as error:
-        parts, why = None, f"The graphs that the run names cannot be read, so there are no scores. {error}"
+        parts, why = None, f"The graphs of the run cannot be read, so there are no scores. {error}"
     else:
         why = NO_DATA if parts is None else CHANGED
     known = facts.config.get("data", {})
@@ -53,14 +53,14 @@ def report_run(run: Path, path: Path, skip: Skip, say: Say) -> Path:
 def write_report(
     path: Path, facts: RunFacts, judged: Judged | None = None, method: Any = None, why: str = ""
 ) -> Path:
-    """Write the report of a run as one page that needs nothing else.
+    """Write the report of a run as one self-contained page.
 
     Args:
         path: the page, ``.html``.
         facts: the run, see :func:`gln.viewing.runs.read_run`.
-        judged: its scores on the test graphs; ``None``: there are none, and ``why`` says why.
+        judged: its scores on the test graphs; ``None`` if there are none, for the reason ``why``.
         method: the trained model or baseline, to show its steps on the graphs of the gallery.
-        why: a sentence.
+        why: a sentence for the reader.
     """
     check_page(path)
     title = f"{facts.run}"
@@ -79,7 +79,7 @@ def write_report(
 def report_content(
     facts: RunFacts, judged: Judged | None, method: Any = None, why: str = ""
 ) -> dict[str, Any]:
-    """All that a report shows, as plain data."""
+    """Everything that a report shows, as plain data."""
     starts = facts.environment.get("starts") or []
     made = {name: facts.model[name] for name in ("versions", "commit") if name in facts.model}
     content = {
@@ -106,21 +106,19 @@ def report_content(
 
 
 def _state(facts: RunFacts) -> dict[str, Any]:
-    """Whether the run is at its end, in words."""
+    """Whether the run is finished, and a sentence about it."""
     if facts.fit is None:
         return {"finished": facts.finished, "words": "" if facts.finished else "The fit is not finished."}
     done, total = len(facts.history), facts.fit.epochs
     if facts.finished:
-        stopped = (
-            f"It ended after {done} of {total} epochs: none of the last {facts.fit.patience} was better."
-        )
+        stopped = f"Training stopped after {done} of {total} epochs: none of the last {facts.fit.patience} was better."
         return {"finished": True, "words": stopped if done < total else ""}
-    words = f"{done} of {total} epochs are done: the run is still in training, or it was interrupted."
+    words = f"{done} of {total} epochs are done: the run is still training or was interrupted."
     return {"finished": False, "words": words}
 
 
 def _learned_from(facts: RunFacts) -> list[list[str]]:
-    """What it was trained on: rows of a name and a text."""
+    """What the run was trained on: rows of a name and a text."""
     data, rows = facts.data, []
     if isinstance(data.get("family"), str):
         rows.append(["family", data["family"]])
@@ -150,7 +148,7 @@ def _join(name: str, key: str) -> str:
 
 
 def _settings(facts: RunFacts) -> list[dict[str, Any]]:
-    """The configuration in groups of rows: name, value, and whether it differs from the usual."""
+    """The configuration in groups of rows: name, value, and whether it differs from the default."""
     config = {name: value for name, value in facts.config.items() if name != "data"}
     if facts.fit is None:
         return [
@@ -171,7 +169,7 @@ def _settings(facts: RunFacts) -> list[dict[str, Any]]:
 
 
 def _flat(values: dict[str, Any], before: str = "") -> list[tuple[str, Any]]:
-    """Dicts in dicts as one list of names with dots."""
+    """Nested dicts as one list of dotted names and values."""
     rows: list[tuple[str, Any]] = []
     for name, value in values.items():
         rows += _flat(value, f"{before}{name}.") if isinstance(value, dict) else [(f"{before}{name}", value)]

@@ -1,4 +1,4 @@
-"""What a run folder says of its run, whether it is finished or not."""
+"""Read a run folder, whether the run is finished or not."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from gln.training.run import is_finished
 from gln.training.tensors import read_json
 from gln.viewing.sources import DATA, RECIPE
 
-COUNTED = ("epoch", "step")  # whole numbers of metrics.csv
-RATES = 160  # places at which the learning rate is drawn
+COUNTED = ("epoch", "step")  # columns of whole numbers in metrics.csv
+RATES = 160  # points at which the learning rate is drawn
 
 
 @dataclass(frozen=True)
 class RunFacts:
-    """The files of a run folder, read; what is not there is empty."""
+    """The contents of the files of a run folder; empty where a file is missing."""
 
     run: Path
     config: dict[str, Any]
@@ -34,7 +34,7 @@ class RunFacts:
 
     @property
     def baseline(self) -> str | None:
-        """The name of the baseline, if it is one."""
+        """The name of the baseline, if the run fits one."""
         return self.config.get("baseline") or self.model.get("baseline")
 
     @property
@@ -45,7 +45,7 @@ class RunFacts:
 
     @property
     def fit(self) -> FitConfig | None:
-        """The settings it trains with; a baseline has none."""
+        """The training settings; a baseline has none."""
         found = self.config.get("fit")
         if not isinstance(found, dict):
             return None
@@ -53,24 +53,24 @@ class RunFacts:
         try:
             return FitConfig(**{name: value for name, value in found.items() if name in known})
         except TypeError as error:
-            raise GLNError(f"{self.run / 'config.json'} holds settings that are none: {error}.") from None
+            raise GLNError(f"{self.run / 'config.json'} holds invalid settings: {error}.") from None
 
     @property
     def best_epoch(self) -> int | None:
-        """The epoch with the highest validation IoU, of equals the one with the lowest loss, then the first."""
+        """The epoch with the highest validation IoU; of equal ones the lowest loss, then the first, wins."""
         if not self.history:
             return None
         return int(max(self.history, key=lambda row: (row["val_iou"], -row["val_loss"]))["epoch"])
 
     @property
     def finished(self) -> bool:
-        """Whether training is at its end."""
+        """Whether training is finished."""
         if self.fit is None:
             return bool(self.model)
         return is_finished(Progress(epoch=len(self.history), best_epoch=self.best_epoch), self.fit)
 
     def rates(self) -> dict[str, list[float]]:
-        """The learning rate over epochs, steps and seconds, as the settings make it, up to where the run stands."""
+        """The learning rate over epochs, steps and seconds so far, computed from the settings."""
         if self.fit is None or not self.history:
             return {}
         batches, steps = int(self.history[0]["step"]), int(self.history[-1]["step"])
@@ -83,9 +83,9 @@ class RunFacts:
 
 
 def read_run(run: Path) -> RunFacts:
-    """Everything that a run folder says in plain text."""
+    """Read the text files of a run folder."""
     if not any((run / name).is_file() for name in ("config.json", "model.json")):
-        raise GLNError(f"{run} is no run folder: it holds neither config.json nor model.json.")
+        raise GLNError(f"{run} is not a run folder: it holds neither config.json nor model.json.")
     files = ("config.json", "environment.json", "model.json", DATA, RECIPE)
     config, environment, model, data, recipe = (
         read_json(run / name) if (run / name).is_file() else {} for name in files

@@ -1,4 +1,4 @@
-"""Pictures for papers and pages, each in one call; the suffix of the path says the format."""
+"""Pictures for papers and web pages, each in one call; the suffix of the path determines the format."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ def save_gallery(
     width: float | None = None,
     columns: int | None = None,
 ) -> Path:
-    """Draw graphs side by side into one picture; the suffix (png, pdf, svg) says the format.
+    """Draw graphs side by side into one picture; the suffix (png, pdf, svg) determines the format.
 
-    With ``truths``, the graphs are predictions: edges that are missing or too many stand out. Graphs come in any
-    form that :func:`gln.graphs.as_graph` takes.
+    With ``truths``, the graphs are predictions: missing and extra edges stand out. Graphs come in any form that
+    :func:`gln.graphs.as_graph` takes.
 
     Args:
         graphs: what to draw.
         path: the picture.
-        title: above it.
-        captions: below each graph; default: how many nodes and edges it has.
-        truths: the true graphs, one for each.
-        width: of the whole picture in inches, as it will be printed: 3.3 for one of two columns. Letters have 7
-            points or more at that size. Default: 3.2 for every graph in a row.
+        title: text above it.
+        captions: text below each graph; default: its numbers of nodes and edges.
+        truths: the true graphs, one for each graph.
+        width: of the whole picture as printed, in inches: 3.3 for one column of two. Text has 7 points or more at
+            that size. Default: 3.2 for every graph in a row.
         columns: graphs in a row; default: as many as fit.
     """
     path, graphs = check_picture(path), as_graphs(graphs)
@@ -68,7 +68,7 @@ def save_steps(
     width: float | None = None,
     columns: int | None = None,
 ) -> Path:
-    """Draw what a model sees in the nodes of a graph after every step: ``A⁰`` … ``A^L``.
+    """Draw what a model predicts for the nodes of a graph after every step: ``A⁰`` … ``A^L``.
 
     The edges of ``graph``, if it has any, are the truth to compare with. ``width`` and ``columns`` as in
     :func:`save_gallery`.
@@ -83,7 +83,7 @@ def save_steps(
         caption = f"A{number}".translate(SUPERSCRIPTS)
         compared = graph.num_edges > 0 and (
             number > 0 or found.num_edges > 0
-        )  # an empty start is not wrong yet
+        )  # an empty start has no errors yet
         if not compared:
             caption = f"{caption}, {found.num_edges // 2 or 'no'} edges"
         sheet.draw(found, graph if compared else None, caption)
@@ -101,24 +101,24 @@ def save_curves(
     width: float | None = None,
     columns: int | None = None,
 ) -> Path:
-    """Draw curves, one panel for each title: by name, the values of all runs at each place along the axis.
+    """Draw curves, one panel per title: for each name, the values of all runs at each point of the axis.
 
-    The line is the mean over runs, the band reaches from the least to the greatest. For instance
-    ``{"IoU": {"GLN": {1: [0.61, 0.64], 2: [0.70, 0.73]}}}``, two runs after one and two epochs.
+    The line is the mean over runs, and the band reaches from the lowest to the highest. An example is
+    ``{"IoU": {"GLN": {1: [0.61, 0.64], 2: [0.70, 0.73]}}}``: two runs after one and two epochs.
 
     Args:
         panels: what to draw; a name has the same colour in every panel.
         path: the picture.
-        over: what the axis is.
-        value: what the values are.
-        log: a logarithmic scale.
+        over: label of the horizontal axis.
+        value: label of the vertical axis.
+        log: use a logarithmic vertical scale.
         width: as in :func:`save_gallery`.
         columns: panels in a row.
     """
     path = check_picture(path)
     names = list(dict.fromkeys(name for curves in panels.values() for name in curves))
     if not names:
-        raise GLNError("Got no curves; give at least one panel with one.")
+        raise GLNError("Got no curves; give at least one panel with a curve.")
     sheet = Sheet(len(panels), "", width, columns, height=0.82)
     for title, curves in panels.items():
         ax = sheet.next()

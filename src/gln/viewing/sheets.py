@@ -1,6 +1,6 @@
-"""Whole pictures for papers and pages: drawings side by side, at the size in which they are printed.
+"""Whole pictures for papers and web pages: drawings side by side, at the size in which they are printed.
 
-The suffix of a path says the format. In SVG and PDF text stays text: it can be searched, and edited.
+The suffix of a path determines the format. In SVG and PDF, text stays text that can be searched and edited.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from gln.viewing.edges import RIGHT, WRONG, legend_entry
 from gln.viewing.fitting import height_of, widen, wrapped
 from gln.viewing.pictures import FORMATS, check_nodes, draw_errors, draw_graph, is_image, places
 
-PANEL = 3.2  # inches that a drawing has, unless the whole picture is to be narrower
-NARROWEST = 1.05  # inches; below, a picture has fewer columns
-SMALLEST = 7  # points of the smallest letters, however narrow the picture is
-FLATTEST = 0.4  # a row of drawings is at least this high, in its columns' width
+PANEL = 3.2  # inches per drawing, unless the whole picture must be narrower
+NARROWEST = 1.05  # inches per drawing; below it, a picture gets fewer columns
+SMALLEST = 7  # points of the smallest text, however narrow the picture
+FLATTEST = 0.4  # a row of drawings is at least this high, relative to the width of a column
 MARKERS = "os^Dvp"
 TEXT: Any = {"svg.fonttype": "none", "pdf.fonttype": 42, "svg.hashsalt": "gln"}
 
@@ -37,7 +37,7 @@ Curves = Mapping[str, Mapping[float, Sequence[float]]]
 
 
 def draw_curves(curves: Curves, ax: Axes, names: Sequence[str] | None = None) -> None:
-    """Curves into ``ax``, as :func:`save_curves` draws a panel; the place of a name in ``names`` says its colour."""
+    """Draw curves into ``ax`` like a panel of :func:`save_curves`; the index of a name in ``names`` sets its colour."""
     names = list(curves) if names is None else list(names)
     for name, points in curves.items():
         along = sorted(points)
@@ -53,7 +53,7 @@ def draw_curves(curves: Curves, ax: Axes, names: Sequence[str] | None = None) ->
 
 
 class Sheet:
-    """A figure with a row of drawings after another, and letters that can be read at its size."""
+    """A figure with rows of drawings, and text that is readable at its size."""
 
     def __init__(
         self, count: int, title: str, width: float | None, columns: int | None, height: float = 1.08
@@ -80,21 +80,21 @@ class Sheet:
         if title:
             self.figure.suptitle(title, color=INK, fontsize=max(13 * self.scale, 8), parse_math=False)
         self.drawn = 0
-        self.drawings: list[tuple[int, Axes, int]] = []  # row, place, and how many lines of words are below
-        self.kinds: set[str] = set()  # of edges that were compared with a truth
+        self.drawings: list[tuple[int, Axes, int]] = []  # row, axes, and lines of text below
+        self.kinds: set[str] = set()  # kinds of edges that were drawn against a truth
         self.images: list[bool] = []  # whether each of those graphs lies on an image
 
     def next(self) -> Axes:
-        """The next free place."""
+        """The axes of the next free place."""
         self.drawn += 1
         return self.figure.add_subplot(self.grid[divmod(self.drawn - 1, self.columns)])
 
     def end_row(self) -> None:
-        """Leave what is left of a row that was begun."""
+        """Skip the rest of the current row."""
         self.drawn += -self.drawn % self.columns
 
     def draw(self, graph: Data, truth: Data | None, caption: str) -> tuple[int, int]:
-        """A graph with its caption; against a truth, how many edges are missing and extra."""
+        """Draw a graph with its caption; returns how many edges are missing and extra against the truth."""
         ax, wrong, counts = self.next(), (0, 0), ""
         if truth is None:
             draw_graph(graph, ax, self.scale)
@@ -108,17 +108,17 @@ class Sheet:
         return wrong
 
     def caption(self, ax: Axes, words: str, more: str = "") -> None:
-        """Words below a drawing, with ``more`` on a line of its own unless one line holds all."""
+        """Put text below a drawing, with ``more`` on its own line unless one line holds both."""
         letters = max(int(self.panel * 72 / (0.57 * self.text)), 8)
         line = f"{words}, {more}" if more else words
         if len(line) > letters:
             line = "\n".join(wrapped(part, letters) for part in (words, more) if part)
         ax.set_title(line, fontsize=self.text, color=INK, y=0, pad=-2, va="top", parse_math=False)
-        ax.set_anchor("N")  # the room that is left is below, for the words
+        ax.set_anchor("N")  # the spare room is below, for the text
         self.drawings.append(((self.drawn - 1) // self.columns, ax, line.count("\n") + 1))
 
     def fit(self) -> None:
-        """Make every row as high as its highest drawing, but not higher than wide, and the picture as all rows."""
+        """Make every row as high as its highest drawing, but no higher than wide, and fit the figure to all rows."""
         ratios, words = [], 0
         for row in range(self.rows):
             drawings = [(ax, lines) for where, ax, lines in self.drawings if where == row]
@@ -138,20 +138,20 @@ class Sheet:
         return write_figure(self.figure, path, dpi)
 
     def label(self, ax: Axes, title: str, over: str, value: str) -> None:
-        """Words around curves."""
+        """Set the title and axis labels of curves."""
         ax.set_title(title, fontsize=self.text, color=INK, parse_math=False)
         ax.set_xlabel(over, fontsize=max(8 * self.scale, SMALLEST), color=INK)
         ax.set_ylabel(value, fontsize=max(8 * self.scale, SMALLEST), color=INK)
 
     def add_legend(self) -> None:
-        """What the looks of right, missing and extra edges mean, of those that were drawn."""
+        """Add a legend for the right, missing and extra edges that were drawn."""
         kinds = [kind for kind in (RIGHT, *WRONG) if kind in self.kinds]
         if kinds:
             image = all(self.images)  # right edges are white there
             self._legend([legend_entry(kind, image, self.scale**0.5) for kind in kinds], kinds)
 
     def add_lines(self, names: Sequence[str]) -> None:
-        """The names of curves with their looks."""
+        """Add a legend for the curves."""
         looks = [(GROUPS[i % len(GROUPS)], MARKERS[i % len(MARKERS)]) for i in range(len(names))]
         self._legend(
             [Line2D([], [], color=c, marker=m, markersize=3, linewidth=1.5) for c, m in looks], names
@@ -173,7 +173,7 @@ class Sheet:
 
 
 def write_figure(figure: Figure, path: Path, dpi: int = 150) -> Path:
-    """Write a matplotlib figure in one step, the same to the byte each time it is drawn."""
+    """Write a matplotlib figure atomically; the same figure gives the same bytes every time."""
     path = check_picture(path)
     kind = path.suffix.lstrip(".").lower()
     buffer = io.BytesIO()
@@ -187,7 +187,7 @@ def write_figure(figure: Figure, path: Path, dpi: int = 150) -> Path:
 
 
 def check_picture(path: Path | str) -> Path:
-    """Refuse what is no name of a picture."""
+    """Refuse a path that is not a picture."""
     path = Path(path)
     if path.suffix.lstrip(".").lower() not in FORMATS:
         raise GLNError(f"Got {path.name!r}; pictures are written as .png, .pdf or .svg.")
@@ -195,7 +195,7 @@ def check_picture(path: Path | str) -> Path:
 
 
 def _draw_against(graph: Data, truth: Data, ax: Axes, scale: float) -> tuple[int, int]:
-    """The right edges as a graph, the wrong ones over it, all where the nodes of the truth are."""
+    """Draw the right edges as a graph and the wrong ones over it, at the node positions of the truth."""
     check_nodes(graph, truth)
     pos = truth.get("pos")
     where = torch.from_numpy(places(truth)) if pos is None or pos.shape[1] == 0 else pos

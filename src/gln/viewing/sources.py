@@ -1,9 +1,9 @@
-"""What there is to look at: families, files, runs, and what ``gln predict`` has just written."""
+"""Graphs to view: from families, files, runs, and from what ``gln predict`` has just written."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -13,7 +13,7 @@ from gln.errors import GLNError
 from gln.families import FAMILIES, parse_family
 from gln.graphs import split
 from gln.graphs.pack import load_graphs
-from gln.io import Item, ReadOptions, Skipped, read_items
+from gln.io import Item, ReadOptions, Skipped, find_files, read_items
 from gln.pipeline.fitness import misfit
 from gln.pipeline.known import KnownEdges, completed
 from gln.pipeline.recipe import Recipe
@@ -25,23 +25,23 @@ from gln.viewing.predictions import is_archive, is_table, read_predictions, seen
 from gln.viewing.views import View, of_answer, views_of, watch
 
 FRESH = 1_000_003  # a seed that training does not use
-PREDICTED = 20  # graphs of a prediction that are shown,
-PREDICTED_NODES = 10_000  # with so many nodes together
-DATA, RECIPE = "data.json", "recipe.json"  # in a run folder: what it learned from
+PREDICTED = 20  # the most graphs of a prediction that are shown,
+PREDICTED_NODES = 10_000  # with at most this many nodes together
+DATA, RECIPE = "data.json", "recipe.json"  # in a run folder: what the run learned from
 
 Say = Callable[[str], None]
 Skip = Callable[[Skipped], None]
 
 
 def family_views(spec: str, count: int, seed: int = FRESH) -> list[View]:
-    """Graphs of a family, each called by its caption."""
+    """Graphs of a family, each named by its caption."""
     family = parse_family(spec)
     graphs = family.sample(count, seed=seed)
     return views_of(graphs, [family.caption(graph) for graph in graphs])
 
 
 def file_views(words: Sequence[str], options: ReadOptions, count: int, skip: Skip, say: Say) -> list[View]:
-    """The first ``count`` graphs in files: with their edges where the files say them, or as they were predicted."""
+    """The first ``count`` graphs in files, with true edges if the files have them, or with predicted ones."""
     return list(islice(_read(words, options, skip, say), count))
 
 
@@ -53,7 +53,7 @@ def _read(words: Sequence[str], options: ReadOptions, skip: Skip, say: Say) -> I
     paths = find_data(words)
     if len(paths) == 1 and is_table(paths[0]):
         raise GLNError(
-            f"{paths[0]} says which nodes are joined, but not where they are; name the file of the nodes, "
+            f"{paths[0]} holds edges but no node positions; give the file of the nodes, "
             f"and this one with --predicted."
         )
     archives = [path for path in paths if is_archive(path)]
@@ -65,11 +65,12 @@ def _read(words: Sequence[str], options: ReadOptions, skip: Skip, say: Say) -> I
 
 
 def _view(item: Item) -> View:
-    return View(item.graph, item.name, item.labelled, item.ids)
+    """The item with the edges that its file gives, the truth or a prediction."""
+    return View(item.graph, item.name, item.graph.get("edge_index") is not None, item.ids)
 
 
 def _stored(path: Path) -> Iterator[View]:
-    """Graphs that ``gln generate`` kept, with the probabilities of their edges if they have them."""
+    """Graphs stored by ``gln generate``, with edge probabilities if they have them."""
     for number, graph in enumerate(load_graphs(path)):
         name = f"{path.name}#{number}"
         if graph.get("edge_prob") is None:
@@ -79,7 +80,7 @@ def _stored(path: Path) -> Iterator[View]:
 
 
 def _predicted(path: Path, options: ReadOptions, skip: Skip, say: Say) -> Iterator[View]:
-    """The graphs of an archive that ``gln predict`` wrote: read as any archive's, but their edges are predictions."""
+    """The graphs of an archive written by ``gln predict``: read like any archive, but their edges are predictions."""
     found = read_predictions(path)
     items = list(read_items([path], options, on_bad=skip, say=say))
     if len(items) != len(found):
@@ -93,7 +94,7 @@ def _predicted(path: Path, options: ReadOptions, skip: Skip, say: Say) -> Iterat
 def noting_data(
     run: Path, words: Sequence[str], count: int | None, seed: int, recipe: Recipe | None
 ) -> Iterator[None]:
-    """Training goes on within; then, or if it is interrupted, the run folder says what the run learned from."""
+    """When the training inside ends or is interrupted, record in the run folder what the run learned from."""
     try:
         yield
     except KeyboardInterrupt:
@@ -116,7 +117,7 @@ def run_views(run: Path, count: int, seed: int, skip: Skip, say: Say) -> list[Vi
     facts = _read_data(run)
     if facts is None:
         raise GLNError(
-            f"{run} does not say what it learned from; name graphs to look at: gln view FAMILY|FILE --model {run}."
+            f"{run} does not say what it learned from; give graphs to view: gln view FAMILY|FILE --model {run}."
         )
     if "family" in facts:
         return family_views(facts["family"], count, seed)
@@ -125,7 +126,7 @@ def run_views(run: Path, count: int, seed: int, skip: Skip, say: Say) -> list[Vi
 
 
 def run_parts(run: Path, skip: Skip, say: Say) -> Parts:
-    """The graphs that ``gln train`` trained, validated and tested this run on, drawn or read once more."""
+    """The graphs that ``gln train`` trained, validated and tested this run on, sampled or read again."""
     facts = _read_data(run)
     if facts is None:
         raise GLNError(f"{run} does not say what it learned from.")
@@ -137,28 +138,38 @@ def run_parts(run: Path, skip: Skip, say: Say) -> Parts:
 
 
 def _read_data(run: Path) -> dict[str, Any] | None:
-    """What :func:`noting_data` wrote; ``None`` if there is nothing of that kind."""
+    """What :func:`noting_data` wrote; ``None`` if it wrote nothing."""
     facts = read_json(run / DATA) if (run / DATA).exists() else {}
     known = isinstance(facts.get("family"), str) or isinstance(facts.get("files"), list)
     return facts if known else None
 
 
+def learned_from(run: Path, paths: Sequence[Path]) -> list[Path]:
+    """Which of ``paths`` are among the files that a run was trained, validated and tested on."""
+    facts = _read_data(run) if run.is_dir() else None
+    known: set[Path] = set()
+    for word in (facts or {}).get("files", []):
+        with suppress(GLNError):  # the file has been moved
+            known |= {file.resolve() for file in find_files([str(word)])}
+    return [path for path in paths if path.resolve() in known]
+
+
 def family_parts(spec: str, count: int | None, seed: int) -> Parts:
-    """Graphs of a family to train, validate and test on; without ``count`` the paper's number of them, or 1200."""
+    """Graphs of a family to train, validate and test on; without ``count``, the paper's number of graphs or 1200."""
     family = parse_family(spec)
     total = (family.paper_count or 1200) if count is None else count
     return split(family.sample(total, seed=seed), seed=seed)
 
 
 def is_run(word: str) -> bool:
-    """Whether this is the folder of a run, or of a saved model."""
+    """Whether this is the folder of a run or of a saved model."""
     return word not in FAMILIES and any(
         (Path(word) / name).is_file() for name in ("config.json", "model.json")
     )
 
 
 def check_fit(model: Any, views: Iterable[View]) -> None:
-    """Refuse nodes that the model was not made for."""
+    """Refuse nodes that the model cannot read."""
     for view in views:
         wrong = misfit(model, view.graph)
         if wrong is not None:
@@ -180,14 +191,14 @@ def page_of_files(
     leave_out: Sequence[Path] = (),
     say: Say = print,
 ) -> Path | None:
-    """The page of a prediction: the first graphs of the files as the model sees them; ``None`` if none can be shown.
+    """Write the page of a prediction, with the first graphs of the files; ``None`` if none can be shown.
 
-    With ``top_k`` or ``known``, which decide after the last step, the steps before are not shown. Files that cannot be
-    read are passed over; the prediction itself has named them.
+    With ``top_k`` or ``known``, which apply after the last step, earlier steps are not shown. Files that cannot be
+    read are skipped silently: the prediction itself has reported them.
 
     Args:
-        leave_out: files among ``paths`` that are no input: what was written, what is known.
-        say: receives what the page leaves out, in words.
+        leave_out: files among ``paths`` that are not input, such as the output.
+        say: receives messages about what the page leaves out.
     """
     check_page(page)
     aside = {path.resolve() for path in (*leave_out, *([] if known is None else [known]))}
@@ -204,7 +215,7 @@ def page_of_files(
         return None
     if len(shown) < len(found):
         say(
-            f"{page} shows {len(shown)} of the graphs: the first {PREDICTED} at most, "
+            f"{page} shows {len(shown)} of the graphs: at most the first {PREDICTED}, "
             f"with up to {PREDICTED_NODES:,} nodes together."
         )
     views = [_view(item) for item in shown]

@@ -1,4 +1,4 @@
-"""What a page shows: a graph, and what a model or a file says of its pairs."""
+"""What a page shows: a graph, and what a model or a file predicts for its pairs."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from gln.graphs import as_graphs
 from gln.models.output import StructureOutput
 from gln.training.prediction import Predictor, as_points, edges_above, outputs, predict
 
-LARGEST = 20_000  # nodes of a graph that a page shows
+LARGEST = 20_000  # the most nodes of a graph that a page shows
 
 
 @dataclass(frozen=True)
 class Seen:
-    """What was predicted: pairs ``[m, 2]``, smaller number first, and their probabilities ``[steps, m]``.
+    """A prediction: pairs ``[m, 2]``, the smaller node first, and their probabilities ``[steps, m]``.
 
-    Several steps are those of a recurrence, ``A⁰`` first. Pairs that are not listed have probability 0, or one below
-    ``floor``. ``threshold`` decides which of the pairs are edges, until somebody moves the slider.
+    Several steps are those of a recurrence, ``A⁰`` first. Pairs that are not listed have probability 0 or below
+    ``floor``. ``threshold`` decides which pairs are edges until the reader moves the slider.
     """
 
     pairs: np.ndarray
@@ -40,10 +40,10 @@ class View:
 
     Attributes:
         graph: the nodes; its edges count only if ``labelled``.
-        name: what the page calls it.
-        labelled: the edges of ``graph`` are the truth.
+        name: its name on the page.
+        labelled: whether the edges of ``graph`` are the truth.
         labels: names of the nodes; ``None``: their numbers.
-        seen: what was predicted; ``None``: the graph is shown as it is.
+        seen: the prediction; ``None``: the graph is shown as it is.
     """
 
     graph: Data
@@ -54,7 +54,7 @@ class View:
 
 
 def views_of(graphs: Iterable[Any], names: Sequence[str] | None = None) -> list[View]:
-    """Graphs of any kind as they are, their edges for the truth."""
+    """Views of graphs of any kind, with their edges as the truth."""
     graphs = as_graphs(graphs)
     if names is not None and len(names) != len(graphs):
         raise GLNError(f"Got {len(graphs)} graphs and {len(names)} names; give one for each graph.")
@@ -63,16 +63,16 @@ def views_of(graphs: Iterable[Any], names: Sequence[str] | None = None) -> list[
 
 
 def within_reach(views: Sequence[View], say: Callable[[str], None], largest: int = LARGEST) -> list[View]:
-    """Those views that are not too large to be looked at; ``say`` is told of the others."""
+    """The views that are small enough for a page; ``say`` receives a message about the others."""
     kept = [view for view in views if view.graph.num_nodes <= largest]
     if views and not kept:
         least = min(view.graph.num_nodes for view in views)
         raise GLNError(
-            f"A page shows graphs of up to {largest:,} nodes, and here the smallest has {least:,}; cut out a part."
+            f"A page shows graphs of up to {largest:,} nodes, but the smallest here has {least:,}; cut out a part."
         )
     if len(kept) < len(views):
         what = "1 graph is" if len(views) - len(kept) == 1 else f"{len(views) - len(kept)} graphs are"
-        say(f"{what} not in the page: more than {largest:,} nodes.")
+        say(f"{what} not on the page: more than {largest:,} nodes.")
     return kept
 
 
@@ -85,12 +85,12 @@ def watch(
     candidates: int | None = None,
     progress: bool = False,
 ) -> list[View]:
-    """The views with what ``model`` predicts for their nodes, after every step of its recurrence.
+    """The views with what ``model`` predicts for their nodes after every step of its recurrence.
 
     Args:
-        model: a model, or anything with the baselines' ``predict(points)``; it is not shown the edges.
+        model: a model, or anything with a method ``predict(points)``, as baselines have; it does not see the edges.
         steps: how many steps of the recurrence; default: as trained.
-        threshold: where the page begins; default: the one stored with the model.
+        threshold: the initial threshold; default: the one stored with the model.
         candidates: as in :func:`gln.predict`.
         progress: show a progress bar on a terminal.
     """
@@ -111,14 +111,14 @@ def watch(
 
 
 def of_answer(answer: Data, threshold: float, floor: float = 0.0) -> Seen:
-    """A predicted graph with ``edge_prob [2m]`` as one step."""
+    """A predicted graph with ``edge_prob [2m]`` as a prediction of one step."""
     once = answer.edge_index[0] < answer.edge_index[1]
     chances = answer.edge_prob[None, once].numpy(force=True).astype(np.float32)
     return Seen(answer.edge_index[:, once].T.numpy(force=True), chances, threshold, floor)
 
 
 def _every_step(model: nn.Module, output: StructureOutput, threshold: float) -> list[Seen]:
-    """Per graph all scored pairs with their probability after every step; of a recurrence ``A⁰`` comes first."""
+    """For each graph, all scored pairs with their probabilities after every step; a recurrence begins with ``A⁰``."""
     after = [edges_above(replace(output, logits=(logits,)), 0.0) for logits in output.logits]
     seen = []
     for graph in zip(*after, strict=True):
@@ -132,7 +132,7 @@ def _every_step(model: nn.Module, output: StructureOutput, threshold: float) -> 
 
 
 def _start(model: nn.Module, pairs: torch.Tensor) -> torch.Tensor:
-    """``A⁰`` at ``pairs [2, m]``: nothing, unless the model was made to begin elsewhere."""
+    """``A⁰`` at ``pairs [2, m]``: zeros, unless the model has another starting structure."""
     initial = getattr(model, "A0", None)
     if initial is None:
         return torch.zeros(1, pairs.shape[1])

@@ -12,7 +12,7 @@ from torch_geometric.data import Data
 
 
 class Counts(NamedTuple):
-    """What has to be searched for in ``n`` nodes and ``m`` edges: patterns as subgraphs, induced or not, int64."""
+    """Patterns that have to be searched for in ``n`` nodes and ``m`` edges, as subgraphs, induced or not: int64."""
 
     triangles: Tensor  # [m] on every edge
     diamonds: Tensor  # [n] with the node off the chord
@@ -26,7 +26,7 @@ class Blocks:
 
     =========  ==========  ==============================================================================
     ``edges``  ``[2, m]``  int64: every undirected edge once, smaller node first, sorted
-    ``nodes``  ``[G]``     nodes of each graph; they follow the nodes of the graphs before
+    ``nodes``  ``[G]``     nodes of each graph, numbered after those of the graphs before
     ``links``  ``[G]``     undirected edges of each graph, in the same order
     =========  ==========  ==============================================================================
     """

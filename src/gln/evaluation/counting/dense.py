@@ -13,14 +13,14 @@ from gln.evaluation.counting.blocks import Blocks, Counts
 
 
 def count(blocks: Blocks) -> Counts:
-    """The patterns of all graphs, padded to the ``N`` nodes of the largest."""
+    """Count the patterns of all graphs, padded to the ``N`` nodes of the largest."""
     adj = _adjacency(blocks)  # [B, N, N]
     paths = adj @ adj  # of two edges; the degrees are on the diagonal
     on_edge = paths * adj
     paths.diagonal(dim1=1, dim2=2).zero_()
     return Counts(
         triangles=_at_edges(blocks, on_edge),
-        # Σ over the triangles vab of (triangles on ab) − 1; the product meets each of them twice.
+        # Σ over the triangles vab of (triangles on ab) − 1; the product counts each of them twice.
         diamonds=_at_nodes(blocks, (((adj @ on_edge) * adj).sum(2) - on_edge.sum(2)) / 2),
         cycles=_at_nodes(blocks, (paths * (paths - 1)).sum(2) / 2),
         cliques=_at_nodes(blocks, _cliques(adj)),
@@ -34,7 +34,7 @@ def count_triangles(blocks: Blocks) -> Tensor:
 
 
 def _cliques(adj: Tensor) -> Tensor:
-    """K4 at every node ``[B, N]``: the triangles among the neighbours of each node, counted from its lowest node."""
+    """K4 at every node ``[B, N]``: each K4 is found as a triangle among the later neighbours of its lowest node."""
     out = torch.zeros(adj.shape[:2], dtype=torch.int64, device=adj.device)
     for node in range(adj.shape[1] - 3):
         among = adj[:, node, node + 1 :]  # [B, N'] the neighbours that come later

@@ -47,7 +47,7 @@ def measure(
     device: torch.device | str | None = None,
     route: Route | None = None,
 ) -> list[Tensor]:
-    """Rows per node from ``compute(blocks, route) -> [n, ...]``, one tensor per graph in the order of ``graphs``."""
+    """The rows of ``compute(blocks, route) -> [n, ...]`` as one tensor per graph, in the order of ``graphs``."""
     found: dict[int, Tensor] = {}
     for way, members in plan(graphs, route):
         with one_thread() if way == "sparse" else threads_for_matrices(graphs[members[-1]].num_nodes):
@@ -57,7 +57,7 @@ def measure(
 
 
 def count(blocks: Blocks, route: Route) -> Counts:
-    """All patterns that have to be searched for."""
+    """Count all patterns that have to be searched for."""
     return dense.count(blocks) if route == "dense" else sparse.count(blocks)
 
 

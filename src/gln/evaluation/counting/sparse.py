@@ -8,8 +8,8 @@ K4        the later neighbours of ``x`` that are joined to both y and z, 62 at a
 4-cycle   ``v`` its last node and ``w`` the opposite one: two paths v–u–w with u < v and w < v
 ========  ==========================================================================================
 
-An edge uv lists at most min(deg u, deg v) paths, so that a star costs nothing, whatever its size. Lists are made
-in pieces: memory is O(n + m). All numbers are integers.
+An edge uv lists at most min(deg u, deg v) paths, so a star of any size costs nothing. Lists are made in pieces:
+memory is O(n + m). All numbers are integers.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from torch import Tensor
 
 from gln.evaluation.counting.blocks import Blocks, Counts
 
-# Entries of a list held at a time, at about 100 bytes each: what the cache holds, what keeps a GPU busy.
+# List entries held at a time, about 100 bytes each: what fits into a CPU's cache, what keeps a GPU busy.
 AT_ONCE = {"cpu": 2**16, "cuda": 2**22}
-BITS = 62  # of an int64, clear of its sign
+BITS = 62  # of an int64, without its sign
 REMEMBER = 2**23  # triangles to keep, at 12 to 24 bytes each; if there may be more, they are listed twice
 
 
 def count(blocks: Blocks) -> Counts:
-    """The patterns of all graphs."""
+    """Count the patterns of all graphs."""
     ordered = _ByDegree(blocks)
     again = int((ordered.above**2).sum()) > 2 * REMEMBER
     triangles = ordered.triangles() if again else list(ordered.triangles())
@@ -52,8 +52,8 @@ class _ByDegree:
     def __init__(self, blocks: Blocks) -> None:
         degree = blocks.degrees()
         self.n, self.m, self.device = blocks.num_nodes, blocks.edges.shape[1], blocks.device
-        self.width = max(blocks.nodes)  # above all degrees, and all distances between nodes of one graph
-        # Half the bytes, and a third of the time to sort, if all keys (see below) and places of edges fit.
+        self.width = max(blocks.nodes)  # above all degrees, and all differences between nodes of one graph
+        # int32 takes half the bytes and a third of the time to sort, if all keys (see below) and edge numbers fit.
         self.kind = torch.int32 if self.n * self.width < 2**31 else torch.int64
         # The nodes of a graph stay together: near in memory, and near enough for short keys.
         order = (blocks.graph_of(blocks.nodes) * self.width + degree).to(self.kind).argsort()
@@ -93,7 +93,7 @@ class _ByDegree:
         return torch.empty_like(per_edge).index_copy_(0, self.edge_order, per_edge)
 
     def triangles(self) -> Iterator[Tensor]:
-        """Triangles ``x < y < z`` as edges (xy, xz, yz) ``[3, T]``; those of one x are in one piece, in a row."""
+        """Triangles ``x < y < z`` as edges (xy, xz, yz) ``[3, T]``; those of one x are consecutive, in one piece."""
         stop = (self.first + self.above).to(self.kind)  # [n] after the last edge with that low
         later = _pick(stop, self.low) - self.arange(self.m, 1)  # [m] edges xz after xy
         for start, end in _pieces(self.above * (self.above - 1) // 2):
@@ -124,7 +124,7 @@ class _ByDegree:
         return diamonds, first // 3 + other // 2
 
     def cliques_of(self, x: Tensor, xy: Tensor, xz: Tensor) -> Tensor:
-        """K4 on every triangle ``x < y < z`` that have x for their first node: int64 ``[T]``."""
+        """K4 with first node x on every triangle ``x < y < z``: int64 ``[T]``."""
         total = torch.zeros(len(x), dtype=torch.int64, device=self.device)
         if not len(x):
             return total
@@ -183,7 +183,7 @@ def _ones(bits: Tensor) -> Tensor:
 
 
 def _runs(first: Tensor, length: Tensor) -> tuple[Tensor, Tensor]:
-    """The numbers ``first[i], first[i] + 1, …``, ``length[i]`` of them for every i; before them, the i of each."""
+    """The ``length[i]`` numbers ``first[i], first[i] + 1, …`` for every i; returns the i of each, then the numbers."""
     run = torch.repeat_interleave(length)
     shift = first - (length.cumsum(0, dtype=length.dtype) - length)
     return run, torch.arange(len(run), dtype=first.dtype, device=first.device) + _pick(shift, run)

@@ -19,8 +19,8 @@ _before = 1
 def one_thread() -> Iterator[None]:
     """Run a block with one torch thread, then restore the number of threads.
 
-    Counting is hundreds of steps of microseconds, and a step that waits for a second thread on a busy machine
-    takes milliseconds. The number belongs to the process: the last of several Python threads to leave restores it.
+    Counting takes hundreds of steps of microseconds each, and a step that waits for a second thread on a busy
+    machine takes milliseconds. The number is per process: the last of several Python threads to leave restores it.
     """
     global _inside, _before
     with _lock:

@@ -1,9 +1,9 @@
-/* A drawing that is turned, moved, zoomed and pointed at. */
+/* A drawing that can be rotated, moved, zoomed and pointed at. */
 
 class GraphView extends Drawing {
   /**
-   * @param canvas is filled, whatever its size
-   * @param point is called with what lies under the pointer ({node} or {pair}, or null) and where that is
+   * @param canvas to fill, whatever its size
+   * @param point is called with what is under the pointer ({node}, {pair} or null) and its position
    */
   constructor(canvas, point = () => {}) {
     super(canvas);
@@ -17,7 +17,7 @@ class GraphView extends Drawing {
     this.point(null);
   }
 
-  /** The node or else the drawn edge under a place of the canvas; null if there is none. */
+  /** The node, or else the drawn edge, at a point of the canvas; null if there is none. */
   find(x, y, reach = 9) {
     const { graph, seen, depth } = this;
     if (!graph) return null;

@@ -1,14 +1,14 @@
-/* Curves over epochs, steps or time as an SVG that is pointed at. */
+/* Curves over epochs, steps or time, as an SVG that shows the values under the pointer. */
 
 const SIDES = { left: 46, right: 14, top: 14, bottom: 26 };
-const WIDE_RANGE = 30; // from this ratio of the largest to the smallest value on, the scale is logarithmic
+const WIDE_RANGE = 30; // above this ratio of the largest to the smallest value, the scale is logarithmic
 
-/** Four digits that count. */
+/** Four decimals, or three significant digits of a small number. */
 const digits = (value) => (value === 0 || Math.abs(value) >= 1e-3 ? value.toFixed(4) : value.toPrecision(3));
-/** A number as short as it can be told. */
+/** A number written as short as possible. */
 const short = (value) => (value !== 0 && Math.abs(value) < 1e-4 ? value.toExponential() : String(Number(value.toPrecision(6))));
 
-/** Seconds in words. */
+/** Seconds as text with a unit. */
 function duration(seconds) {
   if (seconds < 100) return `${Number(seconds.toPrecision(3))} s`;
   const minutes = Math.round(seconds / 60);
@@ -19,7 +19,7 @@ class Chart {
   /**
    * @param title what the values are
    * @param series [{name, kind, at: {epoch, step, seconds}, values}]; kind is a class of the style sheet
-   * @param options low: the axis begins there; format: a value in words; best: an epoch to mark
+   * @param options low: where the axis begins; format: a value as text; best: an epoch to mark
    * @param point is called with the epoch that is pointed at, or null
    */
   constructor(title, series, { low = null, format = digits, best = null, point = () => {} } = {}) {
@@ -44,7 +44,7 @@ class Chart {
     return made;
   }
 
-  /** Over what it is drawn: epoch, step or seconds. */
+  /** Draw over epoch, step or seconds. */
   over(axis) {
     this.axis = axis;
     this.draw();
@@ -93,7 +93,7 @@ class Chart {
     this.show(this.now);
   }
 
-  /** The values nearest to an epoch, as dots; nothing for null. */
+  /** Mark the values nearest to an epoch with dots; null removes them. */
   show(epoch, told = false) {
     this.now = epoch;
     this.tip.hidden = epoch === null || !told;
@@ -141,7 +141,7 @@ class Chart {
   }
 }
 
-/** The place of the value nearest to one. */
+/** The index of the value nearest to the wanted one. */
 function nearest(values, wanted) {
   let best = 0;
   values.forEach((value, index) => { if (Math.abs(value - wanted) < Math.abs(values[best] - wanted)) best = index; });
@@ -157,7 +157,7 @@ function ticks(low, high, count) {
   return found;
 }
 
-/** Powers of ten, and 2 and 5 times these where they are few. */
+/** Powers of ten, with 2 and 5 times these if they are few. */
 function logTicks(low, high) {
   const found = [];
   for (let power = Math.floor(low); power <= high; power++) {

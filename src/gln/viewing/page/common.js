@@ -5,7 +5,7 @@ const raise = (number) => [...String(number)].map((digit) => "⁰¹²³⁴⁵⁶
 const whole = (number) => number.toLocaleString("en");
 const still = matchMedia("(prefers-reduced-motion: reduce)");
 
-/** Set a slider, and how far it is filled. */
+/** Set a slider and how far it is filled. */
 function setRange(input, low, high, value, words) {
   input.min = low;
   input.max = high;
@@ -14,7 +14,7 @@ function setRange(input, low, high, value, words) {
   input.style.setProperty("--filled", (value - low) / Math.max(high - low, 1));
 }
 
-/** Light or dark, as the reader's system is until they choose; `changed` is called after each change. */
+/** The light or dark theme: the system's until the reader chooses; `changed` is called after each change. */
 function dressing(changed) {
   const dark = matchMedia("(prefers-color-scheme: dark)");
   const dress = (night) => {
@@ -29,7 +29,7 @@ function dressing(changed) {
   return toggle;
 }
 
-/** A new element with its attributes and what is in it; text stays text. */
+/** A new element with its attributes and content; strings are added as text, never as HTML. */
 function make(tag, attributes = {}, ...inside) {
   const made = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);

@@ -1,14 +1,14 @@
-/* A graph drawn on a canvas, in the plane or in space. */
+/* A graph drawn on a canvas, flat or in 3-D. */
 
-const EYE = 3.4; // distance of the eye from a solid's centre, in radii
-const TILT = 0.61, TURN = -0.35; // how a solid is first seen: from above, and a little from the side
-const SLICES = 6; // of depth: what is near is drawn last
+const EYE = 3.4; // distance of the eye from the centre of a 3-D graph, in radii
+const TILT = 0.61, TURN = -0.35; // the initial view of a 3-D graph: from above, and a little from the side
+const SLICES = 6; // of depth, the nearest drawn last
 const SHADES = 4; // of strength
-const CHUNK = 100; // lines in one path: longer paths are slow to fill in
-const MANY = 3000; // mistakes from which on they are drawn without dashes and as thin as all else
+const CHUNK = 100; // lines in one path: longer paths are slow to draw
+const MANY = 3000; // wrong edges; if there are more, they are drawn without dashes and as thin as the others
 
 class Drawing {
-  /** @param canvas is filled, whatever its size */
+  /** @param canvas to fill, whatever its size */
   constructor(canvas) {
     this.canvas = canvas;
     this.context = canvas.getContext("2d");
@@ -21,7 +21,7 @@ class Drawing {
     this.resize();
   }
 
-  /** Take the colours from the style sheet, after a change of theme. */
+  /** Read the colours from the style sheet; call it after a change of theme. */
   readColours() {
     const style = getComputedStyle(this.canvas);
     const read = (name) => style.getPropertyValue(`--${name}`).trim();
@@ -45,7 +45,7 @@ class Drawing {
     this.reset();
   }
 
-  /** The middle of the points, and how far they reach. */
+  /** Find the centre of the points and how far they reach. */
   measure() {
     const { pos, dimensions, nodes } = this.graph;
     const low = new Array(dimensions).fill(Infinity), high = new Array(dimensions).fill(-Infinity);
@@ -55,7 +55,7 @@ class Drawing {
         high[axis] = Math.max(high[axis], pos[node * dimensions + axis]);
       }
     }
-    if (this.picture) { // pixels reach half a pixel beyond their middles
+    if (this.picture) { // pixels reach half a pixel beyond their centres
       for (let axis = 0; axis < 2; axis++) { low[axis] -= 0.5; high[axis] += 0.5; }
     }
     this.low = low;
@@ -93,10 +93,10 @@ class Drawing {
     this.ratio = ratio;
     if (!this.graph) return;
     if (!this.touched) this.reset();
-    this.draw(); // at once: setting the size has wiped the canvas
+    this.draw(); // at once: setting the size has cleared the canvas
   }
 
-  /** Draw at the next frame; asking many times draws once. */
+  /** Draw at the next frame; several calls draw once. */
   render() {
     this.frame ||= requestAnimationFrame(() => {
       this.frame = 0;
@@ -104,7 +104,7 @@ class Drawing {
     });
   }
 
-  /** Let a solid, as it is turned now, fill the canvas; turned otherwise it may reach beyond it a little. */
+  /** Let a 3-D graph fill the canvas in its current rotation; in others it may reach a little beyond. */
   fill() {
     this.project();
     const low = [Infinity, Infinity], high = [-Infinity, -Infinity];
@@ -126,7 +126,7 @@ class Drawing {
     return Math.min(width / (this.extent[0] || 1e-9), height / (this.extent[1] || 1e-9), 1e9);
   }
 
-  /** Where every node is seen, in pixels, and how near it is, from 0 to 1. */
+  /** Compute where every node is drawn, in pixels, and how near it is, from 0 to 1. */
   project() {
     const { pos, nodes, dimensions } = this.graph, { seen, depth, centre } = this;
     const unit = this.unit() * this.scale;
@@ -184,11 +184,11 @@ class Drawing {
 
   lineWidth() {
     if (this.picture) return Math.min(Math.max(this.unit() * this.scale * 0.09, 1), 4);
-    // Of 10,000 edges at most 1: a browser without a graphics card draws such lines four times as fast.
+    // At most 1 for 10,000 edges: a browser without a graphics card draws such lines four times as fast.
     return Math.min(Math.max(2.3 - 0.49 * Math.log10(Math.max(this.edges, 20) / 20), 0.9), 2) * Math.min(Math.max(this.scale / this.fitted, 0.5) ** 0.35, 2.5);
   }
 
-  /** Edges in buckets of one look each, so that a look is set once: by depth, kind and strength. */
+  /** Draw edges in buckets by depth, kind and strength, so that each style is set once. */
   drawEdges() {
     const { graph, kinds, strength, depth } = this, solid = graph.dimensions === 3;
     const ramped = this.ramp.length, looks = 6 * ramped, buckets = (solid ? SLICES : 1) * looks;
@@ -211,7 +211,7 @@ class Drawing {
     const order = new Int32Array(starts[buckets]), next = starts.slice();
     for (let pair = 0; pair < graph.pairs; pair++) if (place[pair] !== 65535) order[next[place[pair]]++] = pair;
     this.order = order;
-    if (this.onImage) { // a dark rim below, so that every edge shows on any colour
+    if (this.onImage) { // a dark rim below, so that edges stand out on any colour
       this.context.strokeStyle = "#1f2933";
       this.context.globalAlpha = 1;
       this.context.lineWidth = this.lineWidth() * 2.1;
@@ -231,7 +231,7 @@ class Drawing {
     const { context, colours } = this, width = this.lineWidth();
     const wrong = kind === MISSING || kind === EXTRA, few = this.wrong <= MANY;
     const strong = kind === RIGHT ? 0.55 + (0.45 * shade) / (SHADES - 1) : 1;
-    const faded = wrong ? 0.55 + 0.45 * near : 0.3 + 0.7 * near; // a mistake is seen through a solid, too
+    const faded = wrong ? 0.55 + 0.45 * near : 0.3 + 0.7 * near; // wrong edges at the back stay visible
     context.globalAlpha = this.onImage ? 1 : strong * faded * (wrong ? 1 : this.ease);
     context.lineWidth = width * (wrong && few ? 1.6 : 1) * (0.7 + 0.3 * near);
     context.strokeStyle = kind === LIKELY ? this.ramp[shade]
@@ -315,7 +315,7 @@ class Drawing {
     ends.forEach((node) => ring(node, 2));
   }
 
-  /** Labels where there is room for them: nearer nodes first. */
+  /** Draw labels where there is room, nearer nodes first. */
   drawLabels() {
     const { context, graph, seen, depth, colours } = this, size = this.nodeSize();
     context.font = "500 11px system-ui, sans-serif";
@@ -349,7 +349,7 @@ function multiply(a, b) {
   });
 }
 
-/** The image that the nodes are the pixels of. */
+/** The image whose pixels are the nodes. */
 function paint(graph) {
   let [left, top, right, bottom] = [Infinity, Infinity, 0, 0];
   for (let node = 0; node < graph.nodes; node++) {

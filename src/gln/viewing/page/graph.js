@@ -1,8 +1,8 @@
-/* One graph of a page: its numbers decoded, and the arithmetic on them. Knows nothing of drawing. */
+/* One graph of a page: its decoded numbers and the arithmetic on them, without any drawing. */
 
 const NOT_SHOWN = 0, RIGHT = 1, MISSING = 2, EXTRA = 3, LIKELY = 4, PLAIN = 5;
 
-/** The bytes behind base64 as an array of the given kind; every machine that runs this is little-endian. */
+/** Decode base64 into an array of the given kind; every machine that runs this is little-endian. */
 function decode(text, Kind) {
   const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
   return new Kind(bytes.buffer);
@@ -11,7 +11,7 @@ function decode(text, Kind) {
 class Graph {
   /**
    * @param packed one of the views that Python packed
-   * @param thresholds all that the slider offers, rising
+   * @param thresholds all that the slider offers, ascending
    */
   constructor(packed, thresholds) {
     this.name = packed.name;
@@ -28,7 +28,7 @@ class Graph {
     this.predicted = packed.chances !== undefined;
     this.thresholds = thresholds;
     this.steps = this.predicted ? packed.steps : 1;
-    this.first = packed.first ?? 0; // the least threshold that the pairs in the page allow
+    this.first = packed.first ?? 0; // the lowest threshold that the pairs in the page allow
     this.own = packed.own ?? 0;
     this.levels = packed.levels ?? 1;
     this.cuts = thresholds.map((value) => Math.floor(value * this.levels + 0.5));
@@ -39,7 +39,7 @@ class Graph {
       const all = decode(packed.chances, this.levels > 255 ? Uint16Array : Uint8Array);
       this.chances = Array.from({ length: this.steps }, (_, step) =>
         all.subarray(step * this.pairs, (step + 1) * this.pairs));
-      // A method that only says yes or no has no threshold to move.
+      // A method that only answers yes or no has no threshold to move.
       this.graded = all.some((level) => level > 0 && level < this.levels);
     } else {
       if (this.truth) this.isTrue.fill(1);
@@ -53,13 +53,13 @@ class Graph {
     return this.labels ? this.labels[node] : String(node);
   }
 
-  /** The probability of a pair after a step; certain where nothing was predicted. */
+  /** The probability of a pair after a step; 1 if nothing was predicted. */
   probability(step, pair) {
     return this.predicted ? this.chances[step][pair] / this.levels : 1;
   }
 
   /**
-   * What every pair is at a threshold, into `kinds`; between two steps where `part` is above 0.
+   * Write the kind of every pair at a threshold into `kinds`, between two steps if `part` is above 0.
    * `strength` receives how far beyond the threshold it is, from 0 to 1.
    */
   judge(step, threshold, kinds, strength, next = step, part = 0) {
@@ -80,7 +80,7 @@ class Graph {
     }
   }
 
-  /** How many pairs are edges, how many of them true, how many true ones there are. */
+  /** How many edges are predicted, how many of them are true, and how many true edges there are. */
   count(step, threshold) {
     let chosen = 0, found = 0;
     if (!this.predicted) {
@@ -97,14 +97,14 @@ class Graph {
     return { chosen, found, true: this.trueEdges };
   }
 
-  /** F1 at every threshold; without a truth the share of the pairs that are edges. */
+  /** F1 at every threshold; without a truth, the share of pairs that are edges. */
   curve(step) {
     const steps = this.thresholds.length;
     const chosen = new Float64Array(steps + 1), found = new Float64Array(steps + 1);
     const chances = this.chances[step], passed = new Int32Array(this.levels + 1);
     for (let level = 0, index = 0; level <= this.levels; level++) {
       while (index < steps && this.cuts[index] <= level) index++;
-      passed[level] = index; // so many thresholds does a pair of this level reach
+      passed[level] = index; // how many thresholds a pair of this level reaches
     }
     for (let pair = 0; pair < this.pairs; pair++) {
       chosen[passed[chances[pair]]]++;
@@ -120,7 +120,7 @@ class Graph {
   }
 }
 
-/** The ratios as Python makes them: all 1 where there was nothing to find and nothing was chosen. */
+/** The scores as Python computes them: all 1 if there was nothing to find and nothing was predicted. */
 function scores(count) {
   const nothing = count.chosen + count.true === 0 ? 1 : 0;
   const ratio = (part, whole) => (whole > 0 ? part / whole : nothing);
@@ -132,7 +132,7 @@ function scores(count) {
   };
 }
 
-/** The edges at a threshold as a CSV table, as `gln predict` writes it. */
+/** The edges at a threshold as CSV, as `gln predict` writes it. */
 function edgeTable(graph, step, threshold) {
   const cell = (text) => (/[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
   const rows = [["graph", "source", "target", "probability"]];

@@ -1,6 +1,6 @@
 /* The page: sliders, layers, numbers and keys around one GraphView. */
 
-const PACE = 950, GLIDE = 520; // milliseconds of a step, and of the change between two
+const PACE = 950, GLIDE = 520; // milliseconds per step, and of the transition between two
 
 class Page {
   constructor(data) {
@@ -16,14 +16,14 @@ class Page {
     this.open(0);
   }
 
-  /** Show a graph: at the model's own threshold, after its last step. */
+  /** Show a graph after its last step, at the model's own threshold. */
   open(number) {
     this.pause();
     cancelAnimationFrame(this.gliding);
     const { data } = this, packed = data.views[number];
     if (!this.decoded.has(number)) this.decoded.set(number, new Graph(packed, data.thresholds));
     const graph = (this.graph = this.decoded.get(number));
-    const moved = this.number !== undefined && this.chosen; // a threshold that somebody chose stays
+    const moved = this.number !== undefined && this.chosen; // a threshold that the reader chose stays
     this.number = number;
     this.step = graph.steps - 1;
     this.threshold = moved ? Math.max(this.threshold, graph.first) : graph.own;
@@ -39,7 +39,7 @@ class Page {
     element("decision").hidden = !graph.graded;
     document.body.classList.toggle("blind", graph.predicted && !graph.truth);
     element("ramp").hidden = !(graph.predicted && !graph.truth && graph.graded);
-    element("hint").textContent = graph.dimensions === 3 ? "drag to turn · scroll to zoom" : "drag to move · scroll to zoom";
+    element("hint").textContent = graph.dimensions === 3 ? "drag to rotate · scroll to zoom" : "drag to move · scroll to zoom";
     this.view.layers.nodes = graph.image === null;
     this.view.layers.edges = true;
     this.listLayers();
@@ -48,7 +48,7 @@ class Page {
     this.update();
   }
 
-  /** Everything that depends on step and threshold. */
+  /** Update everything that depends on step and threshold. */
   update(animate = false, from = this.step) {
     const { graph, view, step, threshold } = this, count = graph.count(step, threshold);
     const numbers = {
@@ -70,7 +70,7 @@ class Page {
     }
     if (graph.graded) {
       const value = this.threshold_text(threshold), own = threshold === graph.own;
-      setRange(element("threshold"), graph.first, graph.thresholds.length - 1, threshold, own ? `${value}, as given` : value);
+      setRange(element("threshold"), graph.first, graph.thresholds.length - 1, threshold, own ? `${value}, the initial value` : value);
       element("threshold-value").textContent = value;
       this.drawCurve();
     }
@@ -83,7 +83,7 @@ class Page {
     this.say(numbers);
   }
 
-  /** From one step to the next: edges come and go as their probability passes the threshold. */
+  /** Animate from one step to the next: edges appear and vanish as their probability crosses the threshold. */
   glide(from) {
     const { graph, view, step, threshold } = this, begin = performance.now();
     const move = (now) => {
@@ -141,7 +141,7 @@ class Page {
     return Math.abs(value - hundredth) < 1e-6 ? hundredth.toFixed(2) : value.toPrecision(4);
   }
 
-  /** The legend, whose every line shows or hides what it names. */
+  /** The legend; every line shows or hides what it names. */
   listLayers() {
     const { graph, view } = this, list = element("layers");
     const rows = graph.truth && graph.predicted
@@ -171,7 +171,7 @@ class Page {
     this.showGround();
   }
 
-  /** On an image right edges are white. */
+  /** On an image, right edges are white. */
   showGround() {
     document.body.classList.toggle("on-image", Boolean(this.graph.image && this.view.layers.image));
   }
@@ -193,7 +193,7 @@ class Page {
     element("marks").classList.toggle("many", marks.length > 8);
   }
 
-  /** What does not change with the sliders, in small print. */
+  /** Notes that do not change with step and threshold. */
   describe() {
     const { graph } = this, facts = [];
     if (graph.truth && graph.predicted) facts.push(`${whole(graph.trueEdges)} true edges over ${whole(graph.nodes)} nodes.`);
@@ -203,10 +203,10 @@ class Page {
     element("facts").textContent = facts.join(" ");
     const note = element("threshold-note");
     note.textContent = !graph.graded ? ""
-      : `Begins at ${this.threshold_text(graph.own)}. Pairs that stay below ${this.threshold_text(graph.first)} are not in this page; probabilities are rounded to 1/${whole(graph.levels)}, decisions are exact.`;
+      : `Initially ${this.threshold_text(graph.own)}. Pairs that stay below ${this.threshold_text(graph.first)} are not on this page; probabilities are rounded to 1/${whole(graph.levels)}, but decisions are exact.`;
   }
 
-  /** F1 over the threshold, or without a truth how many edges are left; the line is where the slider stands. */
+  /** F1 over the threshold, or the share of edges left if there is no truth; the dot is the slider, the dashed line its initial value. */
   drawCurve() {
     const { graph, view } = this, canvas = element("curve"), ratio = window.devicePixelRatio || 1;
     const width = canvas.clientWidth, height = canvas.clientHeight, inset = 8; // half a thumb
@@ -244,7 +244,7 @@ class Page {
     context.fill();
   }
 
-  /** What lies under the pointer, in words. */
+  /** Describe what is under the pointer. */
   tell(hit, x, y) {
     const tip = element("tip");
     tip.hidden = !hit;
@@ -268,7 +268,7 @@ class Page {
     tip.style.top = `${y + 18 + tip.offsetHeight > stage.height - 8 ? Math.max(y - tip.offsetHeight - 12, 8) : y + 18}px`;
   }
 
-  /** The same for those who do not see the canvas. */
+  /** Describe the graph to readers who cannot see the canvas. */
   say(numbers) {
     const { graph } = this;
     const edges = graph.truth && graph.predicted
@@ -326,7 +326,7 @@ class Page {
     document.addEventListener("keydown", (event) => {
       if (event.ctrlKey || event.metaKey || event.altKey || element("keys").open) return;
       const { target } = event, arrow = event.key.startsWith("Arrow");
-      if (target.type === "range" && arrow) return; // a slider in focus moves itself
+      if (target.type === "range" && arrow) return; // a focused slider moves itself
       if (event.key === " " && ["BUTTON", "INPUT"].includes(target.tagName) && target.type !== "range") return;
       const action = keys[event.key];
       if (!action) return;

@@ -1,4 +1,4 @@
-/* The report of a run: every number and word on it comes from the data below the page, as text. */
+/* The report of a run: every number and word of the run comes from the data in the page, as text. */
 
 class Report {
   constructor(data) {
@@ -18,7 +18,7 @@ class Report {
     dressing(() => this.tiles.forEach((tile) => tile.readColours()));
   }
 
-  /** A sentence in its place, which is hidden without one. */
+  /** Show a sentence in its place, or hide the place if there is none. */
   tell(id, words) {
     element(id).textContent = words;
     element(id).hidden = !words;
@@ -34,7 +34,7 @@ class Report {
     if (best !== null) heads.push(["validation IoU ↑", digits(history[best - 1].val_iou), `epoch ${best} of ${history.length}`]);
     if (history.length) heads.push(["training", duration(history.at(-1).seconds), `${whole(history.at(-1).step)} steps`]);
     if (weights) heads.push(["weights", whole(weights), this.data.method]);
-    if (threshold !== null && threshold !== undefined) heads.push(["threshold", threshold.toFixed(2), "a pair is an edge from here"]);
+    if (threshold !== null && threshold !== undefined) heads.push(["threshold", threshold.toFixed(2), "pairs at or above it are edges"]);
     element("heads").hidden = !heads.length;
     element("heads").append(...heads.map(([name, value, more]) =>
       make("div", {}, make("dt", {}, name), make("dd", {}, value, make("small", {}, more)))));
@@ -60,9 +60,9 @@ class Report {
         { low: 0, format: (value) => String(Number(value.toPrecision(3))), point }));
     }
     element("charts").append(...this.charts.map((chart) => chart.host));
-    const again = this.data.starts.length > 1 ? " If the run was resumed for more epochs, it was higher before." : "";
+    const again = this.data.starts.length > 1 ? " If the run was resumed for more epochs, it followed a shorter schedule before." : "";
     element("training-note").textContent =
-      `Validation scores are those of the epoch's end; the threshold is chosen anew in each. The learning rate is what the settings make it.${again}`;
+      `Validation scores are those at the end of each epoch, at the threshold chosen in it. The learning rate is computed from the settings.${again}`;
     element("axis").addEventListener("change", (event) => this.charts.forEach((chart) => chart.over(event.target.value)));
     element("numbers").addEventListener("toggle", () => this.listNumbers(), { once: true });
   }
@@ -87,8 +87,8 @@ class Report {
       make("th", { scope: "row" }, row.title, make("span", { class: "arrow", title: row.arrow === "↑" ? "higher is better" : "lower is better" }, row.arrow)),
       ...["value", ...more].map((name) => make("td", {}, row[name] === null ? "" : digits(row[name])))));
     element("scores").querySelector(".scroll").append(make("table", {}, make("thead", {}, head), make("tbody", {}, ...rows)));
-    const legend = ["↑ higher is better, ↓ lower."];
-    if (more.includes("pooled")) legend.push("Value is the mean over graphs, pooled counts all graphs as one.");
+    const legend = ["↑ higher is better, ↓ lower is better."];
+    if (more.includes("pooled")) legend.push("Value is the mean over graphs; pooled counts all graphs as one.");
     if (more.includes("floor")) legend.push("Floor is the MMD² between training and test graphs: what a perfect model can expect.");
     element("scores-notes").append(...[legend.join(" "), ...scores.notes.filter((note) => !note.startsWith("MMD² floor"))].map((note) => make("p", {}, note)));
   }
@@ -105,7 +105,7 @@ class Report {
     document.body.classList.toggle("on-image", this.tiles.some((tile) => tile.graph.image));
     const names = judged ? { right: "predicted and true", missing: "missing", extra: "extra" } : {};
     element("legend").append(...Object.entries(names).map(([kind, name]) => make("li", {}, make("i", { class: `swatch ${kind}` }), name)));
-    element("gallery-title").textContent = judged ? "The best, the median and the worst test graphs, by F1" : "Test graphs and samples";
+    element("gallery-title").textContent = judged ? "Best, median and worst test graphs by F1" : "Test graphs and samples";
     const last = Math.max(...this.tiles.map((tile) => tile.graph.steps)) - 1, input = element("step");
     element("recurrence").hidden = last < 1;
     const go = (step) => {
@@ -120,16 +120,16 @@ class Report {
   repeat() {
     const { command, resume, state } = this.data;
     element("command").hidden = !command;
-    // A flag and its value stay on one line where there is room.
+    // A flag and its value stay on one line if there is room.
     const words = (command ?? "").split(/ (?=-)/).flatMap((word, number) => [number ? " " : "", make("span", {}, word)]);
     element("command").querySelector("code").append(...words);
     const note = command
-      ? "With the versions below it gives the same weights, to the bit on a CPU."
-      : "This run was not begun by gln train, or its folder does not say by which data; the settings below are all that is known.";
-    element("repeat-note").textContent = `${note}${resume && !state.finished ? " To go on with this run, repeat the command that began it with --resume." : ""}`;
+      ? "With the versions below, it gives the same weights, bit for bit on a CPU."
+      : "This run was not started by gln train, or its folder does not say what it learned from; the settings below are all that is known.";
+    element("repeat-note").textContent = `${note}${resume && !state.finished ? " To resume this run, repeat the command that started it with --resume." : ""}`;
     element("copy").addEventListener("click", async () => {
       const code = element("command").querySelector("code");
-      getSelection().selectAllChildren(code); // to be copied by hand where the browser does not let us
+      getSelection().selectAllChildren(code); // so that it can be copied by hand if the browser refuses
       await navigator.clipboard?.writeText(code.textContent);
       element("copy").textContent = "Copied";
       setTimeout(() => { element("copy").textContent = "Copy"; }, 1500);
@@ -146,7 +146,7 @@ class Report {
       groups.push({ name: starts.length > 1 ? `environment of start ${number + 1}` : "environment", rows: rows.filter(([, value]) => value) });
     });
     element("facts").append(...groups.map(({ name, rows }) => make("section", rows.length > 14 ? { class: "long" } : {}, make("h3", {}, name),
-      make("dl", {}, ...rows.map(([key, value, changed]) => make("div", changed ? { class: "changed", title: "not the usual value" } : {}, make("dt", {}, key), make("dd", {}, value)))))));
+      make("dl", {}, ...rows.map(([key, value, changed]) => make("div", changed ? { class: "changed", title: "not the default value" } : {}, make("dt", {}, key), make("dd", {}, value)))))));
   }
 }
 

@@ -1,9 +1,9 @@
-/* One graph of a gallery: small, turned by dragging sideways or with the arrow keys, never in the way of scrolling. */
+/* One small graph of a gallery, rotated by dragging sideways or with the arrow keys, never in the way of scrolling. */
 
 class Tile extends GraphView {
   /**
    * @param packed one of the views that Python packed
-   * @param word what it is among the others
+   * @param word what kind it is in the gallery, such as best or worst
    */
   constructor(packed, word, { thresholds, groups }) {
     super(make("canvas", { tabindex: "0", role: "img" }));
@@ -15,13 +15,13 @@ class Tile extends GraphView {
     this.layers.nodes = this.graph.image === null;
     if (this.graph.dimensions === 3) {
       this.canvas.classList.add("solid");
-      this.canvas.title = "drag to turn";
+      this.canvas.title = "drag to rotate";
     }
     this.word = word;
     this.step(this.graph.steps - 1);
   }
 
-  /** After a step of the recurrence, or the last if there are fewer. */
+  /** Show a step of the recurrence, or the last one if there are fewer. */
   step(number) {
     const { graph } = this, step = Math.min(number, graph.steps - 1), count = graph.count(step, graph.own);
     graph.judge(step, graph.own, this.kinds, this.strength);
