@@ -46,7 +46,7 @@ def steps() -> None:
         points = Data(pos=truth.pos, edge_index=truth.edge_index[:, :0], num_nodes=truth.num_nodes)
         graph = gln.predict(model, truth, steps=number) if number else points
         draw_graph(graph, ax)
-        said = "no structure yet"
+        said = "no edges yet"
         if number:
             said = "{} missing, {} extra".format(*draw_errors(graph, truth, ax))
         ax.set_title(f"$A^{number}$: {said}", fontsize=9, color=INK, y=-0.09)
@@ -60,17 +60,17 @@ NODES = {"i": (0.0, 0.35), "j": (1.0, 0.35), "m": (0.5, 1.0), "a": (-0.55, 0.85)
 
 
 def one_step() -> None:
-    """What one step reads: a node its neighbours, a pair its ends, a pair the pairs of third nodes."""
+    """What is read in one step: by a node, its neighbours; by a pair, its ends and the pairs of third nodes."""
     figure = Figure(figsize=(7.6, 2.5), layout="constrained")
     faint = [("i", "a"), ("i", "b"), ("i", "m"), ("i", "j"), ("j", "m")]
     panels = [
         (
-            "1. The node $i$ listens\nthrough the structure $A$",
+            "1. Node $i$ reads its neighbours,\nweighted by the structure $A$",
             [("a", "i"), ("b", "i"), ("m", "i"), ("j", "i")],
         ),
-        ("2. The pair $ij$ reads its ends\nand its own $a_{ij}$", [("i", "ij"), ("j", "ij")]),
+        ("2. Pair $ij$ reads its ends\nand its entry $a_{ij}$", [("i", "ij"), ("j", "ij")]),
         (
-            "3. The pair $ij$ reads the pairs\n$im$ and $jm$ of every third node $m$",
+            "3. Pair $ij$ reads pairs $im$ and $jm$\nfor every third node $m$",
             [("im", "ij"), ("jm", "ij")],
         ),
     ]
@@ -91,7 +91,7 @@ def one_step() -> None:
             main_ = name in "ijm"
             ax.scatter(*place, s=190 if main_ else 60, c="white" if main_ else PALE, edgecolors=INK, zorder=4)
             ax.text(*place, f"${name}$" if main_ else "", ha="center", va="center", fontsize=10, zorder=5)
-        for pair in {point for arrow in arrows for point in arrow if len(point) == 2}:
+        for pair in sorted({point for arrow in arrows for point in arrow if len(point) == 2}):
             ax.scatter(*places[pair], s=45, marker="s", c=GROUPS[1], edgecolors=INK, linewidths=0.7, zorder=4)
         ax.set(xlim=(-0.8, 1.25), ylim=(-0.45, 1.2))
         ax.set_aspect("equal")
@@ -101,7 +101,7 @@ def one_step() -> None:
 
 
 def pairs() -> None:
-    """The same candidates as a picture, as a matrix (dense) and as a table (sparse)."""
+    """The same candidates as a drawing, as a matrix (dense) and as a table (sparse)."""
     pos = gln.family("delaunay", points=10).sample(1, seed=POINTS_SEED)[0].pos
     pos = pos[pos[:, 0].argsort()]
     mask = torch.ones(1, len(pos), dtype=torch.bool)
@@ -118,12 +118,12 @@ def pairs() -> None:
         left.text(*place, str(number), ha="center", va="center", fontsize=8, zorder=3)
     left.set_aspect("equal")
     left.margins(0.1)
-    left.set_title("pairs of every node\nwith its K = 3 nearest", fontsize=9)
+    left.set_title("candidates: each node paired\nwith its K = 3 nearest", fontsize=9)
     _cells(middle, dense, [""] * dense.numel())
-    middle.set_title("dense: a place for every pair,\nN × N, with a mask", fontsize=9)
+    middle.set_title("dense: N × N entries,\nmasked to the candidates", fontsize=9)
     words = [str(int(node)) if node < len(pos) else "" for node in index.flatten()]
     _cells(right, held, words)
-    right.set_title(f"sparse: who is in each slot,\nN × S, here S = {held.shape[1]}", fontsize=9)
+    right.set_title(f"sparse: partners of each node,\nN × S, here S = {held.shape[1]}", fontsize=9)
     left.set_axis_off()
     save(figure, "how-pairs.svg")
 
@@ -142,7 +142,7 @@ def _cells(ax: Axes, held: torch.Tensor, words: list[str]) -> None:
 
 
 def recall() -> None:
-    """Candidate recall against K, as measured."""
+    """Measured candidate recall against K."""
     table = json.loads((RESULTS / "candidate-recall.json").read_text())["recall"]
     names = {
         "figures": "figures, 20×20",
@@ -160,7 +160,7 @@ def recall() -> None:
     ax.set_xscale("log", base=2)
     ax.set_xticks([8, 16, 32, 64], ["8", "16", "32", "64"])
     ax.minorticks_off()
-    ax.set(xlabel="K, nearest nodes each node is paired with", ylabel="share of true edges among the pairs")
+    ax.set(xlabel="K (nearest nodes paired with each node)", ylabel="candidate recall")
     ax.grid(color=PALE, linewidth=0.7)
     ax.spines[["top", "right"]].set_visible(False)
     ax.legend(frameon=False, fontsize=8, loc="lower right")

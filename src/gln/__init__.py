@@ -1,6 +1,6 @@
 """gln: predict the graph over a set of nodes from the nodes themselves.
 
-The public names are listed in ``__all__``; each is loaded on first use, so that importing ``gln`` is instant.
+``__all__`` lists the public names; each is loaded on first use, so that importing ``gln`` is instant.
 """
 
 from __future__ import annotations

@@ -81,7 +81,7 @@ def test_a_mistake_is_one_sentence(size: int, count: int) -> None:
 
 
 def test_too_small_a_graph_is_not_cut() -> None:
-    with pytest.raises(GLNError, match="too small"):
+    with pytest.raises(GLNError, match="too few"):
         cut_regions(numbered(8), (0.72, 0.08, 0.2))
     with pytest.raises(GLNError, match="neither pos nor x"):
         cut_patches(make_graph(num_nodes=5), 2, 1)

@@ -1,16 +1,16 @@
-"""Graphs at the door and in batches: checking, converting, padding, packing.
+"""Graphs: checking, conversion, batching, splitting and storage.
 
 One graph is a ``torch_geometric.data.Data``:
 
 =============  ============  =====================================================================
-``pos``        ``[n, p]``    float32: where the node is (may be absent)
-``x``          ``[n, f]``    float32: what the node is (may be absent)
+``pos``        ``[n, p]``    float32: where the node is (optional)
+``x``          ``[n, f]``    float32: what the node is (optional)
 ``edge_index`` ``[2, 2m]``   int64: undirected (both directions), no self-loops, sorted
-``num_nodes``  ``n``         so that isolated nodes are never lost
+``num_nodes``  ``n``         int: isolated nodes included
 =============  ============  =====================================================================
 
-Any further tensor is per graph if it has no dimension, per column of ``edge_index`` if its name begins with ``edge_``
-(``edge_prob [2m]``), and otherwise per node ``[n, ...]``.
+Any other tensor belongs to the graph if it is a scalar, to the columns of ``edge_index`` if its name starts with
+``edge_`` (``edge_prob [2m]``), and otherwise to the nodes (``[n, ...]``).
 """
 
 from gln.graphs.batch import GraphBatch

@@ -1,4 +1,4 @@
-"""The padded batch that dense models read."""
+"""A padded batch of graphs for dense models."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ class GraphBatch:
         """Pad checked graphs (see :func:`gln.graphs.check_graph`) into one batch.
 
         Args:
-            graphs: one or more, all with the same features.
-            edges: False leaves the edges out: ``adj`` is all False and takes no memory, however many the nodes.
+            graphs: at least one, all with the same widths of ``pos`` and ``x``.
+            edges: False leaves the edges out: ``adj`` is all False and takes no memory, whatever its size.
         """
         if not graphs:
             raise GLNError("The batch is empty; expected at least one graph.")
@@ -51,7 +51,7 @@ class GraphBatch:
         return replace(self, adj=_nothing(self.mask))
 
     def to_graphs(self) -> list[Data]:
-        """The graphs that were padded, on the CPU."""
+        """The graphs without padding, on the CPU."""
         batch = self.to("cpu")
         graphs = []
         for index, size in enumerate(batch.sizes.tolist()):
@@ -62,7 +62,7 @@ class GraphBatch:
 
     @property
     def sizes(self) -> Tensor:
-        """Nodes per graph ``[B]``."""
+        """Nodes per graph: ``[B]``."""
         return self.mask.sum(dim=1)
 
     @property
@@ -75,7 +75,7 @@ class GraphBatch:
 
     @property
     def pair_mask(self) -> Tensor:
-        """True where a pair joins two different real nodes: ``[B, N, N]``."""
+        """True on pairs of two different real nodes: ``[B, N, N]``."""
         return pair_mask(self.mask)
 
     def to(self, device: torch.device | str, non_blocking: bool = False) -> GraphBatch:
@@ -83,7 +83,7 @@ class GraphBatch:
         return self._map(lambda tensor: tensor.to(device, non_blocking=non_blocking))
 
     def pin_memory(self) -> GraphBatch:
-        """The batch in page-locked memory, for the data loader."""
+        """The batch in page-locked memory; PyTorch's data loader calls this."""
         return self._map(Tensor.pin_memory)
 
     def __len__(self) -> int:
@@ -99,13 +99,13 @@ class GraphBatch:
 
 
 def pair_mask(mask: Tensor) -> Tensor:
-    """The pairs ``[B, N, N]`` of two different nodes that are both in ``mask`` ``[B, N]``."""
+    """True on pairs of two different nodes of ``mask [B, N]``: ``[B, N, N]``."""
     both = mask[:, :, None] & mask[:, None, :]
     return both & ~torch.eye(mask.shape[1], dtype=torch.bool, device=mask.device)
 
 
 def _adjacency(graphs: Sequence[Data], count: int, width: int) -> Tensor:
-    """The edges as ``[B, N, N]``, by one scatter for all: an edge (g, i, j) lands at (g·N + i)·N + j."""
+    """The edges as ``[B, N, N]``, by a single scatter: edge (g, i, j) goes to (g·N + i)·N + j."""
     shift = torch.repeat_interleave(
         torch.arange(count), torch.tensor([graph.edge_index.shape[1] for graph in graphs])
     )
@@ -116,24 +116,24 @@ def _adjacency(graphs: Sequence[Data], count: int, width: int) -> Tensor:
 
 
 def _nothing(mask: Tensor) -> Tensor:
-    """An all-False ``[B, N, N]`` for nodes ``[B, N]``: one stored value, seen from everywhere."""
+    """An all-False ``[B, N, N]`` for ``mask [B, N]``: a single stored value, expanded."""
     return mask.new_zeros(()).expand(*mask.shape, mask.shape[1])
 
 
 def _stored(value: Tensor) -> Tensor:
-    """Without the repetitions of :func:`_nothing`, which a copy to another device would write out."""
+    """Undo the expansion of :func:`_nothing`, which a copy to another device would write out."""
     return value[:1, :1, :1] if value.dim() == 3 and not any(value.stride()) else value
 
 
 def _pad(name: str, graphs: Sequence[Data], mask: Tensor) -> Tensor | None:
-    """Rows of every graph under one another, zero where there is no node: ``[B, N, width]``."""
+    """The attribute ``name`` of all graphs, zero on padding: ``[B, N, width]``."""
     rows = [graph.get(name) for graph in graphs]
     if all(row is None for row in rows):
         return None
     widths = {None if row is None else row.shape[1] for row in rows}
     if len(widths) != 1:
         raise GLNError(
-            f"{name} differs between the graphs of a batch: widths {widths}; give all graphs the same {name}."
+            f"{name} differs between the graphs of a batch: got widths {widths}; give all graphs the same width."
         )
     flat = torch.cat(rows)
     out = flat.new_zeros(*mask.shape, flat.shape[1])

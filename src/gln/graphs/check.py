@@ -1,4 +1,4 @@
-"""The one checking function at the door: what passes it is a graph as the package means it."""
+"""Checks of graphs and arrays: the rest of the package relies on what :func:`check_graph` accepts."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from torch_geometric.data import Batch, Data
 
 from gln.errors import GLNError
 
-NARROWEST, WIDEST = 1e-14, 1e18  # spreads of positions whose distances can be squared in float32
-COARSEST = 1e-4  # float32 must tell positions apart that differ by this share of their spread
+NARROWEST, WIDEST = 1e-14, 1e18  # spreads whose squared distances fit into float32
+COARSEST = 1e-4  # float32 must resolve this share of the spread of the positions
 
 
 def make_graph(pos: Any = None, x: Any = None, edges: Any = None, num_nodes: int | None = None) -> Data:
-    """A checked graph from arrays, tensors or lists.
+    """Create a checked graph from arrays, tensors or lists.
 
     Args:
         pos: positions ``[n, p]``, or ``None``.
         x: features ``[n, f]``, or ``None``.
         edges: pairs of node numbers ``[m, 2]``, each undirected edge once; ``None`` for no edges.
-        num_nodes: needed only when neither ``pos`` nor ``x`` is given.
+        num_nodes: required only if neither ``pos`` nor ``x`` is given.
     """
     fields: dict[str, Any] = {}
     for name, value in (("pos", pos), ("x", x)):
@@ -32,7 +32,9 @@ def make_graph(pos: Any = None, x: Any = None, edges: Any = None, num_nodes: int
             fields[name] = as_rows(name, value)
     if num_nodes is None:
         if not fields:
-            raise GLNError("make_graph got neither pos nor x, so the nodes are not counted; give num_nodes.")
+            raise GLNError(
+                "make_graph got neither pos nor x, so the number of nodes is unknown; give num_nodes."
+            )
         num_nodes = len(next(iter(fields.values())))
     pairs = _as_pairs([] if edges is None else edges)
     return check_graph(
@@ -43,15 +45,15 @@ def make_graph(pos: Any = None, x: Any = None, edges: Any = None, num_nodes: int
 def check_graph(graph: Data) -> Data:
     """Return ``graph`` in canonical form (float32 features, sorted int64 edges), or raise :class:`GLNError`.
 
-    Refused: what is not one ``Data``, no nodes, NaN or infinite values, positions that float32 cannot tell
-    apart, rows that do not match the number of nodes or edges, edges to nodes that do not exist, self-loops,
-    repeated edges and edges given in one direction only. Nothing is mended silently, and the graph passed in
-    is never changed.
+    Rejects anything but a single ``Data``, no nodes, NaN or infinite values, positions that float32 cannot tell
+    apart, numbers of rows that do not match the nodes or edges, edges to nodes that do not exist, self-loops,
+    repeated edges and edges given in one direction only. Nothing is repaired silently, and ``graph`` itself is
+    never changed.
     """
     if isinstance(graph, Batch):
-        raise GLNError("Got a PyG Batch; expected one graph, use batch.to_data_list().")
+        raise GLNError("Got a PyG Batch; expected a single graph; split it with batch.to_data_list().")
     if not isinstance(graph, Data):
-        raise GLNError(f"Got a {type(graph).__name__}; expected a PyG Data, convert it with as_graph.")
+        raise GLNError(f"Got a {type(graph).__name__}; expected a PyG Data; convert it with as_graph.")
     out = copy.copy(graph)  # shares the tensors
     rows = {name: out[name] for name in ("pos", "x") if out.get(name) is not None}
     for name, value in rows.items():
@@ -71,22 +73,22 @@ def check_graph(graph: Data) -> Data:
 
 
 def _count_nodes(graph: Data, rows: dict[str, Tensor]) -> int:
-    # graph.num_nodes and graph.get would guess from the edges.
+    # graph.num_nodes and graph.get would guess it from the edges.
     given = graph["num_nodes"] if "num_nodes" in graph else None  # noqa: SIM401
     if given is None and not rows:
         raise GLNError(
-            "The graph has neither pos, x nor num_nodes, so its nodes are not counted; set num_nodes."
+            "The graph has no pos, x or num_nodes, so its number of nodes is unknown; set num_nodes."
         )
     n = max(map(len, rows.values())) if given is None else whole_number(given)
     if n == 0:
-        raise GLNError("The graph has no nodes; a graph needs at least one.")
+        raise GLNError("The graph has no nodes; expected at least one.")
     if n is None or n < 0:
         raise GLNError(f"num_nodes is {given!r}; expected a whole number of at least 1.")
     return n
 
 
 def whole_number(value: Any) -> int | None:
-    """``value`` as an int, NumPy's integers too; ``None`` for what is not a whole number, True and False included."""
+    """An integer of any type (NumPy's too) as an int; ``None`` for anything else, including True and False."""
     try:
         return None if isinstance(value, bool) else operator.index(value)
     except TypeError:
@@ -117,7 +119,7 @@ def as_rows(name: str, value: Any) -> Tensor:
     if rows.dim() != 2:
         raise GLNError(f"{name} has shape {list(rows.shape)}; expected [nodes, values], one row per node.")
     if rows.is_complex():
-        raise GLNError(f"{name} holds complex numbers; expected real ones, give two columns for each.")
+        raise GLNError(f"{name} holds complex numbers; expected real ones; give each as two columns.")
     if (bad := _first(~rows.isfinite())) is not None:
         raise GLNError(
             f"{name} of node {bad} is {rows[bad].tolist()}; remove or repair values that are not finite."
@@ -133,13 +135,13 @@ def as_rows(name: str, value: Any) -> Tensor:
 
 
 def _first(bad: Tensor) -> int | None:
-    """The first row of ``bad [n, w]`` in which anything is True."""
+    """The number of the first row of ``bad [n, w]`` with a True in it; ``None`` without one."""
     rows = bad.any(dim=1)
     return int(rows.nonzero()[0]) if rows.any() else None
 
 
 def _as_floats(value: Any) -> np.ndarray:
-    """A float64 copy; of float32 a float32 copy, which has no more digits to lose."""
+    """A float64 copy, or a float32 copy if ``value`` has no more digits than that."""
     array = np.array(value)
     if array.dtype.kind == "c":
         raise TypeError
@@ -147,7 +149,7 @@ def _as_floats(value: Any) -> np.ndarray:
 
 
 def _check_resolution(rows: Tensor, single: Tensor) -> None:
-    """Refuse positions whose distances float32 cannot hold, and those that would fall onto a coarse grid."""
+    """Refuse positions whose distances do not fit into float32, or that it would round to a coarse grid."""
     rows = rows.double()
     spread = (rows.amax(dim=0) - rows.amin(dim=0)).max().item()
     if spread and not NARROWEST <= spread <= WIDEST:
@@ -157,13 +159,13 @@ def _check_resolution(rows: Tensor, single: Tensor) -> None:
     step = float(np.spacing(np.float32(single.abs().max().item())))
     if spread > 0 and step > COARSEST * spread and not torch.equal(rows, single.double()):
         raise GLNError(
-            f"pos reaches {rows.abs().max().item():g} and spreads over {spread:g}, where float32 has steps of "
-            f"{step:g}; subtract the mean or change the unit."
+            f"pos reaches {rows.abs().max().item():g} but spreads over {spread:g}, and float32 has steps of {step:g} "
+            "there; subtract the mean."
         )
 
 
 def _as_pairs(edges: Any) -> Tensor:
-    """Undirected pairs ``[m, 2]`` in any form, as ``[2, m]``."""
+    """Pairs ``[m, 2]`` (tensor, array or list) as an int64 tensor ``[2, m]``."""
     try:
         pairs = edges if isinstance(edges, Tensor) else torch.from_numpy(np.array(edges, dtype=np.float64))
     except (TypeError, ValueError):
@@ -185,7 +187,7 @@ def _check_edges(edge_index: Tensor | None, n: int) -> tuple[Tensor, Tensor]:
         return torch.empty(2, 0, dtype=torch.int64), torch.empty(0, dtype=torch.int64)
     if not isinstance(edge_index, Tensor):
         raise GLNError(
-            f"edge_index is a {type(edge_index).__name__}; expected a tensor of whole numbers [2, m], "
+            f"edge_index is a {type(edge_index).__name__}; expected a tensor of whole numbers [2, m]; "
             "convert it with torch.as_tensor."
         )
     if edge_index.dim() != 2 or edge_index.shape[0] != 2 or edge_index.is_floating_point():
@@ -197,7 +199,7 @@ def _check_edges(edge_index: Tensor | None, n: int) -> tuple[Tensor, Tensor]:
     if outside.any():
         bad = int(edge_index[outside][0])
         raise GLNError(
-            f"An edge names node {bad}, but the {n} nodes are numbered 0 to {n - 1}; fix the edge list."
+            f"An edge names node {bad}, but the {n} nodes are numbered 0 to {n - 1}; correct the edge list."
         )
     if (source == target).any():
         bad = int(source[source == target][0])
@@ -206,13 +208,13 @@ def _check_edges(edge_index: Tensor | None, n: int) -> tuple[Tensor, Tensor]:
     if key.numel() and (key[1:] == key[:-1]).any():
         repeated = int(key[1:][key[1:] == key[:-1]][0])
         raise GLNError(
-            f"The edge {repeated // n} to {repeated % n} is listed twice; list each edge once "
+            f"The edge from {repeated // n} to {repeated % n} is listed twice; list each edge once "
             "(PyG: coalesce, networkx: nx.Graph(G))."
         )
     if not torch.equal(key, (target * n + source).sort().values):
         one_way = key[~torch.isin(key, target * n + source)][0].item()
         raise GLNError(
-            f"The edge {one_way // n} to {one_way % n} has no edge back: the graph is directed, expected undirected; "
-            "symmetrise it first (PyG: to_undirected, networkx: G.to_undirected(), matrices: A | A.T)."
+            f"The edge from {one_way // n} to {one_way % n} has no reverse; expected an undirected graph; "
+            "symmetrise it (PyG: to_undirected, networkx: G.to_undirected(), matrices: A | A.T)."
         )
     return torch.stack([key // n, key % n]), order

@@ -1,4 +1,4 @@
-"""To and from what people hold: PyG, networkx, scipy sparse matrices, numpy and torch adjacencies."""
+"""Conversion of graphs from PyG, networkx and adjacency matrices (scipy, numpy, torch), and back."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from gln.graphs.check import as_rows, check_graph
 
 
 def as_graph(source: Any, pos: Any = None, x: Any = None) -> Data:
-    """Any graph as a checked ``Data``; isolated nodes are kept.
+    """Convert any graph to a checked ``Data``; isolated nodes are kept.
 
     Args:
-        source: a PyG ``Data``, a networkx graph (nodes that are the numbers 0 … n−1 keep them, others are
-            numbered in the order of ``G.nodes``; the node attributes ``pos`` and ``x`` are taken), or an
-            adjacency matrix ``[n, n]`` with entries 0 and 1 as a scipy sparse matrix, numpy array or tensor.
-        pos, x: positions and features to put on the nodes, in place of any that ``source`` carries.
+        source: a PyG ``Data``, a networkx graph with or without node attributes ``pos`` and ``x`` (nodes named
+            0 … n−1 keep their numbers, others are numbered in the order of ``G.nodes``), or an adjacency matrix
+            ``[n, n]`` of 0 and 1 (scipy sparse matrix, numpy array or tensor).
+        pos, x: positions and features of the nodes; they replace those of ``source``.
     """
     if isinstance(source, Data):
         graph = copy.copy(source)  # shares the tensors
@@ -35,7 +35,7 @@ def as_graph(source: Any, pos: Any = None, x: Any = None) -> Data:
         graph = _from_matrix(source)
     else:
         raise GLNError(
-            f"Got a {type(source).__name__}; expected a graph: PyG Data, networkx, or an adjacency matrix "
+            f"Got a {type(source).__name__}; expected a graph: PyG Data, networkx or an adjacency matrix "
             "(scipy, numpy, torch)."
         )
     if pos is not None:
@@ -46,7 +46,7 @@ def as_graph(source: Any, pos: Any = None, x: Any = None) -> Data:
 
 
 def as_graphs(sources: Iterable[Any], what: str = "graphs") -> list[Data]:
-    """Every graph of a collection as a checked ``Data``; the error names the one that is wrong."""
+    """Convert every graph of a collection with :func:`as_graph`; an error names the graph at fault."""
     graphs = []
     for number, source in enumerate(_each(sources, what)):
         try:
@@ -59,7 +59,7 @@ def as_graphs(sources: Iterable[Any], what: str = "graphs") -> list[Data]:
 
 
 def as_graph_pairs(true: Iterable[Any], predicted: Iterable[Any]) -> tuple[list[Data], list[Data]]:
-    """True graphs and their predictions, each pair on the same nodes; networkx graphs are matched by their labels."""
+    """Convert true graphs and their predictions, each pair on the same nodes; networkx nodes are matched by label."""
     truths, guesses = list(_each(true, "true")), list(_each(predicted, "predicted"))
     if len(truths) != len(guesses):
         raise GLNError(f"Got {len(truths)} true and {len(guesses)} predicted graphs; expected equally many.")
@@ -71,7 +71,7 @@ def as_graph_pairs(true: Iterable[Any], predicted: Iterable[Any]) -> tuple[list[
         if truth.num_nodes != guess.num_nodes:
             raise GLNError(
                 f"predicted[{number}] has {guess.num_nodes} nodes and true[{number}] has {truth.num_nodes}; "
-                "expected both on the same nodes, in the same order."
+                "expected the same nodes in the same order."
             )
     return pairs
 
@@ -81,7 +81,7 @@ def _each(sources: Iterable[Any], what: str) -> Iterator[Any]:
     try:
         if one_matrix or isinstance(sources, Data | nx.Graph | dict | str):
             raise TypeError
-        return iter(sources)  # by trial: PyG's datasets are iterable without being an Iterable
+        return iter(sources)  # tried, because PyG's datasets iterate without being an Iterable
     except TypeError:
         raise GLNError(f"{what} is a single {type(sources).__name__}; expected a list of graphs.") from None
 
@@ -90,11 +90,11 @@ def _in_order_of(truth: nx.Graph, guess: nx.Graph, what: str) -> nx.Graph:
     """``guess`` with its nodes in the order of ``truth``, so that equal labels get equal numbers."""
     wanted, found = labels(truth), labels(guess)
     if wanted == found or len(wanted) != len(found) or list(range(len(wanted))) in (wanted, found):
-        return guess  # nodes called 0 … n−1 are meant by their place
+        return guess  # nodes named 0 … n−1 are matched by number
     missing = next((node for node in wanted if node not in guess), None)
     if missing is not None:
         raise GLNError(
-            f"{what} has no node {missing!r}, but the true graph has; expected both on the same nodes."
+            f"{what} has no node {missing!r}, but the true graph does; expected the same nodes in both."
         )
     ordered = guess.__class__()
     ordered.add_nodes_from((node, guess.nodes[node]) for node in wanted)
@@ -103,7 +103,7 @@ def _in_order_of(truth: nx.Graph, guess: nx.Graph, what: str) -> nx.Graph:
 
 
 def to_networkx(graph: Data) -> nx.Graph:
-    """A networkx graph on nodes 0 … n−1, with ``pos`` and ``x`` as node attributes."""
+    """Convert to a networkx graph on nodes 0 … n−1, with ``pos`` and ``x`` as node attributes."""
     graph = check_graph(graph)
     out = nx.Graph()
     out.add_nodes_from(range(graph.num_nodes))
@@ -136,7 +136,7 @@ def _from_networkx(source: nx.Graph) -> Data:
     for a, b, weight in source.edges(data="weight"):
         if weight is not None and weight != 1:
             raise GLNError(
-                f"The edge {a} to {b} has weight {weight}; expected an unweighted graph, threshold it first."
+                f"The edge from {a} to {b} has weight {weight}; expected an unweighted graph; threshold it first."
             )
     pairs = torch.tensor(edges, dtype=torch.int64).reshape(-1, 2).T
     if not source.is_directed():  # networkx lists an undirected edge once
@@ -156,7 +156,7 @@ def _from_networkx(source: nx.Graph) -> Data:
 
 
 def labels(source: nx.Graph) -> list[Any]:
-    """The nodes of a networkx graph in the order in which they are numbered, however they were added."""
+    """The nodes of a networkx graph in the order of their numbers: 0 … n−1 if so named, else as in ``source.nodes``."""
     counted = list(range(len(source)))
     return counted if all(node in source for node in counted) else list(source.nodes)
 
@@ -164,7 +164,7 @@ def labels(source: nx.Graph) -> list[Any]:
 def _refuse_weights(weights: Any) -> None:
     if isinstance(weights, Tensor) and (weights != 1).any():
         bad = weights[weights != 1][0].item()
-        raise GLNError(f"edge_weight holds {bad:g}; expected an unweighted graph, threshold it first.")
+        raise GLNError(f"edge_weight holds {bad:g}; expected an unweighted graph; threshold it first.")
 
 
 def _from_matrix(source: Any) -> Data:
@@ -176,13 +176,13 @@ def _from_matrix(source: Any) -> Data:
     weights = entries.data
     if not np.isin(weights, (0, 1)).all():  # NaN is refused here too
         bad = weights[~np.isin(weights, (0, 1))][0]
-        raise GLNError(f"The adjacency matrix holds {bad}; expected only 0 and 1, threshold it first.")
+        raise GLNError(f"The adjacency matrix holds {bad}; expected only 0 and 1; threshold it first.")
     row, col = (torch.from_numpy(part[weights != 0].astype(np.int64)) for part in entries.coords)
     return Data(edge_index=torch.stack([row, col]), num_nodes=shape[0])
 
 
 def _entries(source: Any) -> sp.coo_array:
-    """The entries of a square matrix of numbers; what is sparse stays sparse."""
+    """The entries of a matrix of numbers; a sparse one is never made dense."""
     if isinstance(source, Tensor):
         if source.dtype in (torch.float16, torch.bfloat16):
             source = source.to(torch.float32)
@@ -194,6 +194,6 @@ def _entries(source: Any) -> sp.coo_array:
             source = source.numpy(force=True)
     if source.dtype.kind not in "biuf":
         raise GLNError(
-            f"The adjacency matrix has entries of type {source.dtype}; expected 0 and 1, cast it to int or bool."
+            f"The adjacency matrix has entries of type {source.dtype}; expected 0 and 1; cast it to int or bool."
         )
     return sp.coo_array(source.astype(np.float32) if source.dtype == np.float16 else source)

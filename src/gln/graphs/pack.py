@@ -1,4 +1,4 @@
-"""Many graphs as a few flat tensors: what the cache stores and what worker processes send back."""
+"""Many graphs as a few flat tensors, to be stored in a file or sent between processes."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from gln.files import write_atomically
 def pack(graphs: Sequence[Data]) -> dict[str, Tensor]:
     """Concatenate graphs that carry the same attributes; :func:`unpack` is the exact inverse.
 
-    Keys say what a row belongs to: ``graph.*`` one per graph, ``node.*`` one per node, ``edge.*`` one per edge.
-    An attribute without dimensions belongs to the graph, one named ``edge_*`` to the edges, all others to the nodes.
+    Keys say what a row belongs to: ``graph.*`` to a graph, ``node.*`` to a node, ``edge.*`` to a column of
+    ``edge_index``. Scalars belong to the graph, attributes named ``edge_*`` to the edges, all others to the nodes.
     """
     if not graphs:
         raise GLNError("Got no graphs to pack; expected at least one.")
@@ -41,7 +41,7 @@ def pack(graphs: Sequence[Data]) -> dict[str, Tensor]:
 
 
 def unpack(packed: dict[str, Tensor]) -> list[Data]:
-    """The graphs behind :func:`pack`; each holds its own memory."""
+    """The graphs that :func:`pack` concatenated; each has its own memory."""
     sizes, edges = packed["graph.num_nodes"].tolist(), packed["graph.num_edges"].tolist()
     columns: dict[str, Sequence[Tensor]] = {}
     for key, value in packed.items():
@@ -64,23 +64,25 @@ def unpack(packed: dict[str, Tensor]) -> list[Data]:
 
 
 def save_graphs(graphs: Sequence[Data], path: Path | str) -> None:
-    """Write graphs into one safetensors file, the tensors of :func:`pack`; :func:`load_graphs` reads it."""
+    """Write the tensors of :func:`pack` to a safetensors file; :func:`load_graphs` reads it."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(path, save({name: value.contiguous() for name, value in pack(graphs).items()}))
 
 
 def load_graphs(path: Path | str) -> list[Data]:
-    """The graphs that :func:`save_graphs` wrote into ``path``."""
+    """Read the graphs that :func:`save_graphs` wrote to ``path``."""
     try:
         return unpack(load_file(path))
     except OSError as error:
-        raise GLNError(f"Cannot read {path} ({error.strerror or error}); give a file of graphs.") from None
+        raise GLNError(
+            f"Cannot read {path} ({error.strerror or error}); expected a file that save_graphs wrote."
+        ) from None
     except (
         SafetensorError,
         KeyError,
         TypeError,
         ValueError,
         RuntimeError,
-    ):  # not safetensors, or other tensors
+    ):  # not safetensors, or not these tensors
         raise GLNError(f"{path} is not a file of graphs; expected one that save_graphs wrote.") from None

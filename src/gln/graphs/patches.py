@@ -1,4 +1,4 @@
-"""Small graphs out of a large one: how to train on a single mesh."""
+"""Cutting a large graph into small ones, to train on a single mesh."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from gln.errors import GLNError
 
 
 def cut_patches(graph: Data, size: int, count: int, seed: int | Sequence[int] = 0) -> list[Data]:
-    """``count`` local patches: a random node, the ``size`` − 1 nodes nearest to it, and the edges among them.
+    """Cut out ``count`` patches: a random node, its ``size`` − 1 nearest nodes, and the edges among them.
 
     Args:
-        graph: a checked graph; near is by ``pos``, or by ``x`` if there is none.
-        size: nodes per patch; the whole graph, over and over, if it has no more.
-        count: how many patches; their centres are distinct as long as there are nodes.
-        seed: the same seed, or numbers, cut the same patches.
+        graph: a checked graph; distances are in ``pos``, or in ``x`` if there is no ``pos``.
+        size: nodes per patch; in a smaller graph, every patch is the whole graph.
+        count: number of patches; no node is a centre twice before every node has been one.
+        seed: one number or several; the same seed cuts the same patches.
     """
     if size < 2 or count < 1:
         raise GLNError(f"Got patches of size={size}, count={count}; expected at least 2 nodes and 1 patch.")
@@ -34,9 +34,9 @@ def cut_patches(graph: Data, size: int, count: int, seed: int | Sequence[int] = 
 
 
 def cut_regions(graph: Data, shares: Sequence[float]) -> list[Data]:
-    """The graph cut across its longest extent into regions that hold these ``shares`` of the nodes.
+    """Cut the graph across its longest extent into regions with these ``shares`` of the nodes.
 
-    No node is in two regions, and edges between regions are dropped: what is learnt in one is not seen in another.
+    No node is in two regions, and edges between regions are dropped, so nothing leaks from one to another.
     """
     where = _where(graph)
     centred = where - where.mean(axis=0)
@@ -46,22 +46,22 @@ def cut_regions(graph: Data, shares: Sequence[float]) -> list[Data]:
     regions = np.split(order, cuts)
     if min(map(len, regions)) < 2:
         raise GLNError(
-            f"The graph has {len(order)} nodes; it is too small to be cut into {len(shares)} regions."
+            f"The graph has {len(order)} nodes, too few for {len(shares)} regions of at least 2; give a larger graph."
         )
     cutter = _Cutter(graph)
     return [cutter.part(nodes) for nodes in regions]
 
 
 def _where(graph: Data) -> np.ndarray:
-    """Float64 positions ``[n, p]``, features where there are none."""
+    """Positions ``[n, p]`` in float64, or features if there are none."""
     rows = graph.x if graph.get("pos") is None else graph.pos
     if rows is None:
-        raise GLNError("The graph has neither pos nor x; patches need to know who is near.")
+        raise GLNError("The graph has neither pos nor x; cutting it needs distances, so give one of them.")
     return np.asarray(rows.double())
 
 
 class _Cutter:
-    """Cuts parts out of a checked graph, each in time that grows with the part: its edges are sorted by source."""
+    """Cuts parts out of a checked graph, each in time that grows with the part, as edges are sorted by source."""
 
     def __init__(self, graph: Data) -> None:
         self.graph = graph

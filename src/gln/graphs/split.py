@@ -1,4 +1,4 @@
-"""Train, validation and test by seed."""
+"""Seeded split into training, validation and test graphs."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ def split(
     Args:
         graphs: at least three, so that no part is empty.
         seed: the same seed gives the same parts.
-        test: share of all graphs kept for the test (the paper's 20 %).
-        val: share of the remaining training graphs kept for validation.
+        test: share of all graphs held out for testing (20 % in the paper).
+        val: share of the remaining graphs held out for validation.
     """
     try:
         if isinstance(graphs, Data | dict | str):
             raise TypeError
-        items = list(graphs)  # by trial: PyG's datasets are iterable without being an Iterable
+        items = list(graphs)  # tried, because PyG's datasets iterate without being an Iterable
     except TypeError:
         raise GLNError(f"Got a {type(graphs).__name__} to split; expected a list of graphs.") from None
     number = whole_number(seed)
@@ -36,9 +36,9 @@ def split(
         raise GLNError(f"Got seed={seed!r}; expected a whole number of at least 0.")
     count = len(items)
     if count < 3:
-        raise GLNError(f"Got {count} graphs; a split needs at least 3, one for each of train, val and test.")
+        raise GLNError(f"Got {count} graphs; expected at least 3, one each for train, val and test.")
     if not (0 < test < 1 and 0 < val < 1):
-        raise GLNError(f"Got test={test} and val={val}; both are shares between 0 and 1.")
+        raise GLNError(f"Got test={test} and val={val}; expected shares between 0 and 1.")
     n_test = min(max(round(count * test), 1), count - 2)
     n_val = min(max(round((count - n_test) * val), 1), count - n_test - 1)
     order = np.random.default_rng(number).permutation(count)
