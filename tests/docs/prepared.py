@@ -6,11 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
 import gln
 from gln.graphs import GraphBatch
-from gln.io import Item, open_writer
 
 
 def variables(name: str) -> dict[str, Any]:
@@ -28,9 +26,7 @@ def files(folder: Path) -> None:
         (folder / f"molecules/{number}.sdf").write_text(_chain(5 + number % 3))
     (folder / "new/water.xyz").write_text("3\nwater\nO 0 0 0.1\nH 0 0.8 -0.5\nH 0 -0.8 -0.5\n")
     surface = gln.family("surfaces", points=400, kind="torus").sample(1)[0]
-    surface.edge_prob = torch.ones(surface.num_edges)
-    with open_writer(folder / "scan.ply") as writer:
-        writer.add(Item("scan", folder, surface, True, None), surface)
+    (folder / "scan.ply").write_text(_ply(surface.pos.tolist(), surface.edge_index.T.tolist()))
 
 
 def _chain(atoms: int) -> str:
@@ -39,6 +35,14 @@ def _chain(atoms: int) -> str:
     bonds = [f"{atom:3d}{atom + 1:3d}  1  0" for atom in range(1, atoms)]
     counts = f"{atoms:3d}{atoms - 1:3d}  0  0  0  0  0  0  0  0999 V2000"
     return "\n".join(["chain", "", "", counts, *rows, *bonds, "M  END", "$$$$", ""])
+
+
+def _ply(points: list[list[float]], pairs: list[list[int]]) -> str:
+    """Points and lines as a PLY file in text form."""
+    vertex = [f"element vertex {len(points)}", *(f"property float {axis}" for axis in "xyz")]
+    edge = [f"element edge {len(pairs)}", "property int vertex1", "property int vertex2"]
+    rows = [" ".join(map(str, row)) for row in [*points, *pairs]]
+    return "\n".join(["ply", "format ascii 1.0", *vertex, *edge, "end_header", *rows, ""])
 
 
 def _readme() -> dict[str, Any]:
