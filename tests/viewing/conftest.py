@@ -57,6 +57,8 @@ def visit(browser: Any) -> Iterator[Callable[..., Any]]:
         ]
         browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": media})
         browser.get(page.as_uri())
+        # Until its canvas has the size of the finished layout.
+        browser.execute_async_script("requestAnimationFrame(() => requestAnimationFrame(arguments[0]))")
         return browser
 
     browser.get_log("browser")

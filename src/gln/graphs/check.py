@@ -214,7 +214,7 @@ def _check_edges(edge_index: Tensor | None, n: int) -> tuple[Tensor, Tensor]:
     if not torch.equal(key, (target * n + source).sort().values):
         one_way = key[~torch.isin(key, target * n + source)][0].item()
         raise GLNError(
-            f"The edge from {one_way // n} to {one_way % n} has no reverse; expected an undirected graph; "
-            "symmetrise it (PyG: to_undirected, networkx: G.to_undirected(), matrices: A | A.T)."
+            f"The graph is directed: the edge from {one_way // n} to {one_way % n} has no reverse; symmetrise it first "
+            "(PyG: to_undirected, networkx: G.to_undirected(), matrices: A | A.T)."
         )
     return torch.stack([key // n, key % n]), order
