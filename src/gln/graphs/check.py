@@ -150,12 +150,14 @@ def _as_floats(value: Any) -> np.ndarray:
 
 def _check_resolution(rows: Tensor, single: Tensor) -> None:
     """Refuse positions whose distances do not fit into float32, or that it would round to a coarse grid."""
-    rows = rows.double()
+    rows = rows if rows.dtype == single.dtype else rows.double()
     spread = (rows.amax(dim=0) - rows.amin(dim=0)).max().item()
     if spread and not NARROWEST <= spread <= WIDEST:
         raise GLNError(
             f"pos spreads over {spread:g}; expected {NARROWEST:g} to {WIDEST:g}, so change the unit."
         )
+    if rows.dtype == single.dtype:  # no digits to lose
+        return
     step = float(np.spacing(np.float32(single.abs().max().item())))
     if spread > 0 and step > COARSEST * spread and not torch.equal(rows, single.double()):
         raise GLNError(

@@ -16,7 +16,7 @@ from numpy.lib import format as npy
 from gln.errors import GLNError
 from gln.io.items import MAX_BYTES, Item, Skipped, Source, check_numbers, decoding, quote
 
-WANTED = ("pos", "x", "edge_index", "edges", "edge_prob", "batch")
+WANTED = ("pos", "x", "edge_index", "edges", "batch")
 UNPACKED = 20  # an archive may unpack to this many times its size, or to MAX_BYTES if that is more
 
 
@@ -38,11 +38,11 @@ def read_npy(source: Source) -> Iterator[Item | Skipped]:
 
 def read_npz(source: Source) -> Iterator[Item | Skipped]:
     """Read ``pos`` and/or ``x`` and, if present, ``edge_index`` or ``edges``, and ``batch``."""
-    arrays = _load_archive(source)
+    arrays, predicted = _load_archive(source)
     pos, x = arrays.get("pos"), arrays.get("x")
     if pos is None and x is None:
         raise GLNError("the archive has neither pos nor x; save the nodes under one of these names.")
-    edges, predicted = _pairs(arrays), "edge_prob" in arrays
+    edges = _pairs(arrays)
     if "batch" not in arrays:
         yield source.item(pos=pos, x=x, edges=edges, predicted=predicted)
         return
@@ -108,8 +108,8 @@ def _attempt(
         return source.skip(error, number)
 
 
-def _load_archive(source: Source) -> dict[str, np.ndarray]:
-    """The arrays with known names; a single array of any other name is read as ``pos``."""
+def _load_archive(source: Source) -> tuple[dict[str, np.ndarray], bool]:
+    """The arrays with known names (a single array of any other name is ``pos``), and whether edges are predictions."""
     with source.path.open("rb") as file, decoding("npz archive"):
         size = os.fstat(file.fileno()).st_size
         if not size:
@@ -125,7 +125,8 @@ def _load_archive(source: Source) -> dict[str, np.ndarray]:
                 raise GLNError(
                     f"the archive would unpack from {size:,} to {unpacked:,} bytes; save it with np.savez."
                 )
-            return {name: _array(name, _unpack(archive, members[known])) for name, known in names.items()}
+            arrays = {name: _array(name, _unpack(archive, members[known])) for name, known in names.items()}
+            return arrays, "edge_prob" in members
 
 
 def _unpack(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:

@@ -32,8 +32,9 @@ def read_table(source: Source) -> Iterator[Item | Skipped]:
     edges = _open_edges(source)
     header = "" if table.named else "no header, so row 1 is a node; "
     source.say(f"{header}{roles}{f'; edges from {source.beside(edges.path)}' if edges else ''}")
-    with suppress(BrokenTable):  # which is reported once it is reached
-        table.places(roles.graph)  # before a graph is yielded: half of one would pass for the whole
+    if roles.graph is not None:  # before a graph is yielded: half of one would pass for the whole
+        with suppress(BrokenTable):  # which is reported once it is reached
+            table.places(roles.graph)
     for part, rows in groupby(table.rows(), table.key(roles.graph)):
         if edges is not None:
             edges.expect(part, source.named(part if roles.graph else None))

@@ -77,9 +77,8 @@ class TableWriter:
 def _cell(value: str) -> str:
     """``value`` as a CSV cell, quoted where necessary."""
     text = io.StringIO(newline="")
-    csv.writer(text, lineterminator="\r\n").writerow(
-        [value, ""]
-    )  # Python 3.11 quotes only what ends its lines
+    # Python 3.11 quotes only the line breaks that it would end a line with.
+    csv.writer(text, lineterminator="\r\n").writerow([value, ""])
     return text.getvalue().removesuffix(",\r\n")
 
 
