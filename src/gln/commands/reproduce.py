@@ -27,6 +27,10 @@ def reproduce(
         ),
     ] = None,
     again: Annotated[bool, arg(help="Measure cells again even if they are done.")] = False,
+    jobs: Annotated[
+        int,
+        arg(metavar="N", help="Run N cells side by side: one small network leaves most of a GPU idle."),
+    ] = 1,
     write_docs: Annotated[
         bool, arg(help="Write docs/reproduction.md, the page with everything measured so far.")
     ] = False,
@@ -45,10 +49,15 @@ def reproduce(
 
     if (cell or again) and not names:
         raise GLNError(f"Got {'--cell' if cell else '--again'} without an experiment; name one, or all.")
+    if jobs < 1:
+        raise GLNError(f"Got --jobs {jobs}; expected at least 1.")
     places = Places(root)
     if names:
         cells = choose([] if "all" in names else list(names), scale, cell)
-        now = run_cells(cells, places, again)
+        try:
+            now = run_cells(cells, places, again, jobs=jobs)
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt("interrupted; repeat the command to go on from there.") from None
         print(
             f"{count_of(len(cells), 'cell')}, {now} of them run now; results are in {places.results(scale)}."
         )

@@ -80,6 +80,10 @@ class Cell:
         found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         return found
 
+    def is_measured(self, places: Places) -> bool:
+        kept = self.read(places)
+        return kept is not None and "cannot" not in kept
+
     def picture(self, places: Places) -> Path:
         return places.picture(self.scale, f"{self.experiment.name}-{self.name.replace('/', '-')}")
 
@@ -129,17 +133,21 @@ def choose(names: list[str], scale: Scale, pattern: str | None) -> list[Cell]:
 
 
 def run_cells(
-    cells: list[Cell], places: Places, again: bool = False, say: Callable[[str], None] = print
+    cells: list[Cell], places: Places, again: bool = False, say: Callable[[str], None] = print, jobs: int = 1
 ) -> int:
-    """Run the cells that are not measured yet, or all of them with ``again``; returns how many were run."""
-    done = 0
-    for cell in cells:
-        kept = cell.read(places)
-        if kept is not None and "cannot" not in kept and not again:
-            continue
-        run_cell(cell, places, say)
-        done += 1
-    return done
+    """Run the cells that are not measured yet, or all of them with ``again``; returns how many were run.
+
+    With ``jobs``, that many run side by side, in processes that print their own lines.
+    """
+    missing = [cell for cell in cells if again or not cell.is_measured(places)]
+    if jobs == 1:
+        for cell in missing:
+            run_cell(cell, places, say)
+    else:
+        from gln.experiments.side_by_side import run_side_by_side
+
+        run_side_by_side(missing, places, jobs)
+    return len(missing)
 
 
 def run_cell(cell: Cell, places: Places, say: Callable[[str], None] = print) -> dict[str, Any]:
