@@ -148,9 +148,26 @@ def test_nodes_of_any_width_have_a_place(tmp_path: Path, width: int | None) -> N
     assert view["dimensions"] == (3 if width in (3, 5) else 2)
     where = decoding.array(view["pos"], "<f4").reshape(4, view["dimensions"])
     assert np.isfinite(where).all()
+    assert view.get("placed_by") == ("true edges" if width is None else None)
     if width in (2, 3):  # turned, if at all: distances stay
         apart = np.linalg.norm(where[:, None] - where[None], axis=-1)
         assert apart == pytest.approx(np.linalg.norm(pos[:, None] - pos[None], axis=-1), abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("features", "chance", "placed_by"),
+    [(1, 0.9, "predicted edges"), (1, 0.1, "features"), (0, 0.1, "order")],
+)
+def test_nodes_without_positions_are_placed_by_what_there_is(
+    tmp_path: Path, features: int, chance: float, placed_by: str
+) -> None:
+    graph = make_graph(x=np.arange(4.0)[:, None][:, :features], num_nodes=4)
+    seen = Seen(np.array([[0, 1]]), np.array([[chance]], np.float32))
+    (view,) = decoding.data_of(write_page(tmp_path / "a.html", [View(graph, labelled=False, seen=seen)]))[
+        "views"
+    ]
+    assert view["placed_by"] == placed_by
+    assert np.isfinite(decoding.array(view["pos"], "<f4")).all()
 
 
 def test_an_image_lies_below_its_graph(tmp_path: Path) -> None:

@@ -104,29 +104,33 @@ def _drawing(view: View, true: np.ndarray) -> dict[str, Any]:
         column_row = graph.pos.numpy(force=True)
         colours = (graph.x.numpy(force=True).clip(0, 1) * 255).round().astype(np.uint8)
         return {"dimensions": 2, "image": encode(colours), "pos": encode(column_row.astype("<f4"))}
-    where = _places(view, true)
+    where, placed_by = _places(view, true)
     packed = {"dimensions": where.shape[1], "pos": encode(where.astype("<f4"))}
+    if placed_by is not None:
+        packed["placed_by"] = placed_by
     groups = graph.get("community")
     if groups is not None:
         packed["groups"] = encode((groups.numpy(force=True) % len(GROUPS)).astype(np.uint8))
     return packed
 
 
-def _places(view: View, true: np.ndarray) -> np.ndarray:
+def _places(view: View, true: np.ndarray) -> tuple[np.ndarray, str | None]:
+    """Where the nodes are drawn, and what this follows if they have no positions."""
     graph = view.graph
     pos, x = graph.get("pos"), graph.get("x")
     if pos is not None and pos.shape[1]:
-        return places(graph)
-    if graph.num_nodes <= PULLED:
-        edges = true
-        if not view.labelled and view.seen is not None:
-            edges = view.seen.pairs[view.seen.chances[-1] >= view.seen.threshold]
-        return places(make_graph(edges=edges, num_nodes=graph.num_nodes))
-    if x is not None and x.shape[1]:  # too many for a spring layout: place them by features
+        return places(graph), None
+    edges, placed_by = true, "true edges"
+    if not view.labelled and view.seen is not None:
+        edges = view.seen.pairs[view.seen.chances[-1] >= view.seen.threshold]
+        placed_by = "predicted edges"
+    if len(edges) and graph.num_nodes <= PULLED:
+        return places(make_graph(edges=edges, num_nodes=graph.num_nodes)), placed_by
+    if x is not None and x.shape[1]:
         flat = main_axes(x.numpy(force=True).astype(float))[:, :2]
-        return np.pad(flat, ((0, 0), (0, 2 - flat.shape[1])))
+        return np.pad(flat, ((0, 0), (0, 2 - flat.shape[1]))), "features"
     angle = np.linspace(0, 2 * np.pi, graph.num_nodes, endpoint=False)
-    return np.stack([np.cos(angle), np.sin(angle)], axis=1)
+    return np.stack([np.cos(angle), np.sin(angle)], axis=1), "order"
 
 
 def encode(values: np.ndarray) -> str:

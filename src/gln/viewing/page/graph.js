@@ -19,6 +19,7 @@ class Graph {
     this.labels = packed.labels ?? null;
     this.dimensions = packed.dimensions;
     this.pos = decode(packed.pos, Float32Array);
+    this.placedBy = packed.placed_by ?? null; // what the drawing follows if the nodes have no positions
     this.source = decode(packed.source, Uint16Array);
     this.target = decode(packed.target, Uint16Array);
     this.pairs = this.source.length;

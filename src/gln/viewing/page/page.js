@@ -200,6 +200,7 @@ class Page {
     if (graph.steps > 1) {
       facts.push(`A⁰ is what the model starts from; below each step is its ${graph.truth ? "F1" : "number of edges"}.`);
     }
+    if (graph.placedBy) facts.push(`The nodes have no positions: they are placed by their ${graph.placedBy}.`);
     element("facts").textContent = facts.join(" ");
     const note = element("threshold-note");
     note.textContent = !graph.graded ? ""
