@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from torch_geometric.data import Data
@@ -35,7 +37,7 @@ SMALL = {
     "neighbours": [f"neighbours:rule={rule}" for rule in ("knn", "mutual", "radius", "gabriel", "rng")],
     "graphrnn": [f"graphrnn:variant={variant},{TINY_RNN}" for variant in ("rnn", "mlp")],
     "kronecker": ["kronecker:rounds=10,steps=10"],
-    "mmsb": ["mmsb:rounds=10"],
+    "mmsb": ["mmsb:rounds=10", "mmsb:roles=2,rounds=10"],
 }
 MEMBERS = [spec for specs in SMALL.values() for spec in specs]
 
@@ -81,8 +83,9 @@ class TestEveryBaseline:
             assert_same_graph(ours, theirs)
 
     def test_the_same_seed_learns_the_same_and_leaves_no_trace(
-        self, spec: str, fitted: dict[str, Baseline], graphs: list[Data]
+        self, spec: str, fitted: dict[str, Baseline], graphs: list[Data], monkeypatch: pytest.MonkeyPatch
     ) -> None:
+        monkeypatch.setattr(torch.cuda, "manual_seed_all", lambda seed: pytest.fail("the GPUs were seeded"))
         before = torch.random.get_rng_state()
         again = baseline(spec).fit(graphs[:8], graphs[8:10])
         answers(again, graphs)
@@ -100,6 +103,13 @@ class TestEveryBaseline:
     def test_the_short_form_reads_back(self, spec: str) -> None:
         model = baseline(spec)
         assert baseline(str(model)) == model
+
+    def test_whole_settings_may_be_numpys(self, spec: str) -> None:
+        plain = baseline(spec)
+        numpys = {
+            name: np.int64(value) if type(value) is int else value for name, value in plain.settings().items()
+        }
+        assert json.dumps(type(plain)(**numpys).settings()) == json.dumps(plain.settings())
 
     def test_weights_of_something_else_are_refused(
         self, spec: str, fitted: dict[str, Baseline], tmp_path: Path

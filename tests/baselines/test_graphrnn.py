@@ -80,6 +80,8 @@ def test_another_run_in_the_folder_is_not_mixed_in(tmp_path: Path) -> None:
             GraphRNN(**(TINY | SHORT | settings)).fit(graphs, seed=seed, folder=tmp_path)
     longer = GraphRNN(**(TINY | SHORT | {"epochs": 5})).fit(communities(), folder=tmp_path)
     assert len(longer.history_) == 5
+    with pytest.raises(GLNError, match="trained for 5 epochs, now epochs=4; resume with as many or more"):
+        GraphRNN(**TINY, **SHORT).fit(communities(), folder=tmp_path)
 
 
 def test_the_rate_falls_with_the_epochs_or_with_the_time() -> None:
@@ -108,6 +110,22 @@ def test_likelihoods_come_in_the_order_of_the_graphs() -> None:
     assert together[0] > together[3]
     with pytest.raises(GLNError, match="9 connected nodes; this graphrnn was trained on at most 8"):
         model.log_likelihood([gln.as_graph(nx.path_graph(9))])
+
+
+def test_a_graph_that_cannot_be_sampled_has_no_likelihood() -> None:
+    path = gln.as_graph(nx.path_graph(6))
+    model = GraphRNN(**TINY, **SHORT).fit([path])  # rows of two bits
+    whole, too_wide = model.log_likelihood([path, gln.as_graph(nx.complete_graph(6))])
+    assert whole.isfinite()
+    assert too_wide == -torch.inf
+
+
+def test_a_seed_is_any_whole_number_from_zero() -> None:
+    model = GraphRNN(**TINY, **SHORT).fit(communities(), seed=2**70)
+    assert model.log_likelihood(communities()[:1], seed=2**70).isfinite()
+    for seed in (-1, 1.5, "one"):
+        with pytest.raises(GLNError, match=r"seed=.*; expected a whole number"):
+            model.log_likelihood(communities()[:1], seed=seed)  # type: ignore[arg-type]
 
 
 def test_graphs_without_edges_are_refused() -> None:

@@ -12,6 +12,7 @@ from torch_geometric.data import Data
 
 import gln
 from gln.baselines import graphrnn_training
+from gln.errors import GLNError
 from gln.experiments import Places, cells_of, choose, columns, experiments, run_cell
 from gln.experiments.data import Parts, parts_of
 from gln.experiments.making import make_system
@@ -156,3 +157,23 @@ def test_an_interrupted_graphrnn_goes_on_where_it_stood(
     for model in (resumed, again):
         for name, weight in weights_of(whole.network_).items():
             assert torch.equal(weight, weights_of(model.network_)[name])
+
+
+def test_a_fit_that_ended_after_other_epochs_is_not_passed_off_as_this_one(tmp_path: Path) -> None:
+    settings = one_cell("table-mmd", "ordered/community-2/graphrnn").settings
+    parts = parts_of("smoke", "ordered", "community-2")
+    make_system(settings, parts, tmp_path)
+    assert settings.baseline is not None
+    longer = replace(settings, baseline=settings.baseline.replace("epochs=2", "epochs=3"))
+    with pytest.raises(GLNError, match="began with epochs=2, now it is 3"):
+        make_system(longer, parts, tmp_path)
+
+
+def test_making_a_network_leaves_no_trace_in_the_random_numbers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cuda, "manual_seed_all", lambda seed: pytest.fail("the GPUs were seeded"))
+    before = torch.random.get_rng_state()
+    settings = one_cell("table-mmd", "ordered/community-2/stabilised").settings
+    make_system(settings, parts_of("smoke", "ordered", "community-2"), tmp_path)
+    assert torch.equal(before, torch.random.get_rng_state())

@@ -174,6 +174,8 @@ def test_noise_is_white_and_clipped() -> None:
         ({"smallest": 20}, "smallest=20; expected less than side=20"),
         ({"contrast": 0}, "contrast=0; expected"),
         ({"contrast": 1.2}, "contrast=1.2; expected"),
+        ({"contrast": True}, "contrast=True; expected"),
+        ({"noise": True}, "noise=True; expected"),
         ({"noise": -0.1}, "noise=-0.1; expected"),
         ({"noise": float("nan")}, "noise=nan; expected"),
         ({"noise": float("inf")}, "noise=inf; expected"),

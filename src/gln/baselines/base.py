@@ -34,6 +34,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from gln.errors import GLNError
+from gln.families.base import check_whole
 from gln.graphs import as_graphs
 from gln.registry import Registry
 from gln.specs import parse_spec, write_spec
@@ -109,6 +110,10 @@ class Baseline(ABC):
             raise GLNError(
                 f"{self.name} got {name}={getattr(self, name)!r}; choose from {', '.join(choices)}."
             )
+
+    def _keep_whole(self, name: str) -> None:
+        """Store a setting as an int (NumPy's too), or refuse it if it is not a whole number of at least 1."""
+        setattr(self, name, check_whole(self.name, name, getattr(self, name), 1))
 
     def _check_above_zero(self, name: str) -> None:
         """Refuse a setting that is not a finite number above 0."""

@@ -15,20 +15,15 @@ from gln.baselines.base import Sampler, register
 from gln.baselines.folder import check_folder, mark_folder, run_facts
 from gln.baselines.graphrnn_network import GraphRNNNetwork, Variant
 from gln.baselines.graphrnn_sequences import Shelf, decode
-from gln.baselines.graphrnn_training import CHECKPOINT, Schedule, train
+from gln.baselines.graphrnn_training import CHECKPOINT, Schedule, check_epochs, train
 from gln.errors import GLNError
 from gln.families.base import check_whole
 from gln.graphs import as_graphs
 from gln.training.data import GENERATE, seed_of
 from gln.training.tensors import load_weights
 
-WIDTHS = (
-    "hidden",
-    "embedding",
-    "edge_hidden",
-    "edge_embedding",
-    "layers",
-)  # the settings that determine the shape of the network
+# The settings that determine the shape of the network.
+WIDTHS = ("hidden", "embedding", "edge_hidden", "edge_embedding", "layers")
 SAMPLE_CELLS = 2**24  # random numbers held at a time
 
 
@@ -72,7 +67,7 @@ class GraphRNN(Sampler):
     def __post_init__(self) -> None:
         self._check_choice("variant", get_args(Variant))
         for name in (*WIDTHS, "epochs", "batches", "batch_size", "orders"):
-            check_whole(self.name, name, getattr(self, name), 1)
+            self._keep_whole(name)
         self._check_above_zero("lr")
         if self.minutes is not None:
             self._check_above_zero("minutes")
@@ -92,14 +87,15 @@ class GraphRNN(Sampler):
         nodes = shelf.adj.shape[1]
         if nodes < 2:
             raise GLNError(f"None of the {len(graphs)} graphs has an edge; graphrnn needs at least one.")
-        if folder is not None:
-            facts = run_facts(self, graphs, seed)
-            check_folder(Path(folder), facts, self.free)
-            mark_folder(Path(folder), facts)
         checkpoint = None if folder is None else Path(folder) / CHECKPOINT
-        width = shelf.width(self.orders, torch.Generator().manual_seed(seed))
+        if checkpoint is not None:
+            facts = run_facts(self, graphs, seed)
+            check_folder(checkpoint.parent, facts, self.free)
+            check_epochs(checkpoint, self.epochs)
+            mark_folder(checkpoint.parent, facts)
+        width = shelf.width(self.orders, torch.Generator().manual_seed(seed % 2**63))
         with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
+            torch.default_generator.manual_seed(seed % 2**63)  # torch.manual_seed would also seed the GPUs
             network = self._network(nodes, width).to(shelf.adj.device)
         schedule = Schedule(self.epochs, self.batches, self.batch_size, self.lr, self.minutes, seed)
         self.history_ = train(network, shelf, schedule, checkpoint, progress)
@@ -121,8 +117,12 @@ class GraphRNN(Sampler):
         return graphs
 
     def log_likelihood(self, graphs: Sequence[Data], seed: int = 0) -> Tensor:
-        """Log-likelihoods in nats ``[G]``, each for one random breadth-first order; compare over many seeds."""
+        """Log-likelihoods in nats ``[G]``, each for one random breadth-first order; compare over many seeds.
+
+        They are those of the largest components, and −∞ where an edge reaches further back than ``M`` nodes.
+        """
         self._need_fit("network_")
+        seed = check_whole("log_likelihood", "seed", seed, 0)
         network = self.network_.to(_device())
         shelf = Shelf.of(as_graphs(graphs), _device())
         if shelf.adj.shape[1] > network.nodes:
@@ -131,11 +131,13 @@ class GraphRNN(Sampler):
                 f"{network.nodes}."
             )
         largest_first = shelf.sizes.argsort(descending=True, stable=True)
-        bits = shelf.bits(largest_first, network.width, torch.Generator().manual_seed(seed))
+        bits = shelf.bits(largest_first, network.width, torch.Generator().manual_seed(seed % 2**63))
         rows = bits.new_zeros(len(bits), network.nodes - 1, network.width)
         rows[:, : bits.shape[1]] = bits
         with torch.no_grad():
             found = network.log_likelihood(rows, tuple(shelf.sizes[largest_first].tolist()))
+        lost = 2 * bits.sum((1, 2)) < shelf.adj[largest_first].sum((1, 2))  # edges that no row can hold
+        found = found.masked_fill(lost, -torch.inf)
         return torch.empty_like(found).index_copy(0, largest_first, found).cpu()
 
     def state(self) -> dict[str, Tensor]:
@@ -146,9 +148,7 @@ class GraphRNN(Sampler):
     def restore(self, state: dict[str, Tensor]) -> None:
         nodes, width = state["limits"].tolist()
         weights = {key.removeprefix("network."): value for key, value in state.items() if key != "limits"}
-        with torch.random.fork_rng(
-            devices=[]
-        ):  # the weights drawn here are overwritten; keep the global RNG untouched
+        with torch.random.fork_rng(devices=[]):  # its first weights are drawn, then overwritten
             network = self._network(nodes, width)
         load_weights(network, weights, Path("model.safetensors"))
         self.network_ = network.eval()

@@ -78,9 +78,7 @@ class GraphRNNNetwork(nn.Module):
         """
         layout = Layout.of(tuple(min(size, self.nodes - 1) for size in sizes), self.width, bits.device)
         truth = bits.to(next(self.parameters()).dtype)
-        before = torch.cat(
-            [torch.ones_like(truth[:, :1]), truth[:, :-1]], dim=1
-        )  # the row of the previous node
+        before = torch.cat([torch.ones_like(truth[:, :1]), truth[:, :-1]], dim=1)  # the previous node's row
         packed = PackedSequence(self.read_row(before[layout.graph, layout.row]), layout.graph_steps)
         # From here on the longest rows come first, as the edge level needs them.
         expected = self.expect(run_gru(self.graph_level, packed)).flip(0)  # [R, edge_hidden | M]

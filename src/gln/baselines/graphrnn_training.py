@@ -45,6 +45,14 @@ class Schedule:
         return self.lr * DECAY ** sum(share >= milestone for milestone in MILESTONES)
 
 
+def check_epochs(checkpoint: Path, epochs: int) -> None:
+    """Refuse to end a run at an epoch that it has already passed."""
+    if checkpoint.exists() and (reached := read_checkpoint(checkpoint).progress.epoch) > epochs:
+        raise GLNError(
+            f"The run has been trained for {reached} epochs, now epochs={epochs}; resume with as many or more."
+        )
+
+
 def train(
     network: GraphRNNNetwork, shelf: Shelf, schedule: Schedule, checkpoint: Path | None, progress: bool
 ) -> list[dict[str, Any]]:

@@ -62,8 +62,8 @@ class Kronecker(Sampler):
 
     def __post_init__(self) -> None:
         self._check_choice("per", ("pool", "graph"))
-        check_whole(self.name, "rounds", self.rounds, 1)
-        check_whole(self.name, "steps", self.steps, 1)
+        self._keep_whole("rounds")
+        self._keep_whole("steps")
 
     def fit(
         self,
@@ -147,9 +147,8 @@ class Kronecker(Sampler):
 def _scale(start: np.ndarray, graphs: Sequence[Data], levels: np.ndarray) -> np.ndarray:
     """``start`` scaled to give about as many edges as every graph has: ``[G, 3]``."""
     ordered_pairs = np.array([graph.num_edges for graph in graphs])
-    factor = ordered_pairs ** (1 / levels) / (
-        start @ [1, 2, 1]
-    )  # the entries of the k-th power add up to a sumᵏ
+    # The entries of the k-th power of an initiator add up to the k-th power of their sum.
+    factor = ordered_pairs ** (1 / levels) / (start @ [1, 2, 1])
     return np.clip(start * factor[:, None], LEAST, MOST)
 
 

@@ -75,10 +75,7 @@ class Placement:
         """
         nodes = len(self.graph)
         bit = 1 << self.rng.integers(self.levels)  # [G]
-        first, second = (
-            self.rng.random(nodes),
-            self.rng.random(nodes),
-        )  # random numbers to propose and to accept
+        first, second = self.rng.random(nodes), self.rng.random(nodes)  # to propose, to accept
         if can_compile():
             graphs = (self.starts, self.levels, bit, self.share, log_odds)
             edges = (self.begins, self.target, self.ones)

@@ -64,8 +64,10 @@ class MMSB(Sampler):
     def __post_init__(self) -> None:
         self._check_choice("per", ("graph", "pool"))
         self._check_choice("memberships", ("kept", "drawn"))
-        for name in ("most_roles", "rounds") if self.roles is None else ("roles", "rounds"):
-            check_whole(self.name, name, getattr(self, name), 1)
+        self._keep_whole("most_roles")
+        self._keep_whole("rounds")
+        if self.roles is not None:
+            self._keep_whole("roles")
 
     def fit(
         self,

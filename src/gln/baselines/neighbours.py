@@ -16,7 +16,6 @@ from tqdm.auto import tqdm  # type: ignore[import-untyped]
 from gln.baselines.base import Predictor, register
 from gln.baselines.proximity import gabriel, lengths, pairs_by_distance, pairs_by_rank, relative_neighbours
 from gln.errors import GLNError
-from gln.families.base import check_whole
 from gln.graphs import as_graphs, make_graph
 
 Rule = Literal["knn", "mutual", "radius", "gabriel", "rng"]
@@ -44,7 +43,7 @@ class Neighbours(Predictor):
 
     def __post_init__(self) -> None:
         self._check_choice("rule", get_args(Rule))
-        self.most = check_whole(self.name, "most", self.most, 1)
+        self._keep_whole("most")
 
     def fit(
         self,

@@ -102,9 +102,8 @@ def ratios(found: Tensor, predicted: Tensor, true: Tensor, entries: Tensor) -> d
 
 def average_precision(score: Tensor, truth: Tensor, valid: Tensor) -> Tensor:
     """Σ (Rₖ − Rₖ₋₁) Pₖ over the distinct scores of each row ``[B, P]``: ``[B]``, 0 without true edges."""
-    score, order = score.masked_fill(~valid, -1).sort(
-        dim=1, descending=True
-    )  # what does not count comes last
+    score = score.masked_fill(~valid, -1)  # what does not count comes last
+    score, order = score.sort(dim=1, descending=True)
     hit = truth.gather(1, order)
     found = hit.cumsum(1)  # true edges among the first k
     place = torch.arange(score.shape[1], device=score.device).expand_as(score)

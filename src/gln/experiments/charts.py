@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -37,9 +38,8 @@ HEADINGS = {"ordered": "ordered nodes, as in the paper", "set": "sets: the nodes
 def save_curves(panels: list[Panel], over: str, path: Path) -> None:
     """A row of panels for each column, a panel for each system; the floor is a dashed line."""
     graphs = list(dict.fromkeys(panel.column for panel in panels))
-    runners = sorted(
-        {(p.protocol, p.system): None for p in panels}, key=lambda runner: runner[0]
-    )  # ordered first
+    # Ordered nodes come first.
+    runners = sorted(dict.fromkeys((p.protocol, p.system) for p in panels), key=itemgetter(0))
     ticks = sorted({place for panel in panels for place in panel.along})
     figure = Figure(figsize=(min(WIDTH, 3.6 * len(runners)), 2.1 * len(graphs) + 0.35), layout="constrained")
     axes = figure.subplots(len(graphs), len(runners), sharex=True, sharey=True, squeeze=False)
@@ -122,12 +122,10 @@ def _scale(ax: Axes, ticks: list[float]) -> None:
 
 def _power(value: float, _: int) -> str:
     """A power of ten in plain characters, which need no math font."""
-    exponent = f"{value:.0e}".partition("e")[2]
-    return (
-        "0"
-        if value == 0
-        else "10" + str(int(exponent)).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
-    )
+    if value == 0:
+        return "0"
+    exponent = int(f"{value:.0e}".partition("e")[2])
+    return "10" + str(exponent).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
 
 
 def _dress(ax: Any) -> None:

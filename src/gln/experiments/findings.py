@@ -127,9 +127,9 @@ def all_columns() -> list[str]:
 
 
 def listed(names: Sequence[str], most: int = LISTED) -> str:
-    return (
-        ", ".join(columns()[name].title for name in names) if len(names) <= most else f"{len(names)} columns"
-    )
+    if len(names) > most:
+        return f"{len(names)} columns"
+    return ", ".join(columns()[name].title for name in names)
 
 
 def _counts(cells: Cells, row: str) -> str:

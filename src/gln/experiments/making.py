@@ -44,7 +44,7 @@ def make_system(
     steps = settings.trained_steps or settings.steps
     spec = write_spec(name, options | ({} if steps is None else {"steps": steps}))
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+        torch.default_generator.manual_seed(seed)  # torch.manual_seed would also seed the GPUs
         model = build_model(spec, shown.train)
     result = fit(
         model, shown.train, shown.val, run=run, resume=True, loss=Loss(**settings.loss), seed=seed,
@@ -68,7 +68,8 @@ def _fitted(method: Baseline, parts: Parts, run: Path | None, seed: int) -> Base
     if run is None:
         return method.fit(parts.known, parts.val, seed=seed)
     if (run / "model.json").exists():
-        check_folder(run, run_facts(method, parts.known, seed), method.free)
+        # It has ended, so even the settings that may change on resuming must be the same.
+        check_folder(run, run_facts(method, parts.known, seed))
         return load_baseline(run)
     fit_baseline(method, parts.known, parts.val, run, seed=seed, resume=True)
     return method

@@ -48,11 +48,11 @@ def measure_scores(task: Task) -> dict[str, Any]:
     if isinstance(system, Sampler):
         made = generate(system, len(parts.test), task.seed)
         paired = settings.paired and parts.family.order == "ordered"
-        edges = edge_scores(parts.test, made, entries="all") if paired else {}
+        edges: dict[str, float] = edge_scores(parts.test, made, entries="all") if paired else {}
     else:
         made = predict(system, shown.test, steps=settings.steps, batch_size=BATCH)
         edges = edge_scores(parts.test, made, entries="all")
-    return {"system": facts, "scores": _plain(edges) | _mmd(parts.test, made)}
+    return {"system": facts, "scores": edges | _mmd(parts.test, made)}
 
 
 def measure_robustness(task: Task) -> dict[str, Any]:
@@ -121,10 +121,6 @@ MEASURES: dict[str, Callable[[Task], dict[str, Any]]] = {
 
 def _mmd(test: list[Data], made: list[Data]) -> dict[str, float]:
     return mmd(test, made, largest_component=True).named()
-
-
-def _plain(scores: Any) -> dict[str, float]:
-    return {name: float(value) for name, value in scores.items()}
 
 
 def _one_of_each_kind(graphs: list[Data]) -> list[int]:

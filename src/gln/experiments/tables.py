@@ -200,11 +200,8 @@ def markdown(table: list[list[str]]) -> list[str]:
 
 
 def _more(cells: list[Cell]) -> str:
-    return (
-        ""
-        if len(cells) == 1
-        else " and likewise for " + ", ".join(f"{cell.column}{cell.mark}" for cell in cells[1:])
-    )
+    others = ", ".join(f"{cell.column}{cell.mark}" for cell in cells[1:])
+    return f" and likewise for {others}" if others else ""
 
 
 def of_all_seeds(measured: Measured, name: str) -> list[dict[str, Any]]:

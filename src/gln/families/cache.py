@@ -24,10 +24,8 @@ def load_or_make(folder: Path, key: dict[str, Any], make: Callable[[], Packed]) 
     Two processes may ask for the same key at once: each makes the same graphs, and one whole file remains.
     """
     description = json.dumps(key, sort_keys=True)
-    path = (
-        folder
-        / f"{key['family']['name']}-{hashlib.sha256(description.encode()).hexdigest()[:20]}.safetensors"
-    )
+    fingerprint = hashlib.sha256(description.encode()).hexdigest()[:20]
+    path = folder / f"{key['family']['name']}-{fingerprint}.safetensors"
     stored = _load(path, description)
     if stored is not None:
         return stored

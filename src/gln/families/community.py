@@ -90,9 +90,8 @@ class Community(Family):
         np.fill_diagonal(adjacency, False)
         first = np.arange(self.communities) * self.size
         adjacency[first, first + 1] = adjacency[first + 1, first] = False
-        adjacency[first, first - 1] = adjacency[first - 1, first] = (
-            True  # −1 is the last node: the ring closes
-        )
+        # Before the first node, at −1, is the last one: the ring closes.
+        adjacency[first, first - 1] = adjacency[first - 1, first] = True
         return adjacency
 
     def _count_free_pairs(self) -> int:

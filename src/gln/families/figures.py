@@ -64,11 +64,11 @@ class Figures(Family):
         _steps(self.neighbours)
         if self.smallest >= self.side:
             raise GLNError(f"figures got smallest={self.smallest}; expected less than side={self.side}.")
-        if not isinstance(self.contrast, int | float) or not 0 < self.contrast <= 1:
+        if not _is_number(self.contrast) or not 0 < self.contrast <= 1:
             raise GLNError(
                 f"figures got contrast={self.contrast!r}; expected a number above 0 and at most 1."
             )
-        if not isinstance(self.noise, int | float) or not 0 <= self.noise < np.inf:
+        if not _is_number(self.noise) or not 0 <= self.noise < np.inf:
             raise GLNError(f"figures got noise={self.noise!r}; expected a finite number, at least 0.")
         # Colours at least c apart are spheres of diameter c within a cube of side 1 + c. Placed at random, and
         # again when they jam, they soon fill a fifth of it; 0.38 is that fifth over π/6.
@@ -173,6 +173,11 @@ def region_edges(pos: Tensor, region: Tensor, neighbours: int = 4) -> Tensor:
     other = np.sort(np.where(same, other, n), axis=1)
     source, place = np.nonzero(other < n)
     return torch.from_numpy(np.stack([source, other[source, place]]))
+
+
+def _is_number(value: object) -> bool:
+    """Whether this is a number; True and False do not count."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _steps(neighbours: int) -> np.ndarray:
