@@ -44,6 +44,10 @@ def test_a_run_is_shown_on_graphs_of_its_own(
         views = decoding.data_of(here / f"{name}.html")["views"]
         assert len(views) == count
         assert all(view["truth"] and "chances" in view for view in views)
+    # Predictions that are named are not passed over for the model of the run.
+    (here / "edges.csv").write_text("graph,source,target,probability\na.csv,0,1,1\n")
+    assert run(monkeypatch, "view", "../family", "--predicted", "../edges.csv", "-o", "none.html") == 2
+    assert "edges.csv holds no graph" in capsys.readouterr().err
     # The test graphs of a run are those that training had kept aside.
     names = ("trained.html", "files.html")
     assert len({decoding.data_of(here / name)["views"][1]["pos"] for name in names}) == 1

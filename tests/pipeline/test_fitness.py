@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 import torch
 from torch import nn
 from torch_geometric.data import Data
 
 from gln.models import GLN, PaperGLN
-from gln.pipeline.fitness import misfit, unread
+from gln.pipeline.fitness import coinciding, misfit, unread
 
 
 def nodes(count: int = 4, pos: int = 0, x: int = 0) -> Data:
@@ -44,3 +46,19 @@ def test_what_is_never_looked_at_is_told() -> None:
     assert unread(GLN(0, 2, **SMALL), nodes(pos=2, x=5)) == ["x"]
     assert unread(GLN(5, 2, **SMALL), nodes(pos=2, x=5)) == []
     assert unread(PaperGLN(4, 3), nodes(pos=2, x=1)) == []
+
+
+def test_nodes_coincide_where_all_that_the_model_reads_of_them_is_equal() -> None:
+    pos = torch.randint(0, 4, (30, 2), generator=torch.Generator().manual_seed(0)) - 2.0
+    pos[::2] *= -1  # some zeros become -0.0
+    x = torch.arange(30.0)[:, None] % 2
+    only_pos, both, only_x = (GLN(*inputs, **SMALL) for inputs in ((0, 2), (1, 2), (1, 0)))
+    graph = Data(pos=pos, x=x, num_nodes=30)
+
+    def slow(rows: torch.Tensor) -> int:
+        return sum(count for count in Counter(map(tuple, rows.tolist())).values() if count > 1)
+
+    assert coinciding(only_pos, graph) == slow(pos)
+    assert coinciding(both, graph) == slow(torch.cat([pos, x], dim=1)) < slow(pos)
+    assert coinciding(only_x, graph) == coinciding(both, Data(x=x, num_nodes=30)) == 0
+    assert coinciding(both, Data(pos=pos, x=torch.arange(30.0)[:, None], num_nodes=30)) == 0

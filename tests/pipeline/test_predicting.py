@@ -127,6 +127,20 @@ def test_files_in_edges_out(tmp_path: Path) -> None:
     assert "1 × row 3" in outcome.reasons()
 
 
+def test_nodes_that_coincide_are_remarked_on_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(windows, "WINDOW", 1)
+    paths = [write_points(tmp_path / f"{n}.csv", n) for n in (4, 6, 5)]
+    for path in paths[1:]:
+        with path.open("a") as file:
+            file.write("0,0\n0,0\n")  # where the first row is already
+    said: list[str] = []
+    predict_files(Job(MODEL, paths, tmp_path / "out.csv"), say=said.append)
+    about = [text for text in said if "exactly" in text]
+    assert about == [
+        "3 of 8 nodes of 6.csv lie exactly on another node: such nodes cannot be told apart by their positions."
+    ]
+
+
 def test_nothing_is_written_when_nothing_could_be_read_or_on_ctrl_c(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

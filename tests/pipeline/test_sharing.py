@@ -118,6 +118,23 @@ def test_scores_known_edges_and_remarks_are_merged(tmp_path: Path, paths: list[P
     assert take(job.output) == expected
 
 
+@pytest.mark.parametrize("changed", [[1], [0, 1, 2, 5, 9]])
+def test_nodes_that_coincide_are_remarked_on_once_by_all_processes_together(
+    tmp_path: Path, paths: list[Path], changed: list[int]
+) -> None:
+    for number in changed:
+        with paths[number].open("a") as file:
+            file.write("7,7\n" * (number + 2))
+    job = Job(MODEL, paths, tmp_path / "out.csv", choice=CHOICE)
+    said: list[str] = []
+    first = Shared(job, rank(0, 4), say=said.append)
+    first.begin(resume=False)
+    for number in (1, 2, 3):
+        Shared(job, rank(number, 4)).follow()
+    first.lead(resume=True)
+    assert sum("exactly" in text for text in said) == 1
+
+
 def test_killed_at_any_moment_and_resumed_every_window_is_answered_once(
     tmp_path: Path, paths: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:

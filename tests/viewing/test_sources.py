@@ -14,6 +14,7 @@ import gln
 from gln.errors import GLNError
 from gln.graphs import save_graphs
 from gln.io import ReadOptions
+from gln.pipeline.predicting import Job
 from gln.viewing.predictions import add_predictions, read_predictions
 from gln.viewing.sources import family_views, file_views, noting_data, page_of_files, run_views
 from gln.viewing.views import View
@@ -180,20 +181,13 @@ def test_a_run_of_unknown_origin_is_named(tmp_path: Path) -> None:
     "choice", [{}, {"threshold": 0.5}, {"steps": 1}, {"top_k": 2}, {"known": Path("known.csv")}]
 )
 def test_the_page_of_a_prediction_shows_the_edges_that_were_written(
-    table: Path,
-    tmp_path: Path,
-    model: nn.Module,
-    predict: Callable[..., Path],
-    monkeypatch: pytest.MonkeyPatch,
-    choice: dict,
+    table: Path, tmp_path: Path, predict: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, choice: dict
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("known.csv").write_text("graph,source,target\ng1,<b>0</b>,<b>6</b>\n")
     flags = [word for name, value in choice.items() for word in (f"--{name.replace('_', '-')}", str(value))]
-    lines = predict(table, "out.csv", *flags).read_text().splitlines()[1:]
-    page = page_of_files(model, [table], tmp_path / "a.html", **choice, say=ignore)
-    assert page is not None
-    data = decoding.data_of(page)
+    lines = predict(table, "out.csv", "--view", "a.html", *flags).read_text().splitlines()[1:]
+    data = decoding.data_of(tmp_path / "a.html")
     seen = []
     for view in data["views"]:
         chosen = decoding.levels(view)[-1] >= decoding.cut(data, view, view["own"])
@@ -209,8 +203,8 @@ def test_the_page_of_a_prediction_is_bounded(tmp_path: Path, model: nn.Module) -
     write_graphs(tmp_path / "data", 22, points=5)
     (tmp_path / "data" / "bad.csv").write_text("x,y\n1,what\n")
     said: list[str] = []
-    paths = sorted((tmp_path / "data").iterdir())
-    page = page_of_files(model, paths, tmp_path / "a.html", say=said.append)
+    job = Job(model, sorted((tmp_path / "data").iterdir()), tmp_path / "out.csv")
+    page = page_of_files(job, tmp_path / "a.html", say=said.append)
     assert page is not None
     assert len(decoding.data_of(page)["views"]) == 20
     assert said == [f"{page} shows 20 of the graphs: at most the first 20, with up to 10,000 nodes together."]
@@ -219,6 +213,7 @@ def test_the_page_of_a_prediction_is_bounded(tmp_path: Path, model: nn.Module) -
 def test_a_prediction_too_large_for_a_page_has_none(tmp_path: Path, model: nn.Module) -> None:
     np.save(tmp_path / "points.npy", np.random.default_rng(0).random((10_001, 2)))
     said: list[str] = []
-    assert page_of_files(model, [tmp_path / "points.npy"], tmp_path / "a.html", say=said.append) is None
+    job = Job(model, [tmp_path / "points.npy"], tmp_path / "out.csv")
+    assert page_of_files(job, tmp_path / "a.html", say=said.append) is None
     assert "up to 10,000 nodes" in said[0]
     assert not (tmp_path / "a.html").exists()

@@ -81,8 +81,8 @@ def predict(
     from gln.pipeline.answering import Choice
     from gln.pipeline.device import put_on
     from gln.pipeline.methods import load_for
-    from gln.pipeline.predicting import Job, predict_files
-    from gln.training.processes import check_alone, find_place
+    from gln.pipeline.predicting import Job
+    from gln.training.processes import find_place
 
     if view is not None:
         from gln.viewing.pages import check_page
@@ -93,33 +93,26 @@ def predict(
         raise GLNError(f"{output} is both input and output; choose another name for the output.")
     place = find_place(share.per_machine(), share.num_nodes) if share.given() else None
     paths = find_files(files)
-    network = put_on(
-        load_for("predict", model), device, place.local if place is not None and place.world > 1 else None
-    )
-    job = Job(network, paths, output, options, choice, known, force)
-    outcome: Outcome | None
-    if place is None:
-        check_alone()
-        outcome = predict_files(job, say=remark, complain=_complain)
-    else:
-        outcome = _share(job, place, share)
-    if outcome is None:
-        return
-    print(f"Wrote {output}: {count_of(outcome.edges, 'edge')} in {count_of(outcome.graphs, 'graph')}.")
-    if view is not None:
-        from gln.viewing.sources import page_of_files
-
-        page = page_of_files(
-            network, paths, view, options, title=f"{model} on {' '.join(files)}", threshold=threshold, top_k=top_k,
-            steps=steps, candidates=candidates, known=known, leave_out=[output], say=remark,
-        )  # fmt: skip
-        if page is not None:
-            print(f"Wrote {page}.")
-    _report(outcome)
+    local = place.local if place is not None and place.world > 1 else None
+    job = Job(put_on(load_for("predict", model), device, local), paths, output, options, choice, known, force)
+    outcome = _alone(job) if place is None else _share(job, place, share)
+    if outcome is not None:
+        print(f"Wrote {output}: {count_of(outcome.edges, 'edge')} in {count_of(outcome.graphs, 'graph')}.")
+        if view is not None:
+            _show(job, view, f"{model} on {' '.join(files)}")
+        _report(outcome)
 
 
 def _complain(text: str) -> None:
     remark(f"skipped {text}")
+
+
+def _alone(job: Job) -> Outcome:
+    from gln.pipeline.predicting import predict_files
+    from gln.training.processes import check_alone
+
+    check_alone()
+    return predict_files(job, say=remark, complain=_complain)
 
 
 def _share(job: Job, place: Place, share: ShareFlags) -> Outcome | None:
@@ -133,6 +126,13 @@ def _share(job: Job, place: Place, share: ShareFlags) -> Outcome | None:
         return Shared(job, place, share.per_machine(), remark, _complain).lead(share.resume)
     except Explained:
         sys.exit(2)
+
+
+def _show(job: Job, page: Path, title: str) -> None:
+    from gln.viewing.sources import page_of_files
+
+    if page_of_files(job, page, title, remark) is not None:
+        print(f"Wrote {page}.")
 
 
 def _report(outcome: Outcome) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, nullcontext, redirect_stdout
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from gln.pipeline.training import Parts
 
 ANY_METHOD = ("seed", "progress")  # the settings of FitConfig that a baseline has too
+USUAL_LOSSES = {"edge_loss": "balanced", "structure_loss": "dice", "every_step": None}  # the flags' defaults
 
 
 def train(
@@ -87,11 +88,8 @@ def train(
 
     Examples: gln train community -o runs/community --epochs 20; gln train meshes/ -o runs/meshes --patches 100
     """
-    import torch
-
     from gln.baselines import baseline
-    from gln.models import build_model
-    from gln.pipeline.methods import find_method, scale_features
+    from gln.pipeline.methods import find_method
     from gln.pipeline.recipe import Recipe
     from gln.viewing.pages import check_page
     from gln.viewing.sources import noting_data
@@ -101,19 +99,21 @@ def train(
         raise GLNError(f"{output} is a file; give the name of a run folder.")
     if view is not None:
         check_page(view)
+    for_files = {"patches": patches, "recipe": recipe, "from_recipe": from_recipe, **vars(read)}
     if is_family(data):
-        _refuse({"patches": patches, "recipe": recipe, "from_recipe": from_recipe, **vars(read)}, "files")
+        _refuse(for_files, "files")
     else:
         _refuse({"count": count}, "families")
     if from_recipe is not None:
-        chosen = {"model": model, "patches": patches, "recipe": recipe, **vars(read)}
+        chosen = {"model": model, **for_files, "from_recipe": None}
         _refuse(chosen, "choosing settings, which --from-recipe already does")
     ready = None if from_recipe is None else Recipe.load(from_recipe)
     spec, is_baseline = find_method((model or "GLN") if ready is None else ready.model)
-    method: Any = baseline(spec) if is_baseline else None
+    losses = {"edge_loss": edge_loss, "structure_loss": structure_loss, "every_step": every_step}
+    method: Any = None
     if is_baseline:
-        losses = {"edge_loss": (edge_loss, "balanced"), "structure_loss": (structure_loss, "dice")}
-        _refuse_for_baseline(fit, losses | {"every_step": (every_step, None)})
+        method = baseline(spec)
+        _refuse_for_baseline(losses | vars(fit))
 
     skipped: list[Skipped] = []
     with _speaking(fit.num_nodes) as first:
@@ -125,20 +125,14 @@ def train(
             title, parts, ready = from_files(data, spec, patches, ready, read, fit, skipped, first)
             spec, fit = ready.model, replace(fit, batch_size=ready.batch_size)
         if not is_baseline:
-            torch.manual_seed(fit.seed)
-            method = build_model(spec, [graph for part in parts for graph in part])
-            if ready is not None and (words := scale_features(method, parts[0])):
-                print(f"{'features':<12}{words}")
+            method = _new_network(spec, parts, fit.seed, scaled=ready is not None)
         if recipe is not None and ready is not None and first:
             ready.save(recipe)
         with noting_data(output, data, count, fit.seed, ready) if first else nullcontext():
             if is_baseline:
                 _fit_baseline(method, title, parts, output, resume, fit)
             else:
-                everywhere = getattr(method, "every_step", False) if every_step is None else every_step
-                _fit_network(
-                    method, title, parts, output, resume, (edge_loss, structure_loss, everywhere), fit
-                )
+                _fit_network(method, title, parts, output, resume, losses, fit)
         if first:  # the other processes are done
             _finish(method, parts, output, fit.seed, view)
             end_skipped(skipped)
@@ -157,13 +151,27 @@ def _speaking(machines: int) -> Iterator[bool]:
         yield first
 
 
+def _new_network(spec: str, parts: Parts, seed: int, scaled: bool) -> nn.Module:
+    """A network for these graphs; ``scaled``: to the features of those it trains on, which is printed."""
+    import torch
+
+    from gln.models import build_model
+    from gln.pipeline.methods import scale_features
+
+    torch.manual_seed(seed)
+    network = build_model(spec, [graph for part in parts for graph in part])
+    if scaled and (words := scale_features(network, parts[0])):
+        print(f"{'features':<12}{words}")
+    return network
+
+
 def _fit_network(
     network: nn.Module,
     title: str,
     parts: Parts,
     run: Path,
     resume: bool,
-    losses: tuple[Any, Any, bool],
+    losses: dict[str, Any],
     config: FitConfig,
 ) -> None:
     from gln.losses import Loss
@@ -171,7 +179,9 @@ def _fit_network(
 
     weights = sum(weight.numel() for weight in network.parameters())
     print(f"{title}; {type(network).__name__}, {weights:,} weights")
-    loss = Loss(edge=losses[0], structure=losses[1], every_step=losses[2])
+    asked = losses["every_step"]
+    every_step = getattr(network, "every_step", False) if asked is None else asked
+    loss = Loss(losses["edge_loss"], losses["structure_loss"], every_step=every_step)
     print(f"{fit(network, parts[0], parts[1], run=run, resume=resume, loss=loss, config=config)}\n")
 
 
@@ -219,12 +229,8 @@ def _refuse(flags: dict[str, Any], purpose: str) -> None:
         raise GLNError(f"Got --{given[0].replace('_', '-')}, which is for {purpose}; leave it out.")
 
 
-def _refuse_for_baseline(config: FitConfig, losses: dict[str, tuple[Any, Any]]) -> None:
-    """The same for settings that only a network has; ``losses`` holds a value and its default by name."""
-    settings = {
-        field.name: (getattr(config, field.name), field.default)
-        for field in fields(config)
-        if field.name not in ANY_METHOD
-    }
-    changed = {name: value for name, (value, usual) in (losses | settings).items() if value != usual}
+def _refuse_for_baseline(flags: dict[str, Any]) -> None:
+    """The same for settings that only a network has."""
+    usual = USUAL_LOSSES | vars(FitConfig())
+    changed = {name: flags[name] for name in usual if name not in ANY_METHOD and flags[name] != usual[name]}
     _refuse(changed, "networks, whereas a baseline's settings follow its name, as in graphrnn:epochs=9")

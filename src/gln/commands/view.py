@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from torch_geometric.data import Data
 
     from gln.io import Skipped
+    from gln.viewing import View
 
 SHOWN = 12  # graphs on the page of gln train and gln evaluate
 
@@ -65,9 +66,9 @@ def view(
     Examples: gln view surfaces:points=400 --model surfaces -o page.html; gln view points.csv --predicted edges.csv
     """
     from gln.training.prediction import check_choice
-    from gln.viewing import sources
     from gln.viewing.pages import check_page, write_page
     from gln.viewing.predictions import add_predictions
+    from gln.viewing.sources import is_run
     from gln.viewing.views import within_reach
 
     check_page(output)
@@ -81,18 +82,11 @@ def view(
             "Got both --model and --predicted; a page shows only one of them: leave the other out."
         )
     skipped: list[Skipped] = []
-    skip = skipper(skipped)
     title = " ".join(source)
-    if len(source) == 1 and sources.is_run(source[0]):
-        views = sources.run_views(Path(source[0]), count, seed, skip, remark)
-        model = source[0] if model is None else model
-    elif is_family(source):
-        views = sources.family_views(source[0], count, seed)
-    else:
-        views = sources.file_views(source, read.options(), count, skip, remark)
-    if not views:
-        raise GLNError(f"There is no graph to show in {title}; nothing was written.")
-    views = within_reach(views, remark)
+    run = source[0] if len(source) == 1 and is_run(source[0]) else None
+    views = within_reach(_read(source, run, read, count, seed, skipped), remark)
+    if model is None and predicted is None:
+        model = run
     if model is not None:
         views = _watched(model, views, steps, threshold)
         title = title if title == model else f"{model} on {title}"
@@ -107,7 +101,24 @@ def view(
     end_skipped(skipped)
 
 
-def _watched(name: str, views: list[Any], steps: int | None, threshold: float | None) -> list[Any]:
+def _read(
+    source: tuple[str, ...], run: str | None, read: ReadFlags, count: int, seed: int, skipped: list[Skipped]
+) -> list[View]:
+    """Graphs that the run has not seen, or else those of a family or of files."""
+    from gln.viewing.sources import family_views, file_views, run_views
+
+    if run is not None:
+        views = run_views(Path(run), count, seed, skipper(skipped), remark)
+    elif is_family(source):
+        views = family_views(source[0], count, seed)
+    else:
+        views = file_views(source, read.options(), count, skipper(skipped), remark)
+    if not views:
+        raise GLNError(f"There is no graph to show in {' '.join(source)}; nothing was written.")
+    return views
+
+
+def _watched(name: str, views: list[View], steps: int | None, threshold: float | None) -> list[View]:
     from gln.pipeline.methods import load_for
     from gln.viewing.sources import check_fit
     from gln.viewing.views import watch

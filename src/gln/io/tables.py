@@ -91,6 +91,19 @@ def _read_graph(
     part: str | None,
     edges: EdgeTable | None,
 ) -> Item:
+    data, ids = _read_rows(source, table, roles, rows)
+    pairs = None
+    if edges is not None:
+        names = map(str, range(len(data))) if ids is None else ids
+        pairs = edges.pairs((part, source.named(part)), {name: number for number, name in enumerate(names)})
+    pos, x = np.split(data, [len(roles.pos)], axis=1)
+    return source.item(pos if roles.pos else None, x if roles.x else None, pairs, part, ids)
+
+
+def _read_rows(
+    source: Source, table: CSVFile, roles: Roles, rows: Iterator[Row]
+) -> tuple[np.ndarray, tuple[str, ...] | None]:
+    """The positions and features ``[n, p + f]`` of the nodes, and their ids if the table has a column of them."""
     used = roles.pos + roles.x
     at = [table.columns.index(name) for name in used]
     pick = itemgetter(*at) if len(at) > 1 else lambda cells: (cells[at[0]],)
@@ -119,16 +132,4 @@ def _read_graph(
         raise GLNError(
             f"row {numbers[row]}: {used[column]} is {data[row, column]}; remove or repair values that are not finite."
         )
-    ids = tuple(first) if id_at is not None else None
-    pairs = None
-    if edges is not None:
-        names = map(str, range(len(numbers))) if ids is None else ids
-        pairs = edges.pairs((part, source.named(part)), {name: number for number, name in enumerate(names)})
-    width = len(roles.pos)
-    return source.item(
-        pos=data[:, :width] if roles.pos else None,
-        x=data[:, width:] if roles.x else None,
-        edges=pairs,
-        part=part,
-        ids=ids,
-    )
+    return data, tuple(first) if id_at is not None else None

@@ -83,7 +83,7 @@ def _answers(
 ) -> list[Data | str]:
     """A graph for every item, or the reason why there is none; items that fail together are tried one by one."""
     try:
-        return list(_ask(model, items, choice, known))
+        return list(ask(model, items, choice, known))
     except (GLNError, MemoryError, RuntimeError) as error:
         if len(items) > 1:
             return [answer for item in items for answer in _answers(model, [item], choice, known)]
@@ -94,9 +94,10 @@ def _answers(
         return [f"its {items[0].graph.num_nodes:,} nodes need more memory than there is; cut it into parts."]
 
 
-def _ask(
+def ask(
     model: nn.Module | Predictor, items: list[Item], choice: Choice, known: KnownEdges | None
 ) -> list[Data]:
+    """A graph for every item, with the known edges."""
     pairs = None if known is None else [known.of(item) for item in items]
     answers: list[Data] = predict(model, [item.graph for item in items], **vars(choice))
     if pairs is None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+import torch
 from torch_geometric.data import Data
 
 from gln.point_sets import widths
@@ -40,3 +42,15 @@ def unread(model: Any, graph: Data) -> list[str]:
         return []
     settings = (("pos", pos, "pos_channels"), ("x", x, "in_channels"))
     return [name for name, got, setting in settings if got and config.get(setting) == 0]
+
+
+def coinciding(model: Any, graph: Data) -> int:
+    """How many nodes have exactly the position of another one, and its features if the model reads them."""
+    given = [name for name, width in zip(WORDS, widths(graph), strict=True) if width]
+    read = [name for name in given if name not in unread(model, graph)]
+    if "pos" not in read:
+        return 0
+    rows = torch.cat([graph[name] for name in read], dim=1).numpy() + 0.0  # so that -0.0 is 0.0
+    whole = rows.view(f"V{rows.itemsize * rows.shape[1]}")  # much faster than unique rows
+    counts = np.unique(whole, return_counts=True)[1]
+    return int(counts[counts > 1].sum())

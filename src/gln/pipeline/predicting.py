@@ -11,9 +11,10 @@ from torch import nn
 from tqdm.auto import tqdm  # type: ignore[import-untyped]
 
 from gln.errors import GLNError
-from gln.io import ReadOptions, open_writer
+from gln.io import Item, ReadOptions, open_writer
 from gln.io.reading import node_files
 from gln.pipeline.answering import Answered, Choice, Unfit, answer_window
+from gln.pipeline.fitness import coinciding
 from gln.pipeline.known import KnownEdges
 from gln.pipeline.outcome import Outcome
 from gln.pipeline.windows import Say, Window, read_windows
@@ -63,13 +64,28 @@ class Job:
         """The windows with their answers, in order: those in ``blocks`` that are ``wanted``."""
         # The edges stored with the nodes may be the known ones, which must not be scored.
         scored = known is None or self.options.edges is not None
-        place = {path: number for number, path in enumerate(self.paths)}
+        place, remarked = {path: number for number, path in enumerate(self.paths)}, False
         with tqdm(total=len(self.paths), unit="file", disable=None if bar else True, leave=False) as progress:
             for window in read_windows(self.paths, self.options, say, blocks):
                 if wanted(window):
-                    yield window, answer_window(self.model, window, self.choice, known, scored, say)
+                    answered = answer_window(self.model, window, self.choice, known, scored, say)
+                    if say is not None and not remarked:
+                        remarked = self._remark_on_coinciding([item for item, _ in answered.pairs], say)
+                    yield window, answered
                 if window.items:
                     progress.update(place[window.items[-1].path] + 1 - progress.n)
+
+    def _remark_on_coinciding(self, items: Iterable[Item], say: Say) -> bool:
+        """Report the first of ``items`` with nodes that coincide; whether there is one."""
+        for item in items:
+            if count := coinciding(self.model, item.graph):
+                # Several processes say only once what follows the colon.
+                say(
+                    f"{count:,} of {item.graph.num_nodes:,} nodes of {item.name} lie exactly on another node: "
+                    "such nodes cannot be told apart by their positions."
+                )
+                return True
+        return False
 
     def check_output(self, force: bool = False) -> None:
         """Check before any work that the output may and can be written."""

@@ -39,36 +39,19 @@ def draw_graph(graph: Any, ax: Axes, scale: float = 1.0) -> None:
         _draw_image(ax, graph, ends, scale)
         return
     points, depth = _project(graph)
-    segments = points[ends.T]  # [m, 2, 2]
+    segments, dots = points[ends.T], points  # [m, 2, 2], [n, 2]
     size, thick = float(np.clip(900 / len(points), 3, 28)) * scale**1.6, scale**0.5
     fine = _thickness(len(segments), scale)
-    if depth is None:
-        lines = LineCollection(
-            segments, colors=EDGE, alpha=0.45, linewidths=0.7 * fine, zorder=1, label=RIGHT
-        )
-        ax.scatter(
-            points[:, 0],
-            points[:, 1],
-            s=size,
-            c=node_colours(graph),
-            edgecolors="white",
-            linewidths=0.4 * thick,
-            zorder=2,
-        )
-    else:
+    line: dict[str, Any] = {"colors": EDGE, "alpha": 0.45, "linewidths": 0.7 * fine}
+    dot = {"s": size, "c": node_colours(graph), "edgecolors": "white", "linewidths": 0.4 * thick}
+    if depth is not None:
         middle = depth[ends].mean(axis=0)  # [m]
         order, front = np.argsort(middle), np.argsort(depth)  # near ones are drawn last
-        near = _shades(middle[order])
-        lines = LineCollection(
-            segments[order],
-            colors=FAR_TO_NEAR(near),
-            linewidths=fine * (0.5 + 0.6 * near),
-            zorder=1,
-            label=RIGHT,
-        )
-        x, y = points[front].T
-        ax.scatter(x, y, s=size / 2, c=FAR_TO_NEAR(_shades(depth[front])), linewidths=0, zorder=2)
-    ax.add_collection(lines)
+        segments, dots, near = segments[order], points[front], _shades(middle[order])
+        line = {"colors": FAR_TO_NEAR(near), "linewidths": fine * (0.5 + 0.6 * near)}
+        dot = {"s": size / 2, "c": FAR_TO_NEAR(_shades(depth[front])), "linewidths": 0}
+    ax.scatter(*dots.T, zorder=2, **dot)
+    ax.add_collection(LineCollection(segments, zorder=1, label=RIGHT, **line))
     show(ax, points)
 
 

@@ -14,11 +14,11 @@ from gln.families import FAMILIES, parse_family
 from gln.graphs import split
 from gln.graphs.pack import load_graphs
 from gln.io import Item, ReadOptions, Skipped, find_files, read_items
+from gln.pipeline.answering import ask
 from gln.pipeline.fitness import misfit
-from gln.pipeline.known import KnownEdges, completed
+from gln.pipeline.predicting import Job
 from gln.pipeline.recipe import Recipe
 from gln.pipeline.training import Parts, divide, find_data, read_labelled
-from gln.training.prediction import predict
 from gln.training.tensors import read_json, write_json
 from gln.viewing.pages import check_page, write_page
 from gln.viewing.predictions import is_archive, is_table, read_predictions, seen_in
@@ -176,37 +176,15 @@ def check_fit(model: Any, views: Iterable[View]) -> None:
             raise GLNError(f"{view.name}: {wrong}")
 
 
-def page_of_files(
-    model: Any,
-    paths: Sequence[Path],
-    page: Path,
-    options: ReadOptions = ReadOptions(),  # noqa: B008 - frozen
-    *,
-    title: str = "gln predict",
-    threshold: float | None = None,
-    top_k: int | None = None,
-    steps: int | None = None,
-    candidates: int | None = None,
-    known: Path | None = None,
-    leave_out: Sequence[Path] = (),
-    say: Say = print,
-) -> Path | None:
-    """Write the page of a prediction, with the first graphs of the files; ``None`` if none can be shown.
+def page_of_files(job: Job, page: Path, title: str = "gln predict", say: Say = print) -> Path | None:
+    """Write the page of a prediction, with the first graphs of its files; ``None`` if none can be shown.
 
-    With ``top_k`` or ``known``, which apply after the last step, earlier steps are not shown. Files that cannot be
-    read are skipped silently: the prediction itself has reported them.
-
-    Args:
-        leave_out: files among ``paths`` that are not input, such as the output.
-        say: receives messages about what the page leaves out.
+    Files that cannot be read are skipped silently: the prediction itself has reported them. ``say`` receives messages
+    about what the page leaves out.
     """
     check_page(page)
-    aside = {path.resolve() for path in (*leave_out, *([] if known is None else [known]))}
-    paths = [path for path in paths if path.resolve() not in aside]
-    items = (
-        item for item in read_items(paths, options, on_bad=lambda _: None) if not misfit(model, item.graph)
-    )
-    found = list(islice(items, PREDICTED + 1))
+    items = read_items(job.paths, job.options, on_bad=lambda _: None)
+    found = list(islice((item for item in items if not misfit(job.model, item.graph)), PREDICTED + 1))
     shown = _first(found)
     if not shown:
         say(
@@ -218,20 +196,7 @@ def page_of_files(
             f"{page} shows {len(shown)} of the graphs: at most the first {PREDICTED}, "
             f"with up to {PREDICTED_NODES:,} nodes together."
         )
-    views = [_view(item) for item in shown]
-    if top_k is None and known is None:
-        views = watch(model, views, steps=steps, threshold=threshold, candidates=candidates)
-    else:
-        more = {} if candidates is None else {"candidates": candidates}
-        graphs = [item.graph for item in shown]
-        answers = predict(model, graphs, threshold=threshold, top_k=top_k, steps=steps, **more)
-        if known is not None:
-            table = KnownEdges(known, options.graph, len(paths))
-            answers = [completed(answer, table.of(item)) for answer, item in zip(answers, shown, strict=True)]
-        cut = float(getattr(model, "threshold", 0.5) if threshold is None else threshold)
-        seen = [of_answer(answer, cut, floor=cut) for answer in answers]
-        views = [replace(view, seen=what) for view, what in zip(views, seen, strict=True)]
-    return write_page(page, views, title)
+    return write_page(page, _answered(job, shown), title)
 
 
 def _first(items: Sequence[Item]) -> list[Item]:
@@ -243,3 +208,15 @@ def _first(items: Sequence[Item]) -> list[Item]:
             shown.append(item)
             nodes += item.graph.num_nodes
     return shown
+
+
+def _answered(job: Job, items: list[Item]) -> list[View]:
+    """The items with what the job predicts: every step, or only the last if ``top_k`` or known edges change it."""
+    model, choice, views = job.model, job.choice, [_view(item) for item in items]
+    if choice.top_k is None and job.known is None:
+        return watch(
+            model, views, steps=choice.steps, threshold=choice.threshold, candidates=choice.candidates
+        )
+    cut = float(getattr(model, "threshold", 0.5) if choice.threshold is None else choice.threshold)
+    seen = [of_answer(answer, cut, floor=cut) for answer in ask(model, items, choice, job.known_edges())]
+    return [replace(view, seen=what) for view, what in zip(views, seen, strict=True)]
