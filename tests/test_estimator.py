@@ -78,6 +78,8 @@ def test_save_and_load_give_the_same_learner(tmp_path: Path) -> None:
     assert loaded.get_params() == learner.get_params()
     assert loaded.history_ == learner.history_
     assert (loaded.threshold_, loaded.n_features_in_) == (0.3, 3)
+    assert loaded.model_.threshold == learner.model_.threshold == 0.3
+    assert loaded.model_.training_facts == learner.model_.training_facts
     for one, other in zip(loaded.predict_proba(features), learner.predict_proba(features), strict=True):
         assert (one != other).nnz == 0
     alone = load(save(learner.model_, tmp_path / "alone"))  # the scale of the features goes with the model
@@ -147,6 +149,8 @@ def test_it_learns() -> None:
     ("sets", "edges", "settings", "words"),
     [
         (X, Y[:-1], {}, "12 point sets and 11 sets of edges"),
+        (X, None, {}, "y=None"),
+        (X, Y, {"threshold": 2}, "threshold=2"),
         (X[:1], Y[:1], {}, "at least 2"),
         ([], [], {}, "no point sets"),
         ([X[0], np.zeros((3, 4))], [Y[0], []], {}, r"X\[1\] has 4 positions"),
@@ -163,6 +167,25 @@ def test_a_mistake_is_one_sentence_from_fit(
 ) -> None:
     with pytest.raises(GLNError, match=words):
         GraphLearner(**TINY | settings).fit(sets, edges)
+
+
+def test_a_training_that_fails_leaves_nothing_half_learned() -> None:
+    learner = GraphLearner(**TINY | {"learning_rate": 1e30, "epochs": 9})
+    with pytest.raises(GLNError, match="train again"):
+        learner.fit(X, Y)
+    with pytest.raises(NotFittedError):
+        learner.predict(X)
+
+
+class Labelled(list):
+    """Found by label and not by place, as the values of a pandas Series are; here the labels count down."""
+
+    def __getitem__(self, label: Any) -> Any:
+        return super().__getitem__(len(self) - 1 - label)
+
+
+def test_edges_belong_to_the_set_in_the_same_place_whatever_their_labels() -> None:
+    assert LEARNER.score(X, Labelled(Y)) == LEARNER.score(X, Y)
 
 
 def test_what_was_not_seen_in_training_is_refused() -> None:

@@ -166,6 +166,14 @@ def test_an_edge_that_is_no_candidate_is_not_in_the_loss() -> None:
     assert Loss()(output, batch).item() < 1e-3
 
 
+def test_a_proposal_in_half_precision_is_summed_in_float32_and_its_padding_is_not_seen() -> None:
+    output, batch = case(sizes=(40, 30))
+    scores = output.logits[0].bfloat16()
+    spoilt = scores.masked_fill(~batch.pair_mask, float("nan"))
+    losses = [Loss()(replace(output, proposal=proposal), batch) for proposal in (scores.double(), spoilt)]
+    torch.testing.assert_close(losses[1], losses[0], rtol=1e-6, atol=0)
+
+
 def test_the_regulariser_adds_the_squares_of_q_and_m_once_per_graph() -> None:
     output, batch = case()
     model = PaperGLN(nodes=3, in_channels=2, width=2, steps=2)

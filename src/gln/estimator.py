@@ -18,7 +18,8 @@ from gln.models.gln import GLN
 from gln.point_sets import Sets, as_sets, edge_pairs, feature_scale, widths
 from gln.training.config import FitConfig
 from gln.training.fitting import fit
-from gln.training.prediction import predict
+from gln.training.prediction import check_choice, predict
+from gln.training.saved import annotate
 from gln.training.tensors import load_weights, read_tensors, write_tensors
 
 try:
@@ -105,7 +106,7 @@ class GraphLearner(BaseEstimator):
 
     def fit(self, X: Sets, y: Sets) -> GraphLearner:
         """Learn from point sets ``X`` and their edges ``y``, one table ``[m, 2]`` for each."""
-        graphs = as_sets(X, y)
+        graphs = _with_edges(X, y)
         if len(graphs) < 2:
             raise GLNError(f"Got {len(graphs)} point set; expected at least 2, one of them to validate on.")
         if not 0 < self.validation_fraction < 1:
@@ -113,6 +114,7 @@ class GraphLearner(BaseEstimator):
                 f"Got validation_fraction={self.validation_fraction!r}; expected a share between 0 and 1."
             )
         given = self._plain_params()
+        check_choice(given["threshold"], None, batch_size=1)  # the batch size is checked below
         settings = FitConfig(
             epochs=given["epochs"],
             batch_size=given["batch_size"],
@@ -128,11 +130,11 @@ class GraphLearner(BaseEstimator):
         val, train = ([graphs[i] for i in part] for part in np.split(order, [held_out]))
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(settings.seed)
-            self.model_ = GLN(**self._shape(train))
-        result = fit(self.model_, train, val, loss=loss, config=settings)
-        self.history_ = result.history
-        self.threshold_ = float(result.threshold if self.threshold is None else self.threshold)
-        self.n_features_in_ = self.model_.pos_channels + self.model_.in_channels
+            model = GLN(**self._shape(train))
+        result = fit(model, train, val, loss=loss, config=settings)
+        if self.threshold is not None:
+            model.threshold = float(self.threshold)
+        self._keep(model, result.history)
         return self
 
     def predict(self, X: Sets) -> list[np.ndarray]:
@@ -157,7 +159,7 @@ class GraphLearner(BaseEstimator):
     def score(self, X: Sets, y: Sets) -> float:
         """Mean F1 of the predicted edges over the sets."""
         check_is_fitted(self)
-        return float(edge_scores(as_sets(X, y), self._answers(X, self.threshold_))["dice"])
+        return float(edge_scores(_with_edges(X, y), self._answers(X, self.threshold_))["dice"])
 
     def save(self, path: Path | str) -> Path:
         """Save the fitted learner as one safetensors file; loading it never runs code."""
@@ -172,6 +174,7 @@ class GraphLearner(BaseEstimator):
             "settings": settings,
             "model": self.model_.config,
             "threshold": self.threshold_,
+            "training": self.model_.training_facts,
             "history": self.history_,
         }
         path = Path(path)
@@ -186,17 +189,22 @@ class GraphLearner(BaseEstimator):
         if facts.get("format") != FORMAT:
             raise GLNError(f"{path} is not a {FORMAT!r} file; expected one that GraphLearner.save wrote.")
         try:
-            learner = cls(**facts["settings"])
-            learner.threshold_, learner.history_ = facts["threshold"], facts["history"]
+            learner, threshold, history = cls(**facts["settings"]), facts["threshold"], facts["history"]
             with torch.random.fork_rng(devices=[]):  # random weights, overwritten below
-                learner.model_ = GLN(**facts["model"]).eval()
+                model = GLN(**facts["model"]).eval()
         except (KeyError, TypeError) as error:
             raise GLNError(
                 f"{path} was changed after GraphLearner.save wrote it ({error}); save it again."
             ) from None
-        load_weights(learner.model_, tensors, Path(path))
-        learner.n_features_in_ = learner.model_.pos_channels + learner.model_.in_channels
+        load_weights(model, tensors, Path(path))
+        annotate(model, threshold, facts.get("training"))
+        learner._keep(model, history)
         return learner
+
+    def _keep(self, model: GLN, history: list[dict[str, Any]]) -> None:
+        """Set what was learned, all at once: a training that fails leaves nothing half-learned."""
+        self.model_, self.threshold_, self.history_ = model, model.threshold, history
+        self.n_features_in_ = model.pos_channels + model.in_channels
 
     def _answers(self, X: Sets, threshold: float) -> list[Data]:
         return list(predict(self.model_, as_sets(X), threshold=threshold, batch_size=self.batch_size))
@@ -220,3 +228,9 @@ class GraphLearner(BaseEstimator):
             "x_mean": x_mean,
             "x_std": x_std,
         }
+
+
+def _with_edges(X: Sets, y: Sets) -> list[Data]:
+    if y is None:
+        raise GLNError("Got y=None; expected the edges of every point set, a list of tables [m, 2].")
+    return as_sets(X, list(y))  # a list: pandas would look up y[number] by label, not by place

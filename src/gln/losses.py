@@ -79,15 +79,13 @@ class Loss:
         """The losses ``[B]``; only the regulariser needs ``model``."""
         target, mask = output.target(batch.adj) & output.mask, output.mask  # [B, N, N | K]
         steps = torch.stack(output.logits if self.every_step else output.logits[-1:])  # [T, B, N, N | K]
-        losses = self._steps(steps, target, mask, batch.sizes).mean(dim=0)
+        losses = self._steps(_masked(steps, mask), target, mask, batch.sizes).mean(dim=0)
         if output.proposal is not None:
-            losses = losses + edge_term(output.proposal, batch.adj, batch.pair_mask, batch.sizes, "balanced")
+            proposal = _masked(output.proposal, batch.pair_mask)
+            losses = losses + edge_term(proposal, batch.adj, batch.pair_mask, batch.sizes, "balanced")
         return losses + self.regulariser * squared_weights(model) if self.regulariser else losses
 
-    def _steps(self, logits: Tensor, target: Tensor, mask: Tensor, sizes: Tensor) -> Tensor:
-        # At least float32: sums over many pairs lose small terms in half precision. Padding is replaced, not
-        # multiplied by zero, so that whatever a model leaves there cannot reach the loss.
-        scores = logits.to(torch.promote_types(logits.dtype, torch.float32)).masked_fill(~mask, 0)
+    def _steps(self, scores: Tensor, target: Tensor, mask: Tensor, sizes: Tensor) -> Tensor:
         edge = edge_term(scores, target, mask, sizes, self.edge)
         if self.structure == "none":
             return self.psi1 * edge
@@ -131,6 +129,15 @@ def squared_weights(model: nn.Module | None) -> Tensor:
             "The regulariser needs a model with weights Q or M; pass a PaperGLN or set regulariser=0."
         )
     return torch.stack([weight.square().sum() for weight in weights]).sum()
+
+
+def _masked(scores: Tensor, mask: Tensor) -> Tensor:
+    """Scores ``[..., B, N, N | K]`` in at least float32, 0 where ``mask`` is False.
+
+    Sums over many pairs lose small terms in half precision. Padding is replaced, not multiplied by zero, so that
+    whatever a model leaves there cannot reach the loss.
+    """
+    return scores.to(torch.promote_types(scores.dtype, torch.float32)).masked_fill(~mask, 0)
 
 
 def _total(values: Tensor) -> Tensor:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import torch
 from torch import nn
 from torch_geometric.data import Batch, Data
 from torch_geometric.transforms import BaseTransform
@@ -30,13 +29,18 @@ class GLNGraph(BaseTransform):
 
     def forward(self, data: Data) -> Data:
         answers = predict(self.model, data if isinstance(data, Batch) else [data], threshold=self.threshold)
-        starts = data.ptr.tolist() if isinstance(data, Batch) else [0]
         device = (data.x if data.get("pos") is None else data.pos).device
-        for key in [key for key in data.keys() if data.is_edge_attr(key)]:  # noqa: SIM118
-            del data[key]  # attributes of the old edges
-        data.edge_index = torch.cat(
-            [answer.edge_index + start for answer, start in zip(answers, starts, strict=False)], dim=1
-        ).to(device)
-        if self.edge_prob:
-            data.edge_prob = torch.cat([answer.edge_prob for answer in answers]).to(device)
+        # Attributes of the old edges; by its size alone, a label or ``ptr`` may look like one.
+        for key in [key for key in data.keys() if "edge" in key and data.is_edge_attr(key)]:  # noqa: SIM118
+            del data[key]
+        names = ["edge_index", "edge_prob"] if self.edge_prob else ["edge_index"]
+        parts = [
+            Data(num_nodes=answer.num_nodes, **{name: answer[name] for name in names}) for answer in answers
+        ]
+        edges = Batch.from_data_list(parts)
+        for name in names:
+            data[name] = edges[name].to(device)
+        if hasattr(data, "_slice_dict"):  # a batch of graphs: whose edges are whose, for ``to_data_list``
+            data._slice_dict = data._slice_dict | edges._slice_dict
+            data._inc_dict = data._inc_dict | edges._inc_dict
         return data

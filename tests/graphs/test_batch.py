@@ -68,3 +68,11 @@ def test_without_edges_the_nodes_are_the_same_and_the_adjacency_takes_no_memory(
         assert torch.equal(batch.mask, whole.mask)
         assert batch.pos is not None
         assert torch.equal(batch.pos, whole.pos)
+
+
+def test_features_that_are_all_equal_keep_their_shape_when_moved() -> None:
+    mask = torch.ones(2, 3, dtype=torch.bool)
+    batch = GraphBatch(
+        pos=torch.zeros(()).expand(2, 3, 2), x=None, adj=mask[:, None] & mask[:, :, None], mask=mask
+    )
+    assert batch.to("cpu").pos.shape == (2, 3, 2)

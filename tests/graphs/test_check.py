@@ -109,3 +109,11 @@ def test_positions_that_float32_holds_exactly_may_lie_anywhere() -> None:
 def test_what_is_named_an_index_is_not_per_edge() -> None:
     graph = Data(pos=TWO, edge_label_index=torch.zeros(2, 5, dtype=torch.int64))
     assert check_graph(graph).edge_label_index.shape == (2, 5)
+
+
+@pytest.mark.parametrize(("dtype", "nodes"), [(torch.int8, 200), (torch.uint8, 256), (torch.int32, 3)])
+def test_edges_of_any_type_of_whole_number_are_the_same(dtype: torch.dtype, nodes: int) -> None:
+    edges = torch.tensor([[0, 1], [1, 0]])
+    graph = check_graph(Data(num_nodes=nodes, edge_index=edges.to(dtype)))
+    assert graph.edge_index.dtype == torch.int64
+    assert graph.edge_index.equal(edges)

@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import save_file
+from torch_geometric.data import Data
 
 from gln.errors import GLNError
 from gln.families import parse_family
-from gln.graphs import load_graphs, pack, save_graphs, unpack
+from gln.graphs import load_graphs, make_graph, pack, save_graphs, unpack
 from tests.conftest import assert_same_graph
 
 
@@ -47,3 +48,21 @@ def test_one_graph_does_not_hold_the_memory_of_all() -> None:
     graph = unpack(pack(parse_family("surfaces:points=9").sample(4)))[1]
     for name in ("pos", "perm", "edge_index", "kind"):
         assert graph[name].untyped_storage().nbytes() == graph[name].nbytes, name
+
+
+@pytest.mark.parametrize(
+    ("attribute", "message"),
+    [
+        ({"y": torch.tensor([3.0])}, r"y has shape \[1\]; expected a row for each of the graph's 2 nodes"),
+        ({"edge_label": torch.ones(3)}, "edge_label has shape .* 2 columns of edge_index"),
+        ({"name": "a"}, "name is a str"),
+    ],
+)
+def test_what_would_not_come_back_is_refused_before_it_is_written(attribute: dict, message: str) -> None:
+    plain = make_graph([[0.0], [1.0]], edges=[[0, 1]])
+    more = Data(**plain.to_dict(), **attribute)
+    with pytest.raises(GLNError, match=message):
+        pack([more, more])
+    for some in ([plain, more], [more, plain]):
+        with pytest.raises(GLNError, match=next(iter(attribute))):
+            pack(some)

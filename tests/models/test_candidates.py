@@ -7,6 +7,7 @@ import torch
 
 from gln.models.candidates import all_pairs, candidate_pairs
 from gln.models.pairs import SparsePairs
+from gln.models.proposal import Proposal
 
 GRID = torch.cartesian_prod(torch.arange(5.0), torch.arange(4.0))  # most distances are equal to others
 POINTS = {
@@ -63,3 +64,27 @@ def test_few_candidates_of_a_small_set_are_the_nearest_by_sorting() -> None:
         for node in range(size):
             expected[node, distance[node].argsort()[:nearest]] = True
         assert got[graph].equal(expected | expected.T)
+
+
+def test_the_tree_takes_positions_in_half_precision(monkeypatch: pytest.MonkeyPatch) -> None:
+    points = torch.rand(2, 20, 2, generator=torch.Generator().manual_seed(4)).bfloat16()
+    mask = torch.arange(20) < torch.tensor([[20], [7]])
+    expected = candidate_pairs(points, mask, 4, sparse=True)
+    monkeypatch.setattr("gln.models.candidates.TREE_NODES", 0)
+    got = candidate_pairs(points, mask, 4, sparse=True)
+    assert isinstance(got, SparsePairs)
+    assert isinstance(expected, SparsePairs)
+    assert got.index.equal(expected.index)
+
+
+def test_a_proposal_does_not_see_the_unit_of_length_of_a_large_set() -> None:
+    torch.manual_seed(0)
+    propose = Proposal(0, 2, width=4, count=1)
+    where, mask = torch.rand(1, 8000, 2), torch.ones(1, 8000, dtype=torch.bool)
+    for unit in (2.0**-46, 2.0**59):
+        for got, expected in zip(
+            propose._ends(unit * where, where[..., :0], mask),
+            propose._ends(where, where[..., :0], mask),
+            strict=True,
+        ):
+            assert got.equal(expected)

@@ -248,6 +248,8 @@ def test_the_tree_finds_the_same_candidates_as_the_matrix(monkeypatch: pytest.Mo
     [
         ({"in_channels": 0, "pos_channels": 0}, "position or a feature"),
         ({"width": 7}, "multiples of kernels"),
+        ({"proposals": -1}, "proposals=-1"),
+        ({"proposals": 1.5}, "proposals=1.5"),
     ],
 )
 def test_impossible_settings_are_refused(settings: dict, message: str) -> None:
@@ -290,6 +292,7 @@ def test_a_pyg_batch_is_answered_as_the_padded_one_with_edges_or_without() -> No
     assert close(
         model(Batch.from_data_list(graphs)).logits[-1], model(GraphBatch.from_graphs(graphs)).logits[-1]
     )
+    assert close(model(graphs[0]).logits[-1], model(GraphBatch.from_graphs(graphs[:1])).logits[-1])
 
 
 def test_the_hard_adjacency_is_zero_or_one_and_passes_the_soft_gradient() -> None:
@@ -303,6 +306,14 @@ def test_the_hard_adjacency_is_zero_or_one_and_passes_the_soft_gradient() -> Non
         gradients.append(model.blocks[-1].score[1].weight.grad.clone())
     assert set(adjacency.unique().tolist()) <= {0.0, 1.0}
     assert close(*gradients)
+
+
+@pytest.mark.parametrize("candidates", [0, 3])
+def test_a_pair_that_was_not_scored_is_never_an_edge(candidates: int) -> None:
+    output = model_of(candidates=candidates or 32)(batch_of())
+    edges = output.adjacency(threshold=0.0, hard=True).detach()
+    assert edges.equal((output.probabilities() > 0).double())
+    assert edges.sum() == output.mask.sum()
 
 
 def test_the_proposal_learns_edges_that_are_not_near(monkeypatch: pytest.MonkeyPatch) -> None:

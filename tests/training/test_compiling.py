@@ -6,9 +6,12 @@ import torch
 from gln.families import parse_family
 from gln.graphs import GraphBatch
 from gln.models import GLN, PaperGLN
+from gln.training import fit
 from gln.training.compiling import compile_steps, forget_compiled
+from tests.training.tiny import TinyLoss, tiny
 
-BATCH = GraphBatch.from_graphs(parse_family("delaunay:points=12").sample(2, 0))
+TRAIN = parse_family("delaunay:points=12").sample(2, 0)
+BATCH = GraphBatch.from_graphs(TRAIN)
 
 
 def small_gln(**settings):
@@ -72,4 +75,14 @@ def test_a_model_without_blocks_is_compiled_as_a_whole():
     plain = model(BATCH)
     compile_steps(model, backend=counting(graphs))
     torch.testing.assert_close(model(BATCH).logits[-1], plain.logits[-1])
+    assert graphs
+
+
+def test_training_leaves_what_the_caller_compiled():
+    model, graphs = tiny(), []
+    model.compile(backend=counting(graphs))
+    fit(model, TRAIN, TRAIN, epochs=1, loss=TinyLoss(), accelerator="cpu", progress=False)
+    graphs.clear()
+    torch._dynamo.reset()
+    model(BATCH)
     assert graphs

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from typing import Any
 
+import numpy as np
 import pytest
 
 from gln.errors import GLNError
@@ -39,7 +40,10 @@ def test_no_warm_up_and_only_warm_up_are_fine() -> None:
     ("settings", "words"),
     [
         ({"epochs": 0}, "epochs=0"),
-        ({"epochs": "20"}, "epochs='20'; expected a number"),
+        ({"epochs": "20"}, "epochs='20'; expected a whole number"),
+        ({"batch_size": 2.5}, "batch_size=2.5; expected a whole number"),
+        ({"seed": 0.5}, "seed=0.5; expected a whole number"),
+        ({"lr": "fast"}, "lr='fast'; expected a number"),
         ({"lr": float("nan")}, "lr=nan"),
         ({"warmup": 5.0}, "share of all epochs"),
         ({"clip": -1.0}, "clip=-1"),
@@ -52,6 +56,13 @@ def test_no_warm_up_and_only_warm_up_are_fine() -> None:
 def test_a_wrong_setting_is_named(settings: dict[str, Any], words: str) -> None:
     with pytest.raises(GLNError, match=words):
         FitConfig().changed(**settings)
+
+
+def test_numbers_of_numpy_are_as_good() -> None:
+    config = FitConfig(epochs=np.int64(3), lr=np.float32(0.5))  # type: ignore[arg-type]
+    assert config == FitConfig(epochs=3, lr=0.5)
+    assert type(config.epochs) is int
+    assert type(config.lr) is float
 
 
 def test_settings_load_without_torch() -> None:

@@ -9,6 +9,9 @@ import torch
 from hypothesis import given
 from torch_geometric.data import Data
 
+from gln.errors import GLNError
+from gln.graphs import make_graph
+from gln.training.augment import RandomRotation
 from gln.training.data import Fresh, Shares, describe, feature_noise, global_batches
 from tests.training.tiny import TinyLoss, graphs, tiny
 
@@ -130,3 +133,8 @@ def test_graphs_of_like_size_share_a_batch_and_every_graph_is_seen_once() -> Non
     assert 1 - nodes.sum() / sum(len(batch) * nodes[batch].max() for batch in in_order) < 0.02
     again = global_batches(nodes.tolist(), 64, seed=1)
     assert all(map(np.array_equal, batches, again))
+
+
+def test_a_rotation_needs_positions() -> None:
+    with pytest.raises(GLNError, match="no pos to rotate"):
+        RandomRotation()(make_graph(x=[[1.0]]), np.random.default_rng(0))

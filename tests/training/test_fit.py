@@ -21,7 +21,7 @@ from torch import Tensor
 
 from gln.errors import GLNError
 from gln.evaluation.edges import EdgeScores
-from gln.graphs import GraphBatch
+from gln.graphs import GraphBatch, make_graph
 from gln.training import Fresh, Interrupted, fit, load
 from gln.training.checkpoint import read_checkpoint
 from gln.training.prediction import soft_adjacency
@@ -194,6 +194,8 @@ def test_mistakes_are_told_before_anything_runs(tmp_path: Path) -> None:
         fit(torch.nn.Linear(1, 1), TRAIN, VAL, **SETTINGS)
     with pytest.raises(GLNError, match="train is empty"):
         fit(tiny(), [], VAL, **SETTINGS)
+    with pytest.raises(GLNError, match="pos differs between the graphs"):
+        fit(tiny(), [TRAIN[0], make_graph(pos=[[0.0, 0.0, 0.0]])], VAL, **SETTINGS)
     with pytest.raises(GLNError, match="need a shared folder"):
         train(devices=2, strategy="ddp_spawn")
     with pytest.raises(GLNError, match="accelerator='abacus'"):

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from torch_geometric.data import Data
+from torch_geometric.data import Batch, Data
 
 import gln.graphs.batch
 from gln.errors import GLNError
@@ -62,6 +62,21 @@ def test_a_list_is_answered_in_order_whatever_the_batches() -> None:
             assert torch.equal(one.pos, other.pos)
             assert torch.equal(one.edge_index, other.edge_index)
             assert torch.allclose(one.edge_prob, other.edge_prob, atol=1e-6)
+
+
+@pytest.mark.parametrize("known", [None, True])
+def test_a_pyg_batch_is_the_list_of_its_graphs(known: bool | None) -> None:
+    batch = Batch.from_data_list(GRAPHS)
+    batches = [batch]
+    if not known:  # only then do edges matter, and how the batch was made
+        changed = Batch.from_data_list(GRAPHS)
+        changed.edge_index = changed.edge_index[:, :4]
+        batches += [changed, Batch(pos=batch.pos, batch=batch.batch)]
+    for some in batches:
+        for one, other in zip(
+            predict(MODEL, some, known=known), predict(MODEL, GRAPHS, known=known), strict=True
+        ):
+            assert_same_graph(one, other)
 
 
 def test_given_edges_are_looked_at_only_when_they_are_known() -> None:
@@ -323,6 +338,8 @@ def test_the_strongest_edges_of_every_node_stay(count: int) -> None:
         ({"top_k": 0}, "top_k=0"),
         ({"batch_size": 0}, "batch_size=0"),
         ({"candidates": 0}, "candidates=0"),
+        ({"top_k": 1.5}, "top_k=1.5; expected a whole number"),
+        ({"batch_size": "all"}, "batch_size='all'"),
     ],
 )
 def test_a_choice_that_makes_no_sense_is_refused(options: dict[str, Any], words: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -93,9 +93,9 @@ class GraphBatch:
         return {name: value for name, value in (("pos", self.pos), ("x", self.x)) if value is not None}
 
     def _map(self, change) -> GraphBatch:  # type: ignore[no-untyped-def]
-        held = {field.name: getattr(self, field.name) for field in fields(self)}
-        moved = {name: change(_stored(value)) for name, value in held.items() if value is not None}
-        return replace(self, **moved | {"adj": moved["adj"].expand(self.adj.shape)})
+        moved = {name: change(value) for name, value in self._features().items()}
+        adj = change(_stored(self.adj)).expand(self.adj.shape)
+        return replace(self, **moved, adj=adj, mask=change(self.mask))
 
 
 def pair_mask(mask: Tensor) -> Tensor:
@@ -120,22 +120,25 @@ def _nothing(mask: Tensor) -> Tensor:
     return mask.new_zeros(()).expand(*mask.shape, mask.shape[1])
 
 
-def _stored(value: Tensor) -> Tensor:
+def _stored(adj: Tensor) -> Tensor:
     """Undo the expansion of :func:`_nothing`, which a copy to another device would write out."""
-    return value[:1, :1, :1] if value.dim() == 3 and not any(value.stride()) else value
+    return adj if any(adj.stride()) else adj[:1, :1, :1]
+
+
+def rows_of_all(name: str, graphs: Sequence[Data]) -> Tensor | None:
+    """The attribute ``name`` of all graphs: ``[nodes of all graphs, width]``; ``None`` if no graph has it."""
+    rows = [graph.get(name) for graph in graphs]
+    widths = {None if row is None else row.shape[1] for row in rows}
+    if len(widths) != 1:
+        raise GLNError(f"{name} differs between the graphs: got widths {widths}; give all the same width.")
+    return None if widths == {None} else torch.cat(rows)
 
 
 def _pad(name: str, graphs: Sequence[Data], mask: Tensor) -> Tensor | None:
     """The attribute ``name`` of all graphs, zero on padding: ``[B, N, width]``."""
-    rows = [graph.get(name) for graph in graphs]
-    if all(row is None for row in rows):
+    flat = rows_of_all(name, graphs)
+    if flat is None:
         return None
-    widths = {None if row is None else row.shape[1] for row in rows}
-    if len(widths) != 1:
-        raise GLNError(
-            f"{name} differs between the graphs of a batch: got widths {widths}; give all graphs the same width."
-        )
-    flat = torch.cat(rows)
     out = flat.new_zeros(*mask.shape, flat.shape[1])
     out[mask] = flat
     return out

@@ -196,7 +196,8 @@ def _check_edges(edge_index: Tensor | None, n: int) -> tuple[Tensor, Tensor]:
         raise GLNError(
             f"edge_index has shape {list(edge_index.shape)} and type {edge_index.dtype}; expected whole numbers [2, m]."
         )
-    source, target = edge_index.to(torch.int64)
+    edge_index = edge_index.to(torch.int64)  # first: a narrow type cannot hold n, with which it is compared
+    source, target = edge_index
     outside = (edge_index < 0) | (edge_index >= n)
     if outside.any():
         bad = int(edge_index[outside][0])

@@ -23,21 +23,35 @@ def pack(graphs: Sequence[Data]) -> dict[str, Tensor]:
     """
     if not graphs:
         raise GLNError("Got no graphs to pack; expected at least one.")
-    packed = {
-        "graph.num_nodes": torch.tensor([graph.num_nodes for graph in graphs]),
-        "graph.num_edges": torch.tensor([graph.num_edges for graph in graphs]),
-    }
-    for name in sorted(set(graphs[0].keys()) - {"num_nodes"}):
-        values = [graph[name] for graph in graphs]
+    sizes, columns = [graph.num_nodes for graph in graphs], [graph.num_edges for graph in graphs]
+    packed = {"graph.num_nodes": torch.tensor(sizes), "graph.num_edges": torch.tensor(columns)}
+    for name in sorted({key for graph in graphs for key in graph.keys()} - {"num_nodes"}):  # noqa: SIM118
+        values = [_tensor(graph, name) for graph in graphs]
         if name == "edge_index":
             packed["edge.edge_index"] = torch.cat([value.T for value in values])
-        elif name.startswith("edge_"):
-            packed[f"edge.{name}"] = torch.cat(values)
-        elif values[0].dim() == 0:
+        elif not any(value.dim() for value in values):
             packed[f"graph.{name}"] = torch.stack(values)
         else:
-            packed[f"node.{name}"] = torch.cat(values)
+            of_edges = name.startswith("edge_")
+            what = "columns of edge_index" if of_edges else "nodes"
+            for value, count in zip(values, columns if of_edges else sizes, strict=True):
+                if not value.dim() or len(value) != count:
+                    raise GLNError(
+                        f"{name} has shape {list(value.shape)}; expected a row for each of the graph's {count} {what}, "
+                        "or a scalar in every graph."
+                    )
+            packed[f"{'edge' if of_edges else 'node'}.{name}"] = torch.cat(values)
     return packed
+
+
+def _tensor(graph: Data, name: str) -> Tensor:
+    value = graph.get(name)
+    if not isinstance(value, Tensor):
+        raise GLNError(
+            f"{name} is a {type(value).__name__} in one of the graphs; expected a tensor in all of them; remove it "
+            "where it is not."
+        )
+    return value
 
 
 def unpack(packed: dict[str, Tensor]) -> list[Data]:

@@ -99,6 +99,7 @@ def _near_by_tree(where: Tensor, mask: Tensor, nearest: Tensor) -> PairList:
     """The same as a list, for sets too large for a matrix; ties add at most ``nearest`` nodes."""
     parts = []
     sizes, counts = mask.sum(1).tolist(), nearest.tolist()
+    where = where.to(torch.promote_types(where.dtype, torch.float32))  # NumPy has no bfloat16
     for number, (points, size, count) in enumerate(zip(where.numpy(force=True), sizes, counts, strict=True)):
         source, target = nearest_nodes(cKDTree(points[:size]), count)
         parts.append((np.full(len(source), number), source, target))

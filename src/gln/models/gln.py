@@ -18,7 +18,7 @@ from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
-from torch_geometric.data import Batch
+from torch_geometric.data import Data
 from torch_geometric.utils import to_dense_batch
 
 from gln.compiling import can_compile
@@ -35,6 +35,9 @@ from gln.models.streaming import stream_padded
 
 SMALL = 128  # sets of up to this many nodes are scored over all pairs
 FEWEST = 8  # the smallest K drawn in training, or half the model's candidates if that is more
+# The least that each setting may be.
+LEAST = {"width": 1, "pair_width": 1, "kernels": 1, "steps": 1, "candidates": 1}
+LEAST |= {"proposals": 0, "index_channels": 0}
 
 
 class GLN(nn.Module):
@@ -89,17 +92,17 @@ class GLN(nn.Module):
             raise GLNError(
                 f"Got in_channels={in_channels} and pos_channels={pos_channels}; a node needs a position or a feature."
             )
-        for name in ("width", "pair_width", "kernels", "steps", "candidates"):
-            if not isinstance(config[name], int) or config[name] < 1:
-                raise GLNError(f"GLN got {name}={config[name]!r}; expected a whole number of at least 1.")
+        for name, least in LEAST.items():
+            if not isinstance(config[name], int) or config[name] < least:
+                raise GLNError(
+                    f"GLN got {name}={config[name]!r}; expected a whole number of at least {least}."
+                )
         if width % kernels or pair_width % kernels:
             raise GLNError(
                 f"Got width={width}, pair_width={pair_width}; both must be multiples of kernels={kernels}."
             )
-        if not isinstance(index_channels, int) or index_channels < 0 or index_channels % 2:
-            raise GLNError(
-                f"GLN got index_channels={index_channels!r}; expected 0 or a positive even number."
-            )
+        if index_channels % 2:
+            raise GLNError(f"GLN got index_channels={index_channels}; expected 0 or a positive even number.")
         self.config: dict[str, Any] = config
         self.threshold = 0.5
         self.in_channels, self.pos_channels = in_channels, pos_channels
@@ -136,7 +139,7 @@ class GLN(nn.Module):
 
     def forward(
         self,
-        batch: GraphBatch | Batch,
+        batch: GraphBatch | Data,
         initial: Tensor | None = None,
         steps: int | None = None,
         pairs: DensePairs | SparsePairs | None = None,
@@ -145,7 +148,7 @@ class GLN(nn.Module):
         """The structure after every step.
 
         Args:
-            batch: the nodes, padded or as a PyG ``Batch``; its edges are never read.
+            batch: the nodes, padded or as a PyG ``Batch`` or ``Data``; its edges are never read.
             initial: ``A⁰`` ``[B, N, N]`` or ``[N, N]``, for instance known edges; none by default. Entries of
                 at least 0.5 are candidates, however distant.
             steps: how many steps to run; default: as trained. More than that need ``shared=True``.
@@ -153,7 +156,7 @@ class GLN(nn.Module):
             candidates: K for sets of all sizes, small ones too; default: all pairs for sets of up to ``SMALL`` nodes,
                 and the model's own K for larger ones.
         """
-        batch = _padded(batch) if isinstance(batch, Batch) else batch
+        batch = _padded(batch) if isinstance(batch, Data) else batch  # a Batch is a Data too
         steps = self.checked_steps(steps)
         x, pos = self.inputs(batch)
         initial = None if initial is None else _structure(initial, batch.mask, x)
@@ -272,8 +275,8 @@ class GLN(nn.Module):
         return found[0], found[1]
 
 
-def _padded(batch: Batch) -> GraphBatch:
-    """The nodes of a PyG batch, padded, without its edges."""
+def _padded(batch: Data) -> GraphBatch:
+    """The nodes of a PyG batch, or of one graph, padded, without the edges."""
     if batch.get("pos") is None and batch.get("x") is None:
         raise GLNError("The batch has neither pos nor x; a model needs at least one of them.")
     pos, x = (

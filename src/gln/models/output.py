@@ -51,4 +51,7 @@ class StructureOutput:
     def adjacency(self, step: int = -1, threshold: float = 0.5, hard: bool = False) -> Tensor:
         """The adjacency ``[B, N, N]`` for use in a larger network: soft, or 0 and 1 with the soft one's gradient."""
         soft = self.probabilities(step)
-        return (soft >= threshold).to(soft.dtype) + (soft - soft.detach()) if hard else soft
+        if not hard:
+            return soft
+        edges = (soft >= threshold) & (soft > 0)  # at a threshold of 0, too, only scored pairs are edges
+        return edges.to(soft.dtype) + (soft - soft.detach())

@@ -57,7 +57,7 @@ class Proposal(nn.Module):
         real = mask[..., None]
         count = real.sum(1, keepdim=True)
         centred = (where - (where * real).sum(1, keepdim=True) / count) * real
-        square = centred.square().sum((1, 2), keepdim=True) / count
+        square = (centred.square() / count).sum((1, 2), keepdim=True)  # a sum of squares alone may overflow
         spread = square.where(square > 0, 1).sqrt()
         h = self.embed(torch.cat([centred / spread, x], dim=-1))
         return self.Q(h), torch.tanh(self.Z(h))

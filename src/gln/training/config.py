@@ -25,6 +25,10 @@ FREE = (
     "progress",
 )
 
+# The least that each number may be.
+LEAST_WHOLE = {"epochs": 1, "batch_size": 1, "patience": 1, "seed": 0, "num_workers": 0, "num_nodes": 1}
+LEAST = {"lr": 0, "weight_decay": 0, "warmup": 0, "clip": 0, "checkpoint_minutes": 0}
+
 
 @dataclass(frozen=True)
 class FitConfig:
@@ -73,22 +77,18 @@ class FitConfig:
     progress: bool = True
 
     def __post_init__(self) -> None:
-        least = {
-            "epochs": 1,
-            "batch_size": 1,
-            "lr": 0,
-            "weight_decay": 0,
-            "warmup": 0,
-            "clip": 0,
-            "patience": 1,
-        }
-        least |= {"seed": 0, "checkpoint_minutes": 0, "num_workers": 0, "num_nodes": 1}
-        for name, bound in least.items():
+        for name, bound in (LEAST_WHOLE | LEAST).items():
             value = getattr(self, name)
             if value is None and name in ("clip", "patience"):
                 continue
-            if not isinstance(value, int | float) or not (math.isfinite(value) and value >= bound):
-                raise GLNError(f"Got {name}={value!r}; expected a number, {bound} or more.")
+            if hasattr(value, "item"):  # a number of NumPy
+                value = value.item()
+                object.__setattr__(self, name, value)
+            whole = name in LEAST_WHOLE
+            number = isinstance(value, int) or (isinstance(value, float) and not whole)
+            if not (number and math.isfinite(value) and value >= bound):
+                what = "a whole number" if whole else "a number"
+                raise GLNError(f"Got {name}={value!r}; expected {what}, {bound} or more.")
         if self.warmup > 1:
             raise GLNError(f"Got warmup={self.warmup}; expected a share of all epochs, between 0 and 1.")
         for name, kind in (("optimizer", Optimizer), ("schedule", Schedule), ("precision", Precision)):

@@ -18,6 +18,7 @@ from torch.utils.data import Dataset
 from torch_geometric.data import Data
 
 from gln.graphs import GraphBatch
+from gln.graphs.batch import rows_of_all
 
 Source = Sequence[Data] | Callable[[int], Sequence[Data]]
 Augment = Callable[[Data, np.random.Generator], Data]
@@ -169,8 +170,9 @@ def feature_noise(graphs: Sequence[Data]) -> dict[str, Any]:
         "sizes": [[int(size), int(count)] for size, count in zip(sizes, counts, strict=True)]
     }
     for name in ("pos", "x"):
-        if graphs[0].get(name) is not None:
-            rows = torch.cat([graph[name] for graph in graphs]).double()  # [nodes of all graphs, width]
+        rows = rows_of_all(name, graphs)
+        if rows is not None:
+            rows = rows.double()
             deviation = rows.std(dim=0, correction=0)
             noise[name] = {"mean": rows.mean(dim=0).tolist(), "std": deviation.tolist()}
     return noise

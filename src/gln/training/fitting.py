@@ -119,7 +119,8 @@ def fit(
                     trainer.fit(learner)
                 finally:
                     learner.recorder.close()
-                    forget_compiled(model)
+                    if config.compile:  # else it is as the caller compiled it
+                        forget_compiled(model)
         return _finish(model, config, folder, trainer)
 
 

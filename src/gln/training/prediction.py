@@ -15,6 +15,7 @@ from tqdm.auto import tqdm  # type: ignore[import-untyped]
 
 from gln.errors import GLNError
 from gln.graphs import GraphBatch, check_graph, make_graph
+from gln.graphs.check import whole_number
 from gln.models.candidates import TREE_NODES
 from gln.models.gln import GLN
 from gln.models.output import StructureOutput
@@ -69,7 +70,8 @@ def predict(
         ``edge_prob [2m]``, the probability of each of its columns, on the CPU; a list of them for a list.
     """
     check_choice(threshold, top_k, batch_size, candidates)
-    points = points.to_data_list() if isinstance(points, Batch) else points
+    if isinstance(points, Batch):
+        points = points.to_data_list() if known is True else _sets(points)
     many = isinstance(points, list | tuple)
     items = list(points) if many else [points]
     structures = known if many and isinstance(known, list | tuple) else [known] * len(items)
@@ -80,18 +82,9 @@ def predict(
     graphs = [as_points(item, edges) for item, edges in zip(items, structures, strict=True)]
     if not graphs:
         return []
-    cut = getattr(model, "threshold", 0.5) if threshold is None else threshold
-    answers: list[Any] = [None] * len(graphs)
     if isinstance(model, nn.Module):
-        start = known is not None
-        for number, graph in enumerate(graphs):
-            if isinstance(model, GLN) and graph.num_nodes > LARGE:
-                answers[number] = joined(graph, *_large_edges(model, graph, cut, steps, candidates, start))
-        rest = [number for number, answer in enumerate(answers) if answer is None]
-        some = [graphs[number] for number in rest]
-        for numbers, _, output in outputs(model, some, steps, batch_size, start, candidates):
-            for number, (edges, prob) in zip(numbers, edges_above(output, cut), strict=True):
-                answers[rest[number]] = joined(some[number], edges, prob)
+        cut = getattr(model, "threshold", 0.5) if threshold is None else threshold
+        answers = _answers(model, graphs, cut, steps, batch_size, known is not None, candidates)
     elif known is not None or steps is not None or candidates is not None:
         raise GLNError(f"{type(model).__name__} does not take known, steps or candidates; leave them out.")
     else:
@@ -108,8 +101,30 @@ def check_choice(
     if threshold is not None and not 0 <= threshold <= 1:
         raise GLNError(f"Got threshold={threshold}; expected a probability between 0 and 1.")
     for name, value in (("top_k", top_k), ("batch_size", batch_size), ("candidates", candidates)):
-        if value is not None and value < 1:
-            raise GLNError(f"Got {name}={value}; expected a whole number of at least 1.")
+        if value is not None and (whole_number(value) or 0) < 1:
+            raise GLNError(f"Got {name}={value!r}; expected a whole number of at least 1.")
+
+
+def _answers(
+    model: nn.Module,
+    graphs: list[Data],
+    threshold: float,
+    steps: int | None,
+    batch_size: int,
+    start: bool,
+    candidates: int | None,
+) -> list[Data]:
+    """The graphs that a model predicts; with ``start``, the recurrence begins from the edges of ``graphs``."""
+    answers: dict[int, Data] = {}
+    for number, graph in enumerate(graphs):
+        if isinstance(model, GLN) and graph.num_nodes > LARGE:
+            answers[number] = joined(graph, *_large_edges(model, graph, threshold, steps, candidates, start))
+    rest = [number for number in range(len(graphs)) if number not in answers]
+    some = [graphs[number] for number in rest]
+    for numbers, _, output in outputs(model, some, steps, batch_size, start, candidates):
+        for number, (edges, prob) in zip(numbers, edges_above(output, threshold), strict=True):
+            answers[rest[number]] = joined(some[number], edges, prob)
+    return [answers[number] for number in range(len(graphs))]
 
 
 def soft_batches(
@@ -275,6 +290,16 @@ def as_points(item: Any, known: Any = None) -> Data:
             f"Got a {type(item).__name__}; expected points as an array [n, p], a tensor or a Data."
         )
     return make_graph(pos=item, edges=known)
+
+
+def _sets(batch: Batch) -> list[Data]:
+    """The nodes of every graph; unlike ``to_data_list``, whatever became of the edges since the batch was made."""
+    sizes = torch.bincount(batch.batch, minlength=batch.num_graphs).tolist()
+    rows = {name: batch[name].split(sizes) for name in ("pos", "x") if batch.get(name) is not None}
+    return [
+        Data(num_nodes=size, **{name: parts[number] for name, parts in rows.items()})
+        for number, size in enumerate(sizes)
+    ]
 
 
 def _ask(model: Any, graph: Data, threshold: float | None) -> Data:
