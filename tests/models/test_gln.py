@@ -204,6 +204,8 @@ def test_shared_weights_run_for_more_steps_and_others_refuse() -> None:
     assert close(model(batch, steps=7).logits[2], model(batch).logits[2])
     with pytest.raises(GLNError, match="shared=True"):
         model_of()(batch, steps=7)
+    with pytest.raises(GLNError, match=r"steps=1\.0; expected 1 to"):
+        model_of()(batch, steps=1.0)
 
 
 def test_the_true_edges_are_never_read() -> None:

@@ -227,6 +227,6 @@ def test_wrong_inputs_are_refused() -> None:
             model(wrong)
     with pytest.raises(GLNError, match=r"initial structure of shape \[3, 3\]"):
         model(batch, initial=torch.eye(3))
-    for steps in (0, 3):
+    for steps in (0, 3, 1.0):
         with pytest.raises(GLNError, match=f"steps={steps}"):
             model(batch, steps=steps)

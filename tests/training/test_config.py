@@ -47,6 +47,7 @@ def test_no_warm_up_and_only_warm_up_are_fine() -> None:
         ({"lr": float("nan")}, "lr=nan"),
         ({"warmup": 5.0}, "share of all epochs"),
         ({"clip": -1.0}, "clip=-1"),
+        ({"clip": 0}, "None means never to clip"),
         ({"optimizer": "sgd"}, "adamw, adam"),
         ({"precision": "16"}, "32, bf16"),
         ({"strategy": "fsdp"}, "ddp"),

@@ -201,8 +201,12 @@ def test_generated_graphs_have_the_size_and_scale_of_the_training_graphs() -> No
 def test_a_model_that_never_trained_needs_to_be_shown_graphs() -> None:
     with pytest.raises(GLNError, match="give like= graphs"):
         generate(tiny(), 1)
-    with pytest.raises(GLNError, match="count ≥ 1"):
-        generate(tiny(), 0, like=GRAPHS)
+
+
+@pytest.mark.parametrize("wrong", [{"count": 0}, {"count": 2.5}, {"count": 1, "seed": -1}])
+def test_generate_needs_whole_numbers(wrong: dict[str, Any]) -> None:
+    with pytest.raises(GLNError, match=f"{list(wrong)[-1]}={list(wrong.values())[-1]}; expected"):
+        generate(tiny(), like=GRAPHS, **wrong)
 
 
 def sparse_output(seed: int, nodes: int = 6, slots: int = 3) -> StructureOutput:

@@ -24,6 +24,7 @@ from torch_geometric.utils import to_dense_batch
 from gln.compiling import can_compile
 from gln.errors import GLNError
 from gln.graphs import GraphBatch
+from gln.graphs.check import whole_number
 from gln.models.candidates import PairList, all_pairs, candidate_pairs, join_pairs
 from gln.models.features import index_features, mlp, pair_features
 from gln.models.gln_parts import Step
@@ -245,13 +246,13 @@ class GLN(nn.Module):
 
     def checked_steps(self, steps: int | None) -> int:
         """The number of steps to run; refuse one that the weights do not allow."""
-        steps = self.steps if steps is None else steps
-        if steps < 1 or (steps > len(self.blocks) and not self.shared):
+        wanted = self.steps if steps is None else whole_number(steps)
+        if wanted is None or wanted < 1 or (wanted > len(self.blocks) and not self.shared):
             raise GLNError(
-                f"Got steps={steps}; expected 1 to {len(self.blocks)}, the steps that have weights, "
+                f"Got steps={steps!r}; expected 1 to {len(self.blocks)}, the steps that have weights, "
                 "or a model trained with shared=True."
             )
-        return steps
+        return wanted
 
     def inputs(self, batch: GraphBatch) -> tuple[Tensor, Tensor]:
         """Checked inputs: ``x``, scaled, and ``pos``; of width 0 where the model takes none."""

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from gln.errors import GLNError
 from gln.graphs import GraphBatch
+from gln.graphs.check import whole_number
 
 Variant = Literal["equations", "stabilised", "released"]
 MOST_WEIGHTS = 10**9  # in the released dense layer: 4 GB, or 16 GB with gradients and Adam's moments
@@ -74,11 +75,12 @@ def check_batch(config: dict[str, Any], batch: GraphBatch, initial: Tensor | Non
 def check_steps(config: dict[str, Any], steps: int | None) -> int:
     """The number of steps to run."""
     most = config["steps"]
-    if steps is not None and (steps < 1 or (steps > most and not config["shared"])):
+    wanted = most if steps is None else whole_number(steps)
+    if wanted is None or wanted < 1 or (wanted > most and not config["shared"]):
         raise GLNError(
-            f"Got steps={steps}; this PaperGLN has weights for 1 to {most}: build one with shared=True to run more."
+            f"Got steps={steps!r}; this PaperGLN has weights for 1 to {most}: build one with shared=True to run more."
         )
-    return most if steps is None else steps
+    return wanted
 
 
 def initial_structure(nodes: int, share: str | float, seed: int = 0) -> Tensor:

@@ -89,6 +89,8 @@ class FitConfig:
             if not (number and math.isfinite(value) and value >= bound):
                 what = "a whole number" if whole else "a number"
                 raise GLNError(f"Got {name}={value!r}; expected {what}, {bound} or more.")
+        if self.clip == 0:
+            raise GLNError("Got clip=0, with which nothing would be learned; None means never to clip.")
         if self.warmup > 1:
             raise GLNError(f"Got warmup={self.warmup}; expected a share of all epochs, between 0 and 1.")
         for name, kind in (("optimizer", Optimizer), ("schedule", Schedule), ("precision", Precision)):
@@ -104,9 +106,7 @@ class FitConfig:
 
     def lr_at(self, epoch: int, batch: int, batches: int) -> float:
         """The learning rate of step ``batch`` of the ``batches`` in ``epoch``: there is no scheduler to restore."""
-        now = (
-            epoch + (batch + 0.5) / batches
-        )  # the middle of the step, so that no step is wasted on a rate of 0
+        now = epoch + (batch + 0.5) / batches  # the middle of the step: none is wasted on a rate of 0
         warm = self.warmup * self.epochs
         if now < warm:
             return self.lr * now / warm

@@ -11,6 +11,7 @@ from torch import nn
 from torch_geometric.data import Data
 
 from gln.errors import GLNError
+from gln.families.base import check_whole
 from gln.graphs import as_graphs
 from gln.training.data import GENERATE, feature_noise
 from gln.training.prediction import predict
@@ -43,8 +44,7 @@ def generate(
             statistics are stored with it.
         threshold, steps, batch_size: as in :func:`gln.predict`.
     """
-    if count < 1 or seed < 0:
-        raise GLNError(f"Got count={count} and seed={seed}; expected count ≥ 1 and seed ≥ 0.")
+    count, seed = check_whole("generate", "count", count, 1), check_whole("generate", "seed", seed, 0)
     if not isinstance(model, nn.Module):
         if not isinstance(model, Generator):
             raise GLNError(
