@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any
 
 from tyro.extras import SubcommandApp
 
@@ -20,7 +16,8 @@ from gln.commands.report import report
 from gln.commands.reproduce import reproduce
 from gln.commands.train import train
 from gln.commands.view import view
-from gln.errors import GLNError
+from gln.errors import GLNError, in_words
+from gln.stopping import polite_kill
 
 app = SubcommandApp()
 app.command(name="list")(list_)
@@ -34,7 +31,7 @@ def main() -> None:
         print(f"gln {__version__}")
         return
     try:
-        with _polite_kill():
+        with polite_kill():
             app.cli(
                 prog="gln", description="Predict the graph over a set of nodes from the nodes themselves."
             )
@@ -45,7 +42,7 @@ def main() -> None:
         if isinstance(error, BrokenPipeError):  # the reader of our output, such as head, has closed it
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             sys.exit(0)
-        sys.exit(_complain(f"{error.filename or 'a file'}: {error.strerror or error}.", 2))
+        sys.exit(_complain(in_words(error), 2))
     except (MemoryError, RuntimeError) as error:
         from gln.pipeline.device import out_of_memory
 
@@ -54,20 +51,6 @@ def main() -> None:
         sys.exit(_complain("not enough memory; use fewer or smaller graphs.", 2))
     except KeyboardInterrupt as stop:
         sys.exit(_complain(str(stop) or "interrupted.", 130))
-
-
-@contextmanager
-def _polite_kill() -> Iterator[None]:
-    """Let SIGTERM end a command as Ctrl-C does, with all cleanup, so that no file is left half-written."""
-
-    def leave(number: int, frame: Any) -> None:
-        sys.exit(128 + number)
-
-    before = signal.signal(signal.SIGTERM, leave)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def _complain(message: str, code: int) -> int:

@@ -1,4 +1,4 @@
-"""The error for a user's mistakes."""
+"""The error for a user's mistakes, and words for the system's errors."""
 
 
 class GLNError(ValueError):
@@ -6,3 +6,8 @@ class GLNError(ValueError):
 
     The command line prints it without a traceback; any other exception that escapes is a bug.
     """
+
+
+def in_words(error: OSError) -> str:
+    """Which file, and what is wrong with it."""
+    return f"{error.filename or 'a file'}: {error.strerror or error}."

@@ -16,6 +16,7 @@ from gln.graphs import to_scipy
 from gln.losses import Edge, Loss
 from gln.models.gln import GLN
 from gln.point_sets import Sets, as_sets, edge_pairs, feature_scale, widths
+from gln.seeding import seeded
 from gln.training.config import FitConfig
 from gln.training.fitting import fit
 from gln.training.prediction import check_choice, predict
@@ -128,8 +129,7 @@ class GraphLearner(BaseEstimator):
         order = np.random.default_rng(settings.seed).permutation(len(graphs))
         held_out = min(max(round(self.validation_fraction * len(graphs)), 1), len(graphs) - 1)
         val, train = ([graphs[i] for i in part] for part in np.split(order, [held_out]))
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(settings.seed)
+        with seeded(settings.seed):
             model = GLN(**self._shape(train))
         result = fit(model, train, val, loss=loss, config=settings)
         if self.threshold is not None:

@@ -19,6 +19,7 @@ from gln.baselines.graphrnn_training import CHECKPOINT, Schedule, check_epochs, 
 from gln.errors import GLNError
 from gln.families.base import check_whole
 from gln.graphs import as_graphs
+from gln.seeding import seeded
 from gln.training.data import GENERATE, seed_of
 from gln.training.tensors import load_weights
 
@@ -94,8 +95,7 @@ class GraphRNN(Sampler):
             check_epochs(checkpoint, self.epochs)
             mark_folder(checkpoint.parent, facts)
         width = shelf.width(self.orders, torch.Generator().manual_seed(seed % 2**63))
-        with torch.random.fork_rng(devices=[]):
-            torch.default_generator.manual_seed(seed % 2**63)  # torch.manual_seed would also seed the GPUs
+        with seeded(seed):
             network = self._network(nodes, width).to(shelf.adj.device)
         schedule = Schedule(self.epochs, self.batches, self.batch_size, self.lr, self.minutes, seed)
         self.history_ = train(network, shelf, schedule, checkpoint, progress)

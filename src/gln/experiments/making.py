@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from gln.baselines import Baseline, baseline, load_baseline
 from gln.baselines.folder import check_folder, run_facts
 from gln.errors import GLNError
@@ -16,6 +14,7 @@ from gln.losses import Loss
 from gln.models import build_model
 from gln.pipeline.device import put_on
 from gln.pipeline.methods import fit_baseline
+from gln.seeding import seeded
 from gln.specs import parse_spec, write_spec
 from gln.training import fit, load
 
@@ -43,8 +42,7 @@ def make_system(
     name, options = parse_spec(settings.model)
     steps = settings.trained_steps or settings.steps
     spec = write_spec(name, options | ({} if steps is None else {"steps": steps}))
-    with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(seed)  # torch.manual_seed would also seed the GPUs
+    with seeded(seed):
         model = build_model(spec, shown.train)
     result = fit(
         model, shown.train, shown.val, run=run, resume=True, loss=Loss(**settings.loss), seed=seed,

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
+from functools import partial
 from multiprocessing import get_context
 from multiprocessing.connection import wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
-from gln.errors import GLNError
+from gln.errors import GLNError, in_words
 from gln.experiments.runner import Cell, Places, run_cell
+from gln.stopping import polite_kill
 
 
 def run_side_by_side(cells: list[Cell], places: Places, jobs: int) -> None:
@@ -61,19 +62,12 @@ def _run(cells: list[Cell], places: Places, jobs: int) -> None:
     """What one process does; it ends quietly when it is told to stop."""
     import torch
 
-    def leave(number: int, frame: Any) -> None:
-        sys.exit(128 + number)
-
-    signal.signal(signal.SIGTERM, leave)
     torch.set_num_threads(max(1, (os.cpu_count() or 1) // jobs))
     try:
-        for cell in cells:
-            run_cell(cell, places, say=_say)
+        with polite_kill():
+            for cell in cells:
+                run_cell(cell, places, say=partial(print, flush=True))
     except KeyboardInterrupt:
         sys.exit(130)
     except OSError as error:
-        sys.exit(f"{error.filename or 'a file'}: {error.strerror or error}.")
-
-
-def _say(line: str) -> None:
-    print(line, flush=True)
+        sys.exit(in_words(error))
