@@ -117,6 +117,13 @@ def test_same_seed_same_weights_and_the_callers_random_state_is_left_alone(whole
     assert not same_weights(other, whole[0])
 
 
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_the_gpus_random_state_is_left_alone_too() -> None:
+    before = torch.cuda.get_rng_state()
+    train(epochs=1, accelerator="gpu", devices=1)
+    assert torch.equal(torch.cuda.get_rng_state(), before)
+
+
 def test_it_is_quiet(capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture) -> None:
     lightning = logging.getLogger("pytorch_lightning")
     lightning.addHandler(caplog.handler)

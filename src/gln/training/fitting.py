@@ -111,7 +111,7 @@ def fit(
             if config.compile:
                 compile_steps(model)
             with (
-                torch.random.fork_rng(devices=[]),
+                torch.random.fork_rng(devices=_gpus(trainer)),
                 clear_errors(folder),
                 company(trainer, config.strategy, lost_process(folder)),
             ):
@@ -140,6 +140,12 @@ def _finish(model: nn.Module, config: FitConfig, folder: RunFolder, trainer: Tra
     assert at.best_epoch is not None
     run = folder.path if folder.kept else None
     return FitResult(at.history, at.best, at.best_epoch, at.threshold, run)
+
+
+def _gpus(trainer: Trainer) -> list[torch.device]:
+    """The GPU whose random numbers this process reseeds; among several processes, each may reseed its own."""
+    device = trainer.strategy.root_device
+    return [device] if device.type == "cuda" and trainer.world_size == 1 else []
 
 
 def _trainer(config: FitConfig, folder: Path) -> Trainer:
