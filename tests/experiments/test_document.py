@@ -10,6 +10,7 @@ import pytest
 
 from gln.experiments import Places, cells_of, choose, experiment, experiments
 from gln.experiments.document import document
+from gln.experiments.specs import Printed
 from gln.experiments.tables import as_good, cannot, comparison, score_tables, short_commit
 
 ROOT = Path(__file__).parents[2]
@@ -66,25 +67,33 @@ def test_a_changed_cell_changes_the_page(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("here", "published", "higher", "good"),
     [
-        (0.9930, 0.993, True, True),
-        (0.99251, 0.993, True, True),  # rounds to the published digits
-        (0.9924, 0.993, True, False),
-        (0.01214, 0.0121, False, True),
-        (0.0122, 0.0121, False, False),
-        (0.00004, 0.0001, False, True),
-        (1.0, 0.999, True, True),
+        (0.9930, "0.993", True, True),
+        (0.99251, "0.993", True, True),  # rounds to the published digits
+        (0.9924, "0.993", True, False),
+        (1.6694, "1.669", False, True),
+        (1.6694, "1.6690", False, False),  # a printed zero is a digit
+        (0.01214, "0.0121", False, True),
+        (0.0122, "0.0121", False, False),
+        (0.00004, "0.0001", False, True),
+        (1.0, "0.999", True, True),
     ],
 )
 def test_as_good_is_meant_to_the_published_digits(
-    here: float, published: float, higher: bool, good: bool
+    here: float, published: str, higher: bool, good: bool
 ) -> None:
-    assert as_good(here, published, higher) is good
+    assert as_good(here, Printed(published), higher) is good
+    assert Printed(published) == float(published)
+
+
+def test_published_numbers_are_shown_as_printed() -> None:
+    row = next(line for line in score_tables(experiment("table-mmd"), {}) if "*GraphRNN, published*" in line)
+    assert "0.00228 / 0.0001 / 0.00150" in row
 
 
 def test_comparison_counts_and_names_what_is_worse() -> None:
     scores = {"accuracy": 0.9975, "iou": 0.98, "recall": 0.994, "precision": 1.0, "dice": 0.99}
     lines = comparison(experiment("table-scores"), {"ordered/community-2/constant": {"scores": scores}})
-    assert lines[2] == "| constant | GLN | 4 | 3 | Community 2 IoU 0.9800 (published 0.9930) |"
+    assert lines[2] == "| constant | GLN | 4 | 3 | Community 2 IoU 0.9800 (published 0.993) |"
 
 
 def test_tables_keep_the_protocols_apart_and_mark_what_is_missing() -> None:

@@ -25,9 +25,10 @@ def cost(cells: dict[str, Measured]) -> list[str]:
         for device in sorted(seconds)
     ]
     return [
-        f"The cells on this page took {' and '.join(parts)}, including the training of their networks. "
-        "Not counted: time that GraphRNN spent before it was interrupted and resumed, and the training of GLN on sets, "
-        "which recipes do; the cards of the shipped models say how long that takes."
+        f"The cells on this page took {' and '.join(parts)}, including the training of their networks; "
+        "those that ran side by side on one device each count in full. Not counted: time that GraphRNN spent before it "
+        "was interrupted and resumed, and the training of GLN on sets, which recipes do; the cards of the shipped "
+        "models say how long that takes."
     ]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from gln.evaluation.metrics import METRICS
-from gln.experiments.specs import all_repeats, columns, experiment
+from gln.experiments.specs import Printed, all_repeats, columns, experiment
 from gln.experiments.tables import CANNOT, MISSING, Measured, as_good, mean_of, of_all_seeds, values_of
 
 MAIN = ("community-2", "community-4", "surfaces-400-all", "surfaces-100-all", "figures")
@@ -53,10 +53,11 @@ def behind(cells: dict[str, Measured]) -> str:
     return f"Test graphs per column: {listed}. Seeds per column: {'; '.join(parts)}; the other rows have one."
 
 
-def published(column: str, metric: str) -> float:
+def published(column: str, metric: str) -> Printed:
     """GLN's number in the paper."""
     table = experiment(TABLES[MMD if metric in MMD else IOU])
-    return float(table.published["gln"][column][table.metrics.index(metric)])
+    number: Printed = table.published["gln"][column][table.metrics.index(metric)]
+    return number
 
 
 def score(cells: dict[str, Measured], protocol: str, column: str, row: str, metric: str) -> float | None:

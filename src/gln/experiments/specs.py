@@ -168,8 +168,31 @@ def all_repeats() -> dict[str, Repeats]:
     return {name: Repeats(**_checked(Repeats, entry, name)) for name, entry in found.items()}
 
 
+class Printed(float):
+    """A number that is written as in the paper: 1.6690, not 1.669."""
+
+    text: str
+
+    def __new__(cls, text: str) -> Printed:
+        self = super().__new__(cls, text)
+        self.text = text
+        return self
+
+    def __str__(self) -> str:
+        return self.text
+
+
+class _AsPrinted(yaml.SafeLoader):
+    """Reads the numbers of a file as they are written there."""
+
+
+_AsPrinted.add_constructor("tag:yaml.org,2002:float", lambda _, node: Printed(node.value))
+
+
 def _experiment(path: Path) -> Experiment:
     found = _checked(Experiment, _read(path) | {"name": path.stem}, path.name)
+    if "published" in found:
+        found["published"] = _read(path, _AsPrinted)["published"]
     rows = {
         protocol: {row: {} for row in given} if isinstance(given, list) else given
         for protocol, given in found.pop("rows").items()
@@ -179,8 +202,8 @@ def _experiment(path: Path) -> Experiment:
     return Experiment(rows=rows, **found)
 
 
-def _read(path: Path) -> dict[str, Any]:
-    found: dict[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))
+def _read(path: Path, how: type[yaml.SafeLoader] = yaml.SafeLoader) -> dict[str, Any]:
+    found: dict[str, Any] = yaml.load(path.read_text(encoding="utf-8"), how)
     return found
 
 

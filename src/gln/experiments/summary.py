@@ -27,8 +27,7 @@ def summary(cells: Cells, picture: str) -> list[str]:
         "## Summary",
         "",
         "*PaperGLN* is the paper's network, *GLN* this package's model. *Constant* always predicts the edges that at "
-        "least half of the training graphs have; *copy* returns a random training graph: neither looks at a feature. "
-        f"`{MISSING}` means not measured yet.",
+        "least half of the training graphs have; *copy* returns a random training graph: neither looks at a feature.",
         "",
         f"{behind(cells)} Spreads are in the tables below.",
         "",

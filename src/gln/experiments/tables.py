@@ -11,7 +11,7 @@ from typing import Any
 
 from gln.evaluation.metrics import METRICS, number
 from gln.experiments.runner import Cell, Places, cells_of
-from gln.experiments.specs import Experiment, Scale, columns, experiments
+from gln.experiments.specs import Experiment, Printed, Scale, columns, experiments
 
 MISSING, CANNOT = "·", "n/a"
 PUBLISHED = {"gln": "GLN"}  # titles of published rows, which a table need not run itself
@@ -137,11 +137,11 @@ def _pairs(
             here = mean_of(measured, f"{protocol}/{column}/{row}", metric)
             if here is not None:
                 title = METRICS[metric].title
-                text = f"{columns()[column].title} {title} {number(here)} (published {number(there)})"
+                text = f"{columns()[column].title} {title} {number(here)} (published {_printed(there)})"
                 yield text, as_good(here, there, METRICS[metric].higher_is_better)
 
 
-def as_good(here: float, published: float, higher_is_better: bool) -> bool:
+def as_good(here: float, published: Printed, higher_is_better: bool) -> bool:
     """Whether ``here``, rounded to the published digits, is at least as good."""
     exponent = Decimal(str(published)).as_tuple().exponent
     rounded = round(here, -int(exponent))
@@ -235,11 +235,10 @@ def _with_spread(values: list[float]) -> str:
 
 
 def _published(numbers: list[Any] | None) -> str:
-    """As printed in the paper, unless that is more digits than anyone reads."""
-    if numbers is None:
-        return "–"
-    texts = []
-    for value in numbers:
-        bounds = [str(bound) for bound in value] if isinstance(value, list) else [str(value)]
-        texts.append("–".join(bounds) if len(bounds[0]) <= DIGITS else number(value))
-    return " / ".join(texts)
+    return "–" if numbers is None else " / ".join(map(_printed, numbers))
+
+
+def _printed(value: Printed | list[Printed]) -> str:
+    """As in the paper, unless that is more digits than anyone reads."""
+    bounds = value if isinstance(value, list) else [value]
+    return "–".join(str(bound) if len(str(bound)) <= DIGITS else number(bound) for bound in bounds)
