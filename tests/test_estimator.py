@@ -159,6 +159,7 @@ def test_it_learns() -> None:
         ([X[0], (X[1],)], Y[:2], {}, "tuple of length 1"),
         (X, Y, {"epochs": 0}, "epochs=0"),
         (X, Y, {"validation_fraction": 1.5}, "validation_fraction=1.5"),
+        (X, Y, {"validation_fraction": None}, "validation_fraction=None"),
         (X, Y, {"edge_loss": "much"}, "edge='much'"),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Real
 from pathlib import Path
 from typing import Any, Literal
 
@@ -110,7 +111,7 @@ class GraphLearner(BaseEstimator):
         graphs = _with_edges(X, y)
         if len(graphs) < 2:
             raise GLNError(f"Got {len(graphs)} point set; expected at least 2, one of them to validate on.")
-        if not 0 < self.validation_fraction < 1:
+        if not isinstance(self.validation_fraction, Real) or not 0 < self.validation_fraction < 1:
             raise GLNError(
                 f"Got validation_fraction={self.validation_fraction!r}; expected a share between 0 and 1."
             )

@@ -91,11 +91,13 @@ def test_what_a_graph_says_of_its_nodes_and_edges_is_cut_too() -> None:
     whole = numbered(40)
     whole.edge_weight = torch.arange(whole.num_edges)
     whole.label = torch.arange(40) * 2
+    whole.names = [f"node {number}" for number in range(40)]
     whole.title = "mesh"
     source, target = whole.edge_index
     for part in [*cut_patches(whole, 9, 5), *cut_regions(whole, [0.5, 0.5])]:
         nodes = part.x[:, 0].long()
         assert torch.equal(part.label, nodes * 2)
+        assert part.names == [f"node {number}" for number in nodes.tolist()]
         assert part.title == "mesh"
         assert torch.equal(source[part.edge_weight], nodes[part.edge_index[0]])
         assert torch.equal(target[part.edge_weight], nodes[part.edge_index[1]])

@@ -8,9 +8,12 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
+from gln import GLN, PaperGLN
+from gln.baselines.set2graph import Set2Graph
 from gln.errors import GLNError
 from gln.training import load, save, saved, shipped
 from tests.training.tiny import Payload, tiny
@@ -106,3 +109,18 @@ def test_shipped_models_are_found_by_name(
 def test_only_models_are_saved(tmp_path: Path) -> None:
     with pytest.raises(GLNError, match="config dict"):
         save(torch.nn.Linear(1, 1), tmp_path)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        GLN(in_channels=np.int64(3), pos_channels=0, width=np.int32(8), pair_width=4, kernels=2, steps=1),
+        Set2Graph(in_channels=np.int64(3), pos_channels=0, size="small"),
+        PaperGLN(nodes=np.int64(4), in_channels=np.int64(3), width=2, steps=1),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_a_width_read_from_an_array_is_saved_as_a_plain_number(
+    model: torch.nn.Module, tmp_path: Path
+) -> None:
+    assert load(save(model, tmp_path)).config == model.config

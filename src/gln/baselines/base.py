@@ -34,8 +34,8 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from gln.errors import GLNError
-from gln.families.base import check_whole
 from gln.graphs import as_graphs
+from gln.graphs.check import check_whole
 from gln.registry import Registry
 from gln.specs import parse_spec, write_spec
 from gln.training.saved import FORMAT, check_fingerprint, write_saved

@@ -12,8 +12,8 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from gln.baselines.base import Sampler, register, structures
-from gln.families.base import check_whole
 from gln.graphs import pack, unpack
+from gln.graphs.check import check_whole
 from gln.training.data import GENERATE
 
 

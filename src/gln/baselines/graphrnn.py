@@ -17,8 +17,8 @@ from gln.baselines.graphrnn_network import GraphRNNNetwork, Variant
 from gln.baselines.graphrnn_sequences import Shelf, decode
 from gln.baselines.graphrnn_training import CHECKPOINT, Schedule, check_epochs, train
 from gln.errors import GLNError
-from gln.families.base import check_whole
 from gln.graphs import as_graphs
+from gln.graphs.check import check_whole
 from gln.seeding import seeded
 from gln.training.data import GENERATE, seed_of
 from gln.training.tensors import load_weights

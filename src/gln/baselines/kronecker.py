@@ -16,8 +16,8 @@ from tqdm.auto import tqdm  # type: ignore[import-untyped]
 from gln.baselines.base import Sampler, register
 from gln.baselines.kronecker_model import LEAST, MOST, Kinds, draw_edges
 from gln.baselines.kronecker_placement import Placement, levels_for
-from gln.families.base import check_whole
 from gln.graphs import as_graphs, make_graph
+from gln.graphs.check import check_whole
 from gln.training.data import GENERATE
 
 # Starting points for the ascent as a, b, c: a dense core with a sparse rim, and two halves that keep to themselves.

@@ -17,8 +17,8 @@ from gln.baselines.base import Sampler, register, structures
 from gln.baselines.mmsb_model import Roles, fit_roles, log_likelihoods
 from gln.baselines.mmsb_pairs import Pairs
 from gln.baselines.mmsb_start import spectral_points
-from gln.families.base import check_whole
 from gln.graphs import GraphBatch, make_graph
+from gln.graphs.check import check_whole
 from gln.training.data import GENERATE
 
 HELD_OUT = 0.2  # share of the pairs of every graph held out to choose the number of roles

@@ -31,7 +31,7 @@ from torch_geometric.data import Data
 from gln.errors import GLNError
 from gln.families.cache import load_or_make
 from gln.graphs import pack, unpack
-from gln.graphs.check import whole_number
+from gln.graphs.check import check_whole
 from gln.registry import Registry
 from gln.specs import parse_spec, write_spec
 
@@ -141,15 +141,6 @@ class Family(ABC):
 
     def _block(self, seed: int, block: int) -> list[Data]:
         return self.draw(np.random.default_rng([seed, block]), BLOCK)
-
-
-def check_whole(owner: str, name: str, value: Any, least: int, expected: str = "") -> int:
-    """``value`` as an int of at least ``least``; True and False do not count as numbers."""
-    number = whole_number(value)
-    if number is None or number < least:
-        expected = expected or f"a whole number of at least {least}"
-        raise GLNError(f"{owner} got {name}={value!r}; expected {expected}.")
-    return number
 
 
 def _clean_processes() -> BaseContext:

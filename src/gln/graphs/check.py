@@ -95,6 +95,15 @@ def whole_number(value: Any) -> int | None:
         return None
 
 
+def check_whole(owner: str, name: str, value: Any, least: int, expected: str = "") -> int:
+    """``value`` as an int of at least ``least``; True and False do not count as numbers."""
+    number = whole_number(value)
+    if number is None or number < least:
+        expected = expected or f"a whole number of at least {least}"
+        raise GLNError(f"{owner} got {name}={value!r}; expected {expected}.")
+    return number
+
+
 def _check_per_edge(name: str, value: Any, columns: int) -> Tensor:
     if not isinstance(value, Tensor):
         raise GLNError(

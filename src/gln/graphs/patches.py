@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -86,6 +87,11 @@ class _Cutter:
         chosen, kept = torch.from_numpy(nodes), torch.from_numpy(edges[inside])
         for names, rows in ((self.of_nodes, chosen), (self.of_edges, kept)):
             for name in names:
-                part[name] = self.graph[name][rows]
+                part[name] = _pick(self.graph[name], rows)
         part.num_nodes = len(nodes)
         return part
+
+
+def _pick(values: Any, rows: torch.Tensor) -> Any:
+    """The ``rows`` of one value per node or edge, in a tensor, an array or a list."""
+    return [values[row] for row in rows.tolist()] if isinstance(values, (list, tuple)) else values[rows]

@@ -24,7 +24,7 @@ from torch_geometric.utils import to_dense_batch
 from gln.compiling import can_compile
 from gln.errors import GLNError
 from gln.graphs import GraphBatch
-from gln.graphs.check import whole_number
+from gln.graphs.check import check_whole, whole_number
 from gln.models.candidates import PairList, all_pairs, candidate_pairs, join_pairs
 from gln.models.features import index_features, mlp, pair_features
 from gln.models.gln_parts import Step
@@ -94,10 +94,7 @@ class GLN(nn.Module):
                 f"Got in_channels={in_channels} and pos_channels={pos_channels}; a node needs a position or a feature."
             )
         for name, least in LEAST.items():
-            if not isinstance(config[name], int) or config[name] < least:
-                raise GLNError(
-                    f"GLN got {name}={config[name]!r}; expected a whole number of at least {least}."
-                )
+            config[name] = check_whole("GLN", name, config[name], least)
         if width % kernels or pair_width % kernels:
             raise GLNError(
                 f"Got width={width}, pair_width={pair_width}; both must be multiples of kernels={kernels}."

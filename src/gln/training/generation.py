@@ -11,8 +11,8 @@ from torch import nn
 from torch_geometric.data import Data
 
 from gln.errors import GLNError
-from gln.families.base import check_whole
 from gln.graphs import as_graphs
+from gln.graphs.check import check_whole
 from gln.training.data import GENERATE, feature_noise
 from gln.training.prediction import predict
 

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import safetensors.torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
@@ -26,7 +27,7 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], facts: dict[str, An
     """Write ``tensors`` and the JSON ``facts`` to ``path`` atomically; if the disk is full, the old file stays."""
     # Cloned, because safetensors refuses tensors that share memory, as tied weights do.
     whole = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
-    data = safetensors.torch.save(whole, metadata={"gln": json.dumps(facts, allow_nan=False)})
+    data = safetensors.torch.save(whole, metadata={"gln": _to_json(facts)})
     with clear_disk_errors(path):
         write_atomically(path, data)
 
@@ -67,7 +68,12 @@ def read_json(path: Path) -> dict[str, Any]:
 def write_json(path: Path, value: Any) -> None:
     """Write a JSON file that people can read, atomically."""
     with clear_disk_errors(path):
-        write_atomically(path, (json.dumps(value, indent=2, allow_nan=False) + "\n").encode())
+        write_atomically(path, (_to_json(value, indent=2) + "\n").encode())
+
+
+def _to_json(value: Any, indent: int | None = None) -> str:
+    """JSON in which NumPy's numbers, which a width read from an array is, are plain numbers."""
+    return json.dumps(value, indent=indent, allow_nan=False, default=np.generic.item)
 
 
 def load_weights(model: nn.Module, tensors: Mapping[str, Tensor], path: Path) -> None:
