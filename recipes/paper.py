@@ -108,6 +108,15 @@ for name, full in (("torus", RUNS["stabilised-torus"]), ("figures-10", SMALL_FIG
     for change in CHANGES:
         RUNS[f"ablation-{name}-without-{change}"] = replace(full, model=f"{full.model},{change}=false")
 
+# Other readings of the paper's loss and scores; the paper's sum over all pairs is our mean times their number.
+for name, pairs in (("community-2", 40 * 39), ("torus", 100 * 99)):
+    ours = RUNS[f"equations-{name}-paper"]
+    literal = f"{ours.model},symmetric=false"
+    RUNS[f"reading-{name}-beta"] = replace(ours, loss=Loss(edge="literal"))
+    RUNS[f"reading-{name}-sum"] = replace(ours, loss=Loss(psi1=pairs))
+    RUNS[f"reading-{name}-asymmetric"] = replace(ours, model=literal)
+    RUNS[f"reading-{name}-all"] = replace(ours, model=literal, loss=Loss(edge="literal", psi1=pairs))
+
 
 def score(model: torch.nn.Module, graphs: list, threshold: float) -> dict[str, float]:
     """Edge scores over all n² entries, mean over graphs; batches of 20 (only the released variant depends on them)."""
