@@ -34,7 +34,7 @@ def test_networks_count_the_columns_that_have_the_published_iou() -> None:
     equations, _, stabilised, _ = network(cells)
     assert equations.endswith("not measured yet.")
     counts = "IoU 0.5000 to 0.9930, at least as high as published in 1 of 2 (not in Community 4)."
-    assert f"(2 of 17 columns measured): {counts}" in stabilised
+    assert f"; 2 of 17 columns measured: {counts}" in stabilised
 
 
 def test_a_column_whose_every_number_the_constant_has_shows_nothing() -> None:

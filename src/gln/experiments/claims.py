@@ -17,11 +17,12 @@ FIVE = 5  # the number of steps that the paper recommends
 MATTERS = 2.0  # an MMD² this many times larger than with an empty A⁰ is no small change
 NOISE = 1e-4  # the paper's smallest MMD²; changes below it are ignored
 RULES = (
-    "*Five steps* are more than needed if with fewer steps every MMD² is at most that of five, or at most the "
-    "published one (ordered) or the floor (set); they are too few if they do not get that low and with more steps "
-    f"every MMD² is at least {MATTERS:g} times smaller. PaperGLN is trained for each number of steps; GLN is trained "
-    f"once and read out after fewer. *A⁰*, the initial structure, matters if an MMD² grows to more than {MATTERS:g} "
-    f"times its value at 0% (no edges, as in training); an MMD² below {NOISE:g} counts as {NOISE:g}."
+    "The aim of *five steps* is the published MMD² on ordered nodes and the floor on sets. Five are more than needed "
+    "if fewer reach the aim, or do as well as five, in every MMD².",
+    f"Five steps are too few if they miss the aim and more steps make every MMD² at least {MATTERS:g} times smaller.",
+    "PaperGLN is trained for each number of steps; GLN is trained once and read out after fewer.",
+    f"*A⁰*, the initial structure, matters if an MMD² grows to more than {MATTERS:g} times its value at 0% (no edges, "
+    f"as in training). An MMD² below {NOISE:g} counts as {NOISE:g}.",
 )
 
 

@@ -35,8 +35,8 @@ def cost(cells: dict[str, Measured]) -> list[str]:
 def spendings(cells: dict[str, Measured]) -> list[tuple[str, float]]:
     """The kind of device and the seconds of every cell, each counted once.
 
-    Several cells may share one training. It is counted with the cell that was measured first: as part of its seconds
-    if they are long enough to include it, on top of them if the training already existed.
+    Several cells may share one training. It is counted with the cell that was measured first, whose seconds include
+    the training, or only its end if part of it existed already.
     """
     by_run: defaultdict[Path, dict[str, dict[str, Any]]] = defaultdict(dict)
     for name, one in experiments().items():
@@ -48,7 +48,7 @@ def spendings(cells: dict[str, Measured]) -> list[tuple[str, float]]:
     for group in by_run.values():
         first, *others = sorted(group.values(), key=lambda measured: str(measured["environment"]["time"]))
         training, spent = first.get("system", {}).get("training_seconds", 0.0), first["seconds"]
-        found.append((kind_of(first["device"]), spent + (training if training > spent else 0.0)))
+        found.append((kind_of(first["device"]), max(spent, training)))
         found += [(kind_of(measured["device"]), measured["seconds"]) for measured in others]
     return found
 

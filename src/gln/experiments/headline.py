@@ -41,16 +41,16 @@ def bar_table(cells: dict[str, Measured]) -> list[list[str]]:
 
 
 def behind(cells: dict[str, Measured]) -> str:
-    """How many test graphs, and how many seeds of each network, the means are taken over, column by column."""
+    """How many test graphs, and how many seeds of each network, the means are taken over."""
     graphs = [cells["table-mmd"].get(f"ordered/{column}/constant", {}).get("test_graphs") for column in MAIN]
     table, parts = experiment(TABLES[IOU]), []
     for protocol, rows in ROWS[IOU].items():
         for row in (row for row in rows if row in all_repeats()[table.cells].rows):
             found = (of_all_seeds(_both(cells), f"{protocol}/{column}/{row}") for column in MAIN)
-            counts = ", ".join(str(len(values_of(seeds, "iou"))) for seeds in found)
-            parts.append(f"{table.title_of(protocol, row)}, {protocol}: {counts}")
+            counts = list(dict.fromkeys(str(len(values_of(seeds, "iou"))) for seeds in found))
+            parts.append(f"{table.title_of(protocol, row)}, {protocol}, {' or '.join(counts)}")
     listed = ", ".join(MISSING if count is None else str(count) for count in graphs)
-    return f"Test graphs per column: {listed}. Seeds per column: {'; '.join(parts)}; the other rows have one."
+    return f"Test graphs per column: {listed}. Seeds: {'; '.join(parts)}; other rows, 1."
 
 
 def published(column: str, metric: str) -> Printed:

@@ -170,7 +170,11 @@ def provenance(experiment: Experiment, scale: Scale, measured: Measured) -> list
         lines.append(
             f"- {MISSING} not measured yet: {label} ({len(cells)}), `{cells[0].command}`{_more(cells)}"
         )
-    if len(table) > 1:
+    if lines:
+        lines = ["Not in the tables:", "", *lines]
+    if (source := _shares_cells_of(experiment)) is not None:
+        lines += ["", f"The commands are those of `{source}`, whose cells these are."]
+    elif len(table) > 1:
         lines += [
             "",
             "<details><summary>The command behind every number</summary>",
@@ -180,6 +184,17 @@ def provenance(experiment: Experiment, scale: Scale, measured: Measured) -> list
             "</details>",
         ]
     return [*lines, ""]
+
+
+def _shares_cells_of(experiment: Experiment) -> str | None:
+    """The name of an earlier table with all the cells of this one, if there is one."""
+    names = {cell.name for cell in cells_of(experiment, "full")}
+    for name, other in experiments().items():
+        if name == experiment.name:
+            return None
+        if other.cells == experiment.cells and names <= {cell.name for cell in cells_of(other, "full")}:
+            return name
+    return None
 
 
 def cannot(cell: Cell, found: dict[str, Any] | None) -> str | None:
@@ -241,4 +256,4 @@ def _published(numbers: list[Any] | None) -> str:
 def _printed(value: Printed | list[Printed]) -> str:
     """As in the paper, unless that is more digits than anyone reads."""
     bounds = value if isinstance(value, list) else [value]
-    return "–".join(str(bound) if len(str(bound)) <= DIGITS else number(bound) for bound in bounds)
+    return "–".join(str(bound) if len(str(bound)) <= DIGITS else f"{bound:.6f}" for bound in bounds)
