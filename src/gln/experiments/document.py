@@ -43,7 +43,7 @@ at least half of the training graphs have; it never sees a feature. *Copy* retur
 has 0. Comparisons with published numbers are made at the published number of digits. "±" is the standard deviation
 over three seeds of weights, order and samples (for GLN on sets, of the training graphs too), all on the same test
 graphs; without it, there is one seed. `·` means not measured yet, `n/a` cannot be measured, `–` does not exist. A
-commit marked `-dirty` had uncommitted changes.
+commit marked `-dirty` had uncommitted changes, in some cells only of other results.
 """
 SCALE_NOTES = {
     "full": "Families, sizes and numbers of graphs are the paper's, except that the families of the set protocol "

@@ -32,13 +32,15 @@ def versions() -> dict[str, str]:
 
 @cache
 def commit() -> str | None:
-    """The commit of the source tree this package runs from, with ``-dirty`` if it was changed; or ``None``."""
+    """The commit of the source tree this package runs from, with ``-dirty`` if its code was changed; or ``None``."""
     here = Path(__file__).parent.parent / "__init__.py"
     git = ["git", "-C", str(here.parent)]
     try:
         # A package installed in a folder inside some other repository is not that repository's code.
         _run([*git, "ls-files", "--error-unmatch", here.name])
-        return _run([*git, "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"])
+        head = _run([*git, "rev-parse", "HEAD"])
+        changed = _run([*git, "status", "--porcelain", "--untracked-files=no", "--", ".", ":(top)recipes"])
+        return f"{head}-dirty" if changed else head  # results and pages do not count: a run writes them
     except (OSError, subprocess.SubprocessError):
         return None
 
