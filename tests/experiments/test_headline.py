@@ -41,7 +41,7 @@ def test_the_graphs_and_seeds_behind_a_mean_are_counted() -> None:
     cells["table-mmd"][name] = measured(name, scores={}, test_graphs=60)
     text = behind(cells)
     assert text.startswith("Test graphs per column: 60, ·, ·, ·, ·.")
-    assert "GLN, ordered, 0; GLN, set, 0 or 2; other rows, 1." in text
+    assert "GLN, ordered (0); GLN, set (0 or 2); other rows (1)." in text
 
 
 def test_a_row_of_one_table_alone_is_found() -> None:

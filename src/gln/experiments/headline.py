@@ -48,9 +48,9 @@ def behind(cells: dict[str, Measured]) -> str:
         for row in (row for row in rows if row in all_repeats()[table.cells].rows):
             found = (of_all_seeds(_both(cells), f"{protocol}/{column}/{row}") for column in MAIN)
             counts = list(dict.fromkeys(str(len(values_of(seeds, "iou"))) for seeds in found))
-            parts.append(f"{table.title_of(protocol, row)}, {protocol}, {' or '.join(counts)}")
+            parts.append(f"{table.title_of(protocol, row)}, {protocol} ({' or '.join(counts)})")
     listed = ", ".join(MISSING if count is None else str(count) for count in graphs)
-    return f"Test graphs per column: {listed}. Seeds: {'; '.join(parts)}; other rows, 1."
+    return f"Test graphs per column: {listed}. Seeds: {'; '.join(parts)}; other rows (1)."
 
 
 def published(column: str, metric: str) -> Printed:
