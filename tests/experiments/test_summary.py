@@ -59,7 +59,9 @@ def test_a_network_that_gives_out_the_constant_is_not_called_robust() -> None:
     assert claims(cells)[-1][2].startswith("shows nothing: its MMD² are the constant's throughout (0.3000 /")
     shares[1]["runs"] = [dict.fromkeys(MMD, 0.33)]
     assert claims(cells)[-1][2].startswith("confirmed: ")
-    assert claims(cells)[-1][2].endswith("; at 1 of 2 points of the curve, its MMD² are nearly the constant's")
+    assert claims(cells)[-1][2].endswith(
+        "; at 1 of 2 points of the curve, its MMD² are nearly the constant's"
+    )
 
 
 def test_cells_of_a_network_that_was_trained_again_are_named() -> None:
