@@ -11,7 +11,7 @@ import pytest
 from gln.experiments import Places, cells_of, choose, experiment, experiments
 from gln.experiments.document import document
 from gln.experiments.specs import Printed
-from gln.experiments.tables import as_good, cannot, comparison, score_tables, short_commit
+from gln.experiments.tables import as_good, cannot, comparison, score_tables, short_commit, source_of
 
 ROOT = Path(__file__).parents[2]
 KEPT = sorted((ROOT / "results/reproduction/full").rglob("*.json"))
@@ -83,6 +83,13 @@ def test_as_good_is_meant_to_the_published_digits(
 ) -> None:
     assert as_good(here, Printed(published), higher) is good
     assert Printed(published) == float(published)
+
+
+def test_an_experiment_whose_cells_another_lists_says_so() -> None:
+    assert source_of(experiment("table-scores"), "full") == "table-mmd"
+    assert all(
+        source_of(one, "full") is None for name, one in experiments().items() if name != "table-scores"
+    )
 
 
 def test_published_numbers_are_shown_as_printed() -> None:

@@ -37,6 +37,21 @@ def test_networks_count_the_columns_that_have_the_published_iou() -> None:
     assert f"; 2 of 17 columns measured: {counts}" in stabilised
 
 
+def test_columns_in_which_a_network_cannot_be_built_are_not_missing() -> None:
+    cells = with_scores({"ordered/community-2/released": {"iou": 0.5}})
+    assert "; 1 of 9 possible columns measured: IoU 0.5000," in network(cells)[1]
+
+
+def test_sets_are_compared_with_the_floor() -> None:
+    rows = {f"set/figures/{row}": {"iou": 0.5, **dict.fromkeys(MMD, 0.2)} for row in ("gln", "floor", "knn")}
+    rows |= {
+        f"set/community-2/{row}": {"iou": 0.5, **dict.fromkeys(MMD, 0.2)} for row in ("gln", "floor", "knn")
+    }
+    rows["set/community-2/gln"]["mmd_orbit"] = 0.3
+    text = "\n".join(on_sets(with_scores(rows)))
+    assert "GLN's MMD² are above it in Community 2 and within it in Figures." in text
+
+
 def test_a_column_whose_every_number_the_constant_has_shows_nothing() -> None:
     as_published = {metric: published("community-2", metric) for metric in (*EDGE_SCORES, *MMD)}
     cells = with_scores(

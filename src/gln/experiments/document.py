@@ -19,6 +19,7 @@ from gln.experiments.tables import (
     read_all,
     robustness_tables,
     score_tables,
+    source_of,
 )
 from gln.files import write_atomically
 
@@ -114,12 +115,14 @@ def _overview(cells: dict[str, Measured], scale: Scale) -> list[str]:
         can_be = [c.name for c in cells_of(experiment, scale) if not cannot(c, cells[name].get(c.name))]
         done = sum(cell in cells[name] for cell in can_be)
         link = f"[{name}](#{_anchor(experiment.title)})"
-        table.append([link, experiment.source, f"{done} of {len(can_be)}"])
+        source = source_of(experiment, scale)
+        shared = f", those of `{source}`" if source else ""
+        table.append([link, experiment.source, f"{done} of {len(can_be)}{shared}"])
     return [*markdown(table), "", _commits(cells), ""]
 
 
 def _commits(cells: dict[str, Measured]) -> str:
-    """How many cells there are, each counted once, and how many come from code that no commit holds."""
+    """How many cells there are, each counted once, and how many come from a tree with uncommitted changes."""
     found = {
         (one.cells, cell): measured["commit"]
         for name, one in experiments().items()
@@ -127,7 +130,7 @@ def _commits(cells: dict[str, Measured]) -> str:
         if "cannot" not in measured
     }
     dirty = sum("-dirty" in str(commit) for commit in found.values())
-    return f"`table-scores` reads the cells of `table-mmd`. Of {len(found)} cells, {dirty} are from a `-dirty` commit."
+    return f"Of {len(found)} cells, {dirty} are from a `-dirty` commit."
 
 
 def _matches(cells: dict[str, Measured]) -> list[str]:

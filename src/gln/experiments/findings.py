@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 from gln.experiments.claims import NOISE
 from gln.experiments.headline import IOU, MAIN, MMD, has_published, score, short
-from gln.experiments.specs import Settings, columns, experiment
-from gln.experiments.tables import Measured, compared, mean_of
+from gln.experiments.runner import cells_of
+from gln.experiments.specs import columns, experiment
+from gln.experiments.tables import Measured, cannot, compared, mean_of
 
 Cells = dict[str, Measured]
 LISTED = 4  # a sentence names up to this many columns
@@ -31,7 +32,7 @@ def network(cells: Cells) -> list[str]:
             lines.append(f"{title}: not measured yet.")
             continue
         low, high = (short(choose(known.values())) for choose in (min, max))
-        possible = sum(not _settings(column, row).cannot for column in found)
+        possible = _possible(cells, row)
         worse = [column for column in known if not has_published(cells, column, row, IOU)]
         where = f" (not in {listed(worse)})" if 0 < len(worse) <= LISTED else ""
         lines.append(
@@ -141,8 +142,11 @@ def _above_floor(cells: Cells) -> list[str]:
     ]
 
 
-def _settings(column: str, row: str) -> Settings:
-    return experiment("table-scores").settings("full", "ordered", column, row)
+def _possible(cells: Cells, row: str) -> int:
+    """The number of columns in which the row can be measured on ordered nodes."""
+    table = experiment("table-scores")
+    ours = (cell for cell in cells_of(table, "full") if (cell.protocol, cell.row) == ("ordered", row))
+    return len({cell.column for cell in ours if not cannot(cell, cells[table.name].get(cell.name))})
 
 
 def all_columns() -> list[str]:

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import Decimal
+from itertools import takewhile
 from statistics import mean, stdev
 from typing import Any
 
@@ -172,7 +173,7 @@ def provenance(experiment: Experiment, scale: Scale, measured: Measured) -> list
         )
     if lines:
         lines = ["Not in the tables:", "", *lines]
-    if (source := _shares_cells_of(experiment)) is not None:
+    if (source := source_of(experiment, scale)) is not None:
         lines += ["", f"The commands are those of `{source}`, whose cells these are."]
     elif len(table) > 1:
         lines += [
@@ -186,15 +187,11 @@ def provenance(experiment: Experiment, scale: Scale, measured: Measured) -> list
     return [*lines, ""]
 
 
-def _shares_cells_of(experiment: Experiment) -> str | None:
-    """The name of an earlier table with all the cells of this one, if there is one."""
-    names = {cell.name for cell in cells_of(experiment, "full")}
-    for name, other in experiments().items():
-        if name == experiment.name:
-            return None
-        if other.cells == experiment.cells and names <= {cell.name for cell in cells_of(other, "full")}:
-            return name
-    return None
+def source_of(experiment: Experiment, scale: Scale) -> str | None:
+    """The name of an earlier experiment with all the cells of this one, if there is one."""
+    keys = {cell.key for cell in cells_of(experiment, scale)}
+    earlier = takewhile(lambda other: other.name != experiment.name, experiments().values())
+    return next((o.name for o in earlier if keys <= {cell.key for cell in cells_of(o, scale)}), None)
 
 
 def cannot(cell: Cell, found: dict[str, Any] | None) -> str | None:
