@@ -7,7 +7,7 @@ from pathlib import Path
 
 import hypothesis.strategies as st
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 
 from gln.graphs import check_graph
 from gln.io import READABLE
@@ -62,6 +62,7 @@ def behaves(folder: Path, suffix: str, data: bytes) -> None:
 @pytest.mark.parametrize("suffix", READABLE)
 @fuzzed
 @given(data=st.binary(max_size=300))
+@example(data=bytes(34))  # as long as a binary STL file of −1 triangles would be
 def test_random_bytes(suffix: str, data: bytes, tmp_path: Path) -> None:
     behaves(tmp_path, suffix, data)
 
@@ -77,6 +78,7 @@ def test_mutations_of_good_files(mutated: tuple[str, bytes], tmp_path: Path) -> 
     data=st.text(alphabet='abxy,;\t"\n\r 019.-eé\x00', max_size=80),
     edges=st.text(alphabet="source,target\n012ab", max_size=60),
 )
+@example(data='""', edges="")  # a line, yet no row
 def test_random_tables_with_random_edges(data: str, edges: str, tmp_path: Path) -> None:
     put(tmp_path, "fuzz.edges.csv", edges)
     behaves(tmp_path, ".csv", data.encode())

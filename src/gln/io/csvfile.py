@@ -15,6 +15,7 @@ from gln.io.items import quote
 
 LONGEST = 2**20  # bytes in a line
 SEPARATORS = (",", ";", "\t", " ")
+EMPTY = "the table is empty; expected a header and one row per node."
 NAMELESS = "(no name)"  # the index that pandas writes first, or what follows a comma at the end of every row
 DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+(e[+-]?\d+)?", re.IGNORECASE)
 
@@ -49,13 +50,16 @@ class CSVFile:
         with path.open("rb") as file:
             first = next((line for line in _Lines(file, Place(0, 1)) if line.strip()), None)
         if first is None:
-            raise BrokenTable("the table is empty; expected a header and one row per node.")
+            raise BrokenTable(EMPTY)
         separator = ";" if _has_decimal_commas(first) else max(SEPARATORS[:3], key=first.count)
         if separator not in first and " " in first.strip():
             separator = " "
         plain = cls(path, separator, (), False, Place(0, 1))
         records = plain._records(plain.start)
-        place, cells = next(records)
+        header = next(records, None)
+        if header is None:  # only rows of empty cells
+            raise BrokenTable(EMPTY)
+        place, cells = header
         names = tuple(cell.strip() for cell in cells)
         if all(is_number(name) for name in names):
             columns = tuple(str(number) for number in range(1, len(names) + 1))

@@ -107,7 +107,7 @@ def _expect(rows: Iterator[tuple[int, list[bytes]]], what: str, count: int) -> t
 
 def parse_stl(data: bytes) -> Mesh:
     """Read triangles in text or binary form; corners at the same place are one vertex."""
-    count = struct.unpack_from("<I", data, 80)[0] if len(data) >= 84 else -1
+    count = struct.unpack_from("<I", data, 80)[0] if len(data) >= 84 else 0
     if len(data) == 84 + 50 * count:  # first: a binary header may begin with "solid" too
         facet = np.dtype([("normal", "<f4", 3), ("corners", "<f4", (3, 3)), ("colour", "<u2")])
         flat = np.frombuffer(data, facet, offset=84)["corners"].reshape(-1, 3)
