@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 from gln.families import parse_family
-from gln.training.facts import write_result
+from gln.storage.provenance import write_result
 
 # family, graphs, seconds allowed on two cores
 CASES = [

@@ -13,7 +13,7 @@ import networkx as nx
 
 import gln
 from gln.bench.mmd import run
-from gln.training.facts import write_result
+from gln.storage.provenance import write_result
 
 
 def alone(graphs: int, nodes: int = 100) -> float:

@@ -19,10 +19,10 @@ import torch
 
 import gln
 from gln.families import parse_family
-from gln.losses import Loss
-from gln.training.augment import RandomRotation
-from gln.training.facts import write_result
-from gln.training.scoring import predict_and_score
+from gln.inference.evaluate import predict_and_score
+from gln.storage.provenance import write_result
+from gln.training.data import RandomRotation
+from gln.training.losses import Loss
 
 TRAIN_SEED, VAL_SEED, TEST_SEED = 1, 2, 1_000_003
 # family: its short form, width of the positions, graphs per step, epochs of 250 steps

@@ -29,12 +29,12 @@ from delaunay import TEST_COUNT, TEST_SEED, TRAIN_SEED, VAL_SEED, score
 from gln.baselines import BASELINES, load_baseline, save_baseline
 from gln.baselines.set2graph import Set2Graph
 from gln.families import parse_family
-from gln.losses import Loss
+from gln.storage.provenance import write_result
+from gln.storage.tensors import read_json, write_json
 from gln.training import Interrupted
 from gln.training.checkpoint import read_checkpoint
-from gln.training.facts import write_result
-from gln.training.tensors import read_json, write_json
-from gln.viewing.runs import read_run
+from gln.training.losses import Loss
+from gln.workflows.runs import read_run
 
 SEED = 0
 RESULTS = Path("results")

@@ -22,7 +22,7 @@ import gln
 from gln.baselines import MMSB, Kronecker, baseline
 from gln.baselines.kronecker_model import draw_edges
 from gln.families import parse_family
-from gln.training.facts import write_result
+from gln.storage.provenance import write_result
 
 SEED = 0
 PLANTED = 1  # seed of the planted graphs

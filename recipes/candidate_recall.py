@@ -13,7 +13,7 @@ import torch
 from gln.families import parse_family
 from gln.graphs import GraphBatch
 from gln.models.candidates import candidate_pairs, candidate_recall
-from gln.training.facts import write_result
+from gln.storage.provenance import write_result
 
 SEED = 99
 COUNTS = {

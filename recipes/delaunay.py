@@ -21,10 +21,10 @@ import gln
 from gln.bench.predict import SMALLER_CONFIG
 from gln.evaluation import EdgeScores
 from gln.families import parse_family
-from gln.losses import Loss
-from gln.training.augment import RandomRotation
-from gln.training.facts import write_result
-from gln.training.prediction import soft_batches
+from gln.inference.predict import soft_batches
+from gln.storage.provenance import write_result
+from gln.training.data import RandomRotation
+from gln.training.losses import Loss
 
 TRAIN_SEED, VAL_SEED, TEST_SEED = 1, 2, 1_000_003
 SIZES = {"usual": {}, "small": SMALLER_CONFIG}

@@ -25,11 +25,11 @@ from delaunay import TEST_SEED, TRAIN_SEED, VAL_SEED, training_seed
 from gln.evaluation import segmentation_scores
 from gln.families import parse_family
 from gln.families.surfaces import KINDS
-from gln.graphs.patches import cut_patches
-from gln.losses import Loss
-from gln.training.augment import RandomRotation
-from gln.training.facts import write_result
-from gln.training.scoring import predict_and_score
+from gln.graphs.split import cut_patches
+from gln.inference.evaluate import predict_and_score
+from gln.storage.provenance import write_result
+from gln.training.data import RandomRotation
+from gln.training.losses import Loss
 
 THRESHOLDS = (0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 

@@ -20,10 +20,10 @@ import gln
 from gln.baselines import Constant
 from gln.evaluation import EdgeScores
 from gln.families import parse_family
-from gln.losses import Loss
+from gln.inference.predict import soft_batches
 from gln.models import build_model
-from gln.training.facts import write_result
-from gln.training.prediction import soft_batches
+from gln.storage.provenance import write_result
+from gln.training.losses import Loss
 
 SEED = 0
 PAPER_FIT = {"optimizer": "adam", "schedule": "constant", "warmup": 0.0, "weight_decay": 0.0, "clip": None}

@@ -10,7 +10,7 @@ from PIL import Image, ImageColor
 import gln
 import pictures_how
 from gln.files import write_atomically
-from gln.viewing.colours import EDGE, EXTRA, INK, MISSING
+from gln.viewing.style import EDGE, EXTRA, INK, MISSING
 
 IMAGES = Path("docs/images")
 

@@ -19,9 +19,8 @@ import gln
 from gln.files import write_atomically
 from gln.models.candidates import candidate_pairs
 from gln.models.pairs import SparsePairs
-from gln.viewing.colours import EDGE, GROUPS, INK
-from gln.viewing.edges import RIGHT, WRONG, legend_entry
 from gln.viewing.pictures import draw_errors, draw_graph
+from gln.viewing.style import EDGE, GROUPS, INK, RIGHT, WRONG, legend_entry
 
 IMAGES, RESULTS = Path("docs/images"), Path("results")
 PALE, MIDDLE = "#d5e3ee", "#8fb4d1"

@@ -141,7 +141,7 @@ WRITERS = {
 
 
 def measure(name: str, folder: Path, run: str, output: Path) -> None:
-    from gln.training.facts import write_result
+    from gln.storage.provenance import write_result
 
     model = gln.load(run)
     start = time.perf_counter()
@@ -159,7 +159,7 @@ def scored_rows(model: torch.nn.Module, folder: Path) -> list[dict[str, Any]]:
     from gln.baselines.neighbours import Neighbours
     from gln.io import find_files
     from gln.models.gln import SMALL
-    from gln.pipeline.recipe import neighbour_ranks
+    from gln.workflows.recipe import neighbour_ranks
 
     train = graphs_in(folder / "train")
     rules = {rule: Neighbours(rule=rule).fit(train) for rule in ("knn", "mutual", "radius")}
@@ -219,7 +219,7 @@ def draw_photos(run: str, folder: Path, output: Path) -> None:
     """The photographs beside their regions, each in its mean colour, at two thresholds."""
     from matplotlib.figure import Figure
 
-    from gln.evaluation.components import component_labels
+    from gln.evaluation.statistics import component_labels
 
     model = gln.load(run)
     items = photos_in(folder)
@@ -263,7 +263,7 @@ def grid_pairs(pos: torch.Tensor) -> torch.Tensor:
 
 def region_facts(image: Data, edges: torch.Tensor) -> dict[str, float]:
     """The number of regions, the share of pixels in the ten largest, and the share of colour variance explained."""
-    from gln.evaluation.components import component_labels
+    from gln.evaluation.statistics import component_labels
 
     (region,) = component_labels([gln.make_graph(pos=image.pos, edges=edges)])
     size = region.bincount()

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import gln
 from gln.families import parse_family
-from gln.training.facts import write_result
+from gln.storage.provenance import write_result
 
 SEED = 1_000_003  # not used for training or tuning
 TESTS = [

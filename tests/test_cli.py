@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import gln
-from gln.cli import main
+from gln.commands.cli import main
 
 
 def run(monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
@@ -113,7 +113,7 @@ def test_ctrl_c_is_one_word_and_exit_code_130(
     def interrupt(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("gln.cli.app.cli", interrupt)
+    monkeypatch.setattr("gln.commands.cli.app.cli", interrupt)
     assert run(monkeypatch, "list") == 130
     assert capsys.readouterr().err == "gln: interrupted.\n"
 
@@ -125,7 +125,7 @@ def test_too_little_memory_is_one_sentence(
     def fail(*_: object, **__: object) -> None:
         raise error
 
-    monkeypatch.setattr("gln.cli.app.cli", fail)
+    monkeypatch.setattr("gln.commands.cli.app.cli", fail)
     assert run(monkeypatch, "list") == 2
     assert "not enough memory" in capsys.readouterr().err
 
@@ -134,6 +134,6 @@ def test_a_fault_of_ours_is_not_called_a_mistake(monkeypatch: pytest.MonkeyPatch
     def fail(*_: object, **__: object) -> None:
         raise RuntimeError("shapes differ")
 
-    monkeypatch.setattr("gln.cli.app.cli", fail)
+    monkeypatch.setattr("gln.commands.cli.app.cli", fail)
     with pytest.raises(RuntimeError, match="shapes differ"):
         run(monkeypatch, "list")

@@ -178,7 +178,7 @@ import time
 from gln.pipeline import predicting, windows
 windows.WINDOW, answer = 16, predicting.answer_window
 predicting.answer_window = lambda *words: (time.sleep(0.2), answer(*words))[1]
-from gln.cli import main
+from gln.commands.cli import main
 main()
 """
 

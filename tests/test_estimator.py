@@ -13,9 +13,10 @@ from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from torch_geometric.data import Data
 
+from gln.adapters.sklearn import GraphLearner
 from gln.errors import GLNError
-from gln.estimator import GraphLearner
-from gln.training import load, predict, save
+from gln.inference.predict import predict
+from gln.storage.models import load, save
 
 TINY = {"width": 8, "pair_width": 8, "steps": 2, "epochs": 2, "device": "cpu", "random_state": 0}
 
@@ -98,7 +99,7 @@ def test_numbers_of_numpy_are_as_good(tmp_path: Path) -> None:
 
 
 def test_a_file_of_another_kind_is_refused(tmp_path: Path) -> None:
-    from gln.training.tensors import write_tensors
+    from gln.storage.tensors import write_tensors
 
     write_tensors(tmp_path / "a", {}, {"format": "something"})
     write_tensors(tmp_path / "b", {}, {"format": "gln learner 1", "settings": {"colour": 3}})

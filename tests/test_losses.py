@@ -12,9 +12,9 @@ from torch import Tensor, nn
 
 from gln.errors import GLNError
 from gln.graphs import GraphBatch, make_graph
-from gln.losses import Edge, Loss, Structure
 from gln.models.output import StructureOutput
 from gln.models.paper import PaperGLN
+from gln.training.losses import Edge, Loss, Structure
 
 SIZES = (4, 2, 6)
 KINDS = [(edge, structure) for edge in get_args(Edge) for structure in get_args(Structure)]

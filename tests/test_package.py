@@ -26,7 +26,7 @@ def test_help_is_instant_and_does_not_load_torch() -> None:
             "import sys, atexit",
             "sys.argv = ['gln', '--help']",
             "atexit.register(lambda: print('torch' in sys.modules))",
-            "from gln.cli import main",
+            "from gln.commands.cli import main",
             "main()",
         ]
     )

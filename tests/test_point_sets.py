@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from gln.graphs import make_graph
-from gln.point_sets import feature_scale
+from gln.graphs.features import feature_scale
 
 
 def test_wild_columns_get_mean_0_and_deviation_1_and_yes_or_no_stays() -> None:

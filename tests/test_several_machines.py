@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 import gln
-from gln.pipeline import windows
-from gln.pipeline.parts import Parts, name_of
+from gln.workflows import windows
+from gln.workflows.parts import Parts, name_of
 from tests.test_cli import run
 from tests.test_cli_predict import SLOW
 

@@ -6,8 +6,7 @@ import pytest
 
 import gln
 from gln.errors import GLNError
-from gln.training import shipped
-from gln.training.saved import SHIPPED
+from gln.storage.models import SHIPPED, shipped
 
 # name: a family member it has not seen and the F1 to reach on a few of its graphs
 EXPECTED = {

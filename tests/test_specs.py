@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 
 from gln.errors import GLNError
-from gln.specs import parse_spec, read_value, write_spec
+from gln.registry import parse_spec, read_value, write_spec
 
 NAMES = st.from_regex(r"[a-z][a-z_]{0,8}", fullmatch=True)
 WORDS = st.from_regex(r"[a-z]{1,8}", fullmatch=True).filter(

@@ -8,8 +8,8 @@ from torch_geometric.data import Batch, Data
 from torch_geometric.loader import DataLoader
 from torch_geometric.transforms import Center, Compose
 
+from gln.adapters.pyg import GLNGraph
 from gln.models.gln import GLN
-from gln.transforms import GLNGraph
 
 
 def transform() -> GLNGraph:

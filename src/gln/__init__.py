@@ -9,47 +9,37 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from gln.adapters.pyg import GLNGraph, as_graph, check_graph, make_graph
+    from gln.adapters.sklearn import GraphLearner
     from gln.errors import GLNError
-    from gln.estimator import GraphLearner
     from gln.evaluation import EdgeScores, edge_scores, mmd, novelty, segmentation_scores
     from gln.families import FAMILIES, Family, family, register
-    from gln.graphs import (
-        GraphBatch,
-        as_graph,
-        check_graph,
-        make_graph,
-        split,
-        to_networkx,
-        to_numpy,
-        to_scipy,
-    )
-    from gln.losses import Loss
+    from gln.graphs import GraphBatch, split, to_networkx, to_numpy, to_scipy
+    from gln.inference.evaluate import evaluate
+    from gln.inference.generate import generate
+    from gln.inference.predict import predict
     from gln.models import GLN, PaperGLN
-    from gln.training import FitConfig, Fresh, evaluate, fit, generate, load, predict, save
-    from gln.transforms import GLNGraph
+    from gln.storage.models import load, save
+    from gln.training import FitConfig, Fresh, fit
+    from gln.training.losses import Loss
     from gln.viewing import draw_graph, save_gallery
 
 __version__ = "0.1.0"
 
 _HOME = {
+    "gln.adapters.pyg": ["GLNGraph", "as_graph", "check_graph", "make_graph"],
+    "gln.adapters.sklearn": ["GraphLearner"],
     "gln.errors": ["GLNError"],
-    "gln.estimator": ["GraphLearner"],
     "gln.evaluation": ["EdgeScores", "edge_scores", "mmd", "novelty", "segmentation_scores"],
     "gln.families": ["FAMILIES", "Family", "family", "register"],
-    "gln.graphs": [
-        "GraphBatch",
-        "as_graph",
-        "check_graph",
-        "make_graph",
-        "split",
-        "to_networkx",
-        "to_numpy",
-        "to_scipy",
-    ],
-    "gln.losses": ["Loss"],
+    "gln.graphs": ["GraphBatch", "split", "to_networkx", "to_numpy", "to_scipy"],
+    "gln.inference.evaluate": ["evaluate"],
+    "gln.inference.generate": ["generate"],
+    "gln.inference.predict": ["predict"],
     "gln.models": ["GLN", "PaperGLN"],
-    "gln.training": ["FitConfig", "Fresh", "evaluate", "fit", "generate", "load", "predict", "save"],
-    "gln.transforms": ["GLNGraph"],
+    "gln.storage.models": ["load", "save"],
+    "gln.training": ["FitConfig", "Fresh", "fit"],
+    "gln.training.losses": ["Loss"],
     "gln.viewing": ["draw_graph", "save_gallery"],
 }
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}

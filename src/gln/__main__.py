@@ -1,5 +1,5 @@
 """Entry point of ``python -m gln``."""
 
-from gln.cli import main
+from gln.commands.cli import main
 
 main()

@@ -9,10 +9,9 @@ from torch import Tensor
 from torch.distributions import Dirichlet, kl_divergence
 from torch_geometric.data import Data
 
-from gln.baselines.mmsb import MMSB
+from gln.baselines.mmsb import MMSB, spectral_labels, spectral_points
 from gln.baselines.mmsb_model import Posterior, Roles, expect, fit_roles, inverse_digamma, start, update
 from gln.baselines.mmsb_pairs import Pairs
-from gln.baselines.mmsb_start import spectral_labels, spectral_points
 from gln.errors import GLNError
 from gln.graphs import GraphBatch, check_graph, make_graph
 from tests.conftest import assert_same_graph

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy.spatial import Delaunay
 
-from gln.baselines import proximity
-from gln.baselines.proximity import gabriel, pairs_by_distance, pairs_by_rank, relative_neighbours
+from gln.baselines import neighbours as proximity
+from gln.baselines.neighbours import gabriel, pairs_by_distance, pairs_by_rank, relative_neighbours
 
 
 def sets() -> dict[str, np.ndarray]:

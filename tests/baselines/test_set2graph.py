@@ -14,7 +14,7 @@ import gln
 from gln.baselines.set2graph import Set2Graph
 from gln.errors import GLNError
 from gln.graphs import GraphBatch, make_graph
-from gln.losses import Loss
+from gln.training.losses import Loss
 
 
 def points(seed: int, count: int, width: int = 2) -> Data:

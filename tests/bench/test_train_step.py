@@ -14,8 +14,8 @@ from gln.bench import train_step as bench
 from gln.errors import GLNError
 from gln.families import parse_family
 from gln.graphs import GraphBatch
-from gln.losses import Loss
 from gln.models import GLN
+from gln.training.losses import Loss
 from tests.models.test_gln import batch_of
 
 TINY = replace(bench.CPU, points=6, sets=2, model={"width": 8, "pair_width": 8, "steps": 2}, peer="small")

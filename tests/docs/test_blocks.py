@@ -20,8 +20,8 @@ from typing import Any
 import pytest
 from tyro.extras import SubcommandApp
 
-from gln import cli
 from gln.baselines import BASELINES
+from gln.commands import cli
 from gln.families import FAMILIES
 from gln.io import read_items
 from gln.models import MODELS

@@ -20,7 +20,7 @@ from gln.experiments.runner import Cell
 from gln.experiments.specs import Scale, Settings
 from gln.families import parse_family
 from gln.graphs import GraphBatch
-from gln.training.prediction import edges_above
+from gln.inference.predict import edges_above
 
 SURFACES = [name for name in columns() if name.startswith("surfaces-")]
 

@@ -15,10 +15,11 @@ from gln.experiments import Experiment, cells_of, columns, experiment, experimen
 from gln.experiments.measures import MEASURES
 from gln.experiments.specs import _changed
 from gln.families import parse_family
-from gln.losses import Loss
 from gln.models import MODELS
-from gln.specs import parse_spec
-from gln.training import FitConfig, shipped
+from gln.registry import parse_spec
+from gln.storage.models import shipped
+from gln.training import FitConfig
+from gln.training.losses import Loss
 
 ASKED = {
     "table-mmd",

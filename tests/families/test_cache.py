@@ -9,8 +9,9 @@ import pytest
 import torch
 
 from gln.errors import GLNError
-from gln.families import Delaunay, cache
-from gln.families.cache import load_or_make
+from gln.families import Delaunay
+from gln.families import base as cache
+from gln.families.base import load_or_make
 from tests.conftest import assert_same_graph
 
 KEY = {"family": {"name": "delaunay", "points": 3}, "seed": 0}

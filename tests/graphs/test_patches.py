@@ -10,7 +10,7 @@ from torch_geometric.data import Data
 import gln
 from gln.errors import GLNError
 from gln.graphs import check_graph, make_graph
-from gln.graphs.patches import cut_patches, cut_regions
+from gln.graphs.split import cut_patches, cut_regions
 from tests.conftest import assert_same_graph
 
 

@@ -13,12 +13,10 @@ import gln
 from gln.errors import GLNError
 from gln.io import Item, Skipped
 from gln.models import GLN
-from gln.pipeline import windows
-from gln.pipeline.answering import Choice, answer_window
-from gln.pipeline.known import KnownEdges
-from gln.pipeline.outcome import SCORES, Outcome
-from gln.pipeline.predicting import Job, predict_files
-from gln.pipeline.windows import Window, cut_windows
+from gln.workflows import windows
+from gln.workflows.known import KnownEdges
+from gln.workflows.predict_files import SCORES, Choice, Job, Outcome, answer_window, predict_files
+from gln.workflows.windows import Window, cut_windows
 from tests.pipeline.items import item
 
 torch.manual_seed(0)

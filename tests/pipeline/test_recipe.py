@@ -12,11 +12,11 @@ from torch_geometric.data import Data
 import gln
 from gln.errors import GLNError
 from gln.graphs import GraphBatch, make_graph
-from gln.graphs.patches import cut_patches
+from gln.graphs.split import cut_patches
 from gln.io import ReadOptions
 from gln.models import build_model
 from gln.models.candidates import candidate_pairs, candidate_recall
-from gln.pipeline.recipe import MOST, Recipe, choose_candidates, choose_recipe, choose_size, neighbour_ranks
+from gln.workflows.recipe import MOST, Recipe, choose_candidates, choose_recipe, choose_size, neighbour_ranks
 
 
 def far_apart(nodes: int) -> Data:

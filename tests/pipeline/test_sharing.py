@@ -19,13 +19,13 @@ from gln.errors import GLNError
 from gln.files import Staged, write_atomically
 from gln.io import ReadOptions
 from gln.models import GLN
-from gln.pipeline import parts as parts_module
-from gln.pipeline import predicting, sharing, windows
-from gln.pipeline.answering import Choice
-from gln.pipeline.parts import Parts
-from gln.pipeline.predicting import Job, predict_files
-from gln.pipeline.sharing import Shared, Unfinished
 from gln.training.processes import Place
+from gln.workflows import parts as parts_module
+from gln.workflows import predict_files as predicting
+from gln.workflows import sharing, windows
+from gln.workflows.parts import Parts
+from gln.workflows.predict_files import Choice, Job, predict_files
+from gln.workflows.sharing import Shared, Unfinished
 
 torch.manual_seed(0)
 MODEL = GLN(0, 2, width=8, pair_width=8, steps=2).eval()

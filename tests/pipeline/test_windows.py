@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 
 from gln.io import Item, ReadOptions, Skipped
-from gln.pipeline import windows
-from gln.pipeline.windows import Window, count_blocks, cut_windows, read_windows
+from gln.workflows import windows
+from gln.workflows.windows import Window, count_blocks, cut_windows, read_windows
 from tests.pipeline.items import item
 
 

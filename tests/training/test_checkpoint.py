@@ -10,12 +10,12 @@ import safetensors.torch
 import torch
 
 from gln.errors import GLNError
+from gln.storage.tensors import load_weights, read_tensors, write_tensors
 from gln.training.checkpoint import Progress, read_checkpoint, write_checkpoint
 from gln.training.config import FitConfig
-from gln.training.feed import Feed
+from gln.training.data import Feed
 from gln.training.learner import Learner
 from gln.training.run import RunFolder
-from gln.training.tensors import load_weights, read_tensors, write_tensors
 from tests.training.tiny import Payload, Tiny, TinyLoss, tiny
 
 

@@ -11,8 +11,8 @@ from torch_geometric.data import Data
 
 from gln.errors import GLNError
 from gln.graphs import make_graph
-from gln.training.augment import RandomRotation
-from gln.training.data import Fresh, Shares, describe, feature_noise, global_batches
+from gln.graphs.features import feature_noise
+from gln.training.data import Fresh, RandomRotation, Shares, describe, global_batches
 from tests.training.tiny import TinyLoss, graphs, tiny
 
 GRAPHS = graphs(23)

@@ -16,7 +16,7 @@ from gln.errors import GLNError
 from gln.models import GLN
 from gln.training import FitConfig, fit, learner
 from gln.training.checkpoint import read_checkpoint
-from gln.training.feed import Feed
+from gln.training.data import Feed
 from gln.training.learner import Learner
 from gln.training.run import RunFolder
 from tests.training.processes import start

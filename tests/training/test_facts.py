@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gln.training import facts
+from gln.storage import provenance as facts
 
 
 @pytest.fixture

@@ -22,9 +22,10 @@ from torch import Tensor
 from gln.errors import GLNError
 from gln.evaluation.edges import EdgeScores
 from gln.graphs import GraphBatch, make_graph
-from gln.training import Fresh, Interrupted, fit, load
+from gln.inference.predict import soft_adjacency
+from gln.storage.models import load
+from gln.training import Fresh, Interrupted, fit
 from gln.training.checkpoint import read_checkpoint
-from gln.training.prediction import soft_adjacency
 from tests.training.test_data import Family, jitter
 from tests.training.tiny import Tiny, TinyLoss, graphs, tiny
 
@@ -287,7 +288,7 @@ def test_ctrl_c_twice_obeys_at_once(tmp_path: Path) -> None:
 def test_a_full_disk_keeps_the_last_checkpoint(
     tmp_path: Path, whole: tuple[Tiny, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from gln.training import tensors
+    from gln.storage import tensors
 
     real, left = tensors.write_atomically, iter(range(5))
 

@@ -10,7 +10,7 @@ import torch
 from torch_geometric.data import Data
 
 import gln
-from gln.training.augment import RandomRotation
+from gln.training.data import RandomRotation
 
 NODES = 8
 

@@ -12,10 +12,11 @@ from torch_geometric.data import Batch, Data
 import gln.graphs.batch
 from gln.errors import GLNError
 from gln.graphs import GraphBatch, check_graph, make_graph
+from gln.graphs.features import feature_noise
+from gln.inference.evaluate import evaluate
+from gln.inference.generate import generate
+from gln.inference.predict import edges_above, predict, soft_adjacency, soft_batches
 from gln.models import GLN, StructureOutput
-from gln.training import evaluate, generate, predict
-from gln.training.data import feature_noise
-from gln.training.prediction import edges_above, soft_adjacency, soft_batches
 from tests.conftest import assert_same_graph
 from tests.training.tiny import Tiny, graphs, tiny
 
@@ -167,7 +168,7 @@ def test_what_is_no_model_is_told() -> None:
 
 
 def test_evaluate_scores_what_predict_predicts() -> None:
-    from gln.evaluation.edge_lists import edge_scores
+    from gln.evaluation.edges import edge_scores
     from gln.evaluation.mmd import mmd
 
     model = tiny()
@@ -259,7 +260,7 @@ def test_sets_streamed_by_blocks_have_the_edges_of_the_whole(
     edges = [np.array([[0, 1], [2, 6]])] * 3 if known else None
     options: dict[str, Any] = {"threshold": 0.5, "known": edges, "steps": 1}
     expected = predict(model, sets, **options)
-    monkeypatch.setattr("gln.training.prediction.LARGE", 100)
+    monkeypatch.setattr("gln.inference.predict.LARGE", 100)
     monkeypatch.setattr("gln.graphs.batch._adjacency", lambda graphs, *shape: _of_small(graphs, *shape))
     answers = predict(model, sets, **options)
     assert model.training

@@ -12,10 +12,9 @@ import gln
 from gln.errors import GLNError
 from gln.evaluation.edges import EdgeScores
 from gln.graphs import make_graph
+from gln.inference.evaluate import evaluate, predict_and_score
+from gln.inference.predict import predict, soft_batches
 from gln.models import GLN, StructureOutput
-from gln.training import evaluate, predict
-from gln.training.prediction import soft_batches
-from gln.training.scoring import predict_and_score
 from tests.conftest import assert_same_graph
 
 

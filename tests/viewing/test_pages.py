@@ -19,9 +19,8 @@ import gln
 from gln.errors import GLNError
 from gln.graphs import make_graph
 from gln.viewing import Seen, View, views_of, watch, write_page
-from gln.viewing.colours import DARK_PAGE, LIGHT_PAGE
-from gln.viewing.packing import FEW_LEVELS, LEVELS, cut, offered, to_levels
-from gln.viewing.pages import check_page
+from gln.viewing.pages import FEW_LEVELS, LEVELS, check_page, cut, offered, to_levels
+from gln.viewing.style import DARK_PAGE, LIGHT_PAGE
 from gln.viewing.views import of_answer, within_reach
 from tests.viewing import decoding
 

@@ -20,9 +20,8 @@ from gln.errors import GLNError
 from gln.families import parse_family
 from gln.graphs import make_graph
 from gln.viewing import draw_curves, draw_errors, draw_graph, save_curves, save_gallery, save_steps
-from gln.viewing.colours import EDGE, EXTRA, INK, MISSING
-from gln.viewing.edges import ON_IMAGE, PLAIN, RIGHT, WRONG, Look
 from gln.viewing.sheets import Sheet
+from gln.viewing.style import EDGE, EXTRA, INK, MISSING, ON_IMAGE, PLAIN, RIGHT, WRONG, Look
 from tests.conftest import graphs
 
 

@@ -23,12 +23,12 @@ from gln.errors import GLNError
 from gln.evaluation import mmd
 from gln.graphs import make_graph
 from gln.training.config import FitConfig
-from gln.viewing.judging import Judged, judge
 from gln.viewing.report_gallery import GALLERY, best_to_worst, pack_fitting
 from gln.viewing.reports import report_run, write_report
-from gln.viewing.runs import read_run
-from gln.viewing.sources import family_parts
 from gln.viewing.views import Seen, View
+from gln.workflows.judge import Judged, judge
+from gln.workflows.runs import read_run
+from gln.workflows.sources import family_parts
 from tests.baselines.test_common import SMALL
 from tests.test_cli_train import write_graphs
 from tests.viewing import decoding

@@ -12,8 +12,8 @@ import pytest
 
 import gln
 from gln.viewing.reports import write_report
-from gln.viewing.runs import read_run
-from gln.viewing.sources import family_parts
+from gln.workflows.runs import read_run
+from gln.workflows.sources import family_parts
 from tests.viewing import decoding
 from tests.viewing.conftest import SIZES
 from tests.viewing.training import QUICK, train

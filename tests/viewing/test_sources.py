@@ -14,10 +14,10 @@ import gln
 from gln.errors import GLNError
 from gln.graphs import save_graphs
 from gln.io import ReadOptions
-from gln.pipeline.predicting import Job
-from gln.viewing.predictions import add_predictions, read_predictions
-from gln.viewing.sources import family_views, file_views, noting_data, page_of_files, run_views
+from gln.io.predictions import add_predictions, read_predictions
 from gln.viewing.views import View
+from gln.workflows.predict_files import Job
+from gln.workflows.sources import family_views, file_views, noting_data, page_of_files, run_views
 from tests.test_cli import run
 from tests.test_cli_train import write_graphs
 from tests.viewing import decoding

@@ -24,22 +24,26 @@ A baseline is a dataclass. Its fields are its settings, plain numbers and words;
 from __future__ import annotations
 
 import dataclasses
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from torch import Tensor
-from torch_geometric.data import Data
 
 from gln.errors import GLNError
 from gln.graphs import as_graphs
-from gln.graphs.check import check_whole
-from gln.registry import Registry
-from gln.specs import parse_spec, write_spec
-from gln.training.saved import FORMAT, check_fingerprint, write_saved
-from gln.training.tensors import clear_disk_errors, read_json, read_tensors
+from gln.graphs.check import as_record, check_whole
+from gln.graphs.record import Graph
+from gln.registry import Registry, parse_spec, write_spec
+from gln.storage.models import FORMAT, check_fingerprint, write_saved
+from gln.storage.tensors import clear_disk_errors, read_json, read_tensors, write_json
+from gln.training.data import describe
+
+if TYPE_CHECKING:
+    from torch_geometric.data import Data
 
 
 @dataclass(kw_only=True)
@@ -54,8 +58,8 @@ class Baseline(ABC):
     @abstractmethod
     def fit(
         self,
-        graphs: Sequence[Data],
-        val: Sequence[Data] = (),
+        graphs: Sequence[Graph],
+        val: Sequence[Graph] = (),
         *,
         seed: int = 0,
         progress: bool = False,
@@ -127,9 +131,16 @@ class Predictor(Baseline):
 
     kind = "predict"
 
-    @abstractmethod
     def predict(self, points: Data) -> Data:
-        """The graph over ``points``: ``edge_index`` and perhaps ``edge_prob``; the edges of ``points`` are not read."""
+        """The graph over ``points``: ``edge_index`` and perhaps ``edge_prob``; the edges of ``points`` are not read.
+
+        A subclass defines this or :meth:`answer`.
+        """
+        return self.answer(as_record(points)).to_data()
+
+    def answer(self, points: Graph) -> Graph:
+        """The same for our own record of a graph."""
+        return as_record(self.predict(points.to_data()))
 
 
 class Sampler(Baseline):
@@ -137,9 +148,13 @@ class Sampler(Baseline):
 
     kind = "sample"
 
-    @abstractmethod
     def sample(self, count: int, seed: int = 0) -> list[Data]:
-        """``count`` graphs, determined by ``seed``."""
+        """``count`` graphs, determined by ``seed``; a subclass defines this or :meth:`draw`."""
+        return [graph.to_data() for graph in self.draw(count, seed)]
+
+    def draw(self, count: int, seed: int = 0) -> list[Graph]:
+        """The same as our own record of a graph."""
+        return as_graphs(self.sample(count, seed))
 
 
 #: Every registered baseline by name.
@@ -154,9 +169,11 @@ def baseline(spec: str) -> Baseline:
     return BASELINES.build(name.lower(), settings)
 
 
-def structures(graphs: Iterable[Any]) -> list[Data]:
+def structures(graphs: Iterable[Any]) -> list[Graph]:
     """Graphs of any kind, checked and reduced to ``edge_index`` and ``num_nodes``, on the CPU."""
-    return [Data(edge_index=graph.edge_index.cpu(), num_nodes=graph.num_nodes) for graph in as_graphs(graphs)]
+    return [
+        Graph(edge_index=graph.edge_index.cpu(), num_nodes=graph.num_nodes) for graph in as_graphs(graphs)
+    ]
 
 
 def save_baseline(baseline: Baseline, folder: Path | str) -> Path:
@@ -185,3 +202,31 @@ def load_baseline(folder: Path | str) -> Baseline:
             f"{weights} does not hold what {found.name} learns ({error}); use the file it was saved with."
         ) from None
     return found
+
+
+def run_facts(model: Baseline, graphs: Sequence[Graph], seed: int) -> dict[str, Any]:
+    """Everything that determines what a fit learns, as plain data."""
+    facts = {"baseline": model.name, **model.settings(), "seed": seed, "data": describe(as_graphs(graphs))}
+    plain: dict[str, Any] = json.loads(json.dumps(facts))  # as it will be read back: tuples become lists
+    return plain
+
+
+def check_folder(folder: Path, facts: dict[str, Any], free: Sequence[str] = ()) -> None:
+    """Refuse a folder that holds a run with other ``facts``; those in ``free`` may differ."""
+    path = folder / "config.json"
+    if not path.exists():
+        return
+    saved = read_json(path)
+    for name, value in facts.items():
+        if name not in free and saved.get(name) != value:
+            raise GLNError(
+                f"The run in {folder} began with {name}={saved.get(name)!r}, now it is {value!r}; "
+                "resume with the same value or choose another folder."
+            )
+
+
+def mark_folder(folder: Path, facts: dict[str, Any]) -> None:
+    """Create the folder and record which run it belongs to."""
+    with clear_disk_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    write_json(folder / "config.json", facts)

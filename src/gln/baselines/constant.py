@@ -9,12 +9,11 @@ from typing import ClassVar, Self
 
 import torch
 from torch import Tensor
-from torch_geometric.data import Data
 
 from gln.baselines.base import Predictor, register
 from gln.errors import GLNError
 from gln.graphs import as_graphs
-from gln.training.prediction import joined
+from gln.graphs.record import Graph
 
 
 @register("constant")
@@ -30,8 +29,8 @@ class Constant(Predictor):
 
     def fit(
         self,
-        graphs: Sequence[Data],
-        val: Sequence[Data] = (),
+        graphs: Sequence[Graph],
+        val: Sequence[Graph] = (),
         *,
         seed: int = 0,
         progress: bool = False,
@@ -53,14 +52,14 @@ class Constant(Predictor):
         self.mean_ = (counts / len(graphs)).view(size, size)
         return self
 
-    def predict(self, points: Data) -> Data:
+    def answer(self, points: Graph) -> Graph:
         self._need_fit("mean_")
         if points.num_nodes != len(self.mean_):
             raise GLNError(
                 f"Got {points.num_nodes} nodes; this constant was fitted to graphs of {len(self.mean_)}."
             )
         edges = (self.mean_ >= 0.5).nonzero().T.contiguous()
-        return joined(points, edges, self.mean_[edges[0], edges[1]].float())
+        return points.with_edges(edges, edge_prob=self.mean_[edges[0], edges[1]].float())
 
     def state(self) -> dict[str, Tensor]:
         self._need_fit("mean_")

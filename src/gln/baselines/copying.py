@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,11 +10,11 @@ from typing import ClassVar, Self
 
 import numpy as np
 from torch import Tensor
-from torch_geometric.data import Data
 
 from gln.baselines.base import Sampler, register, structures
 from gln.graphs import pack, unpack
 from gln.graphs.check import check_whole
+from gln.graphs.record import Graph
 from gln.training.data import GENERATE
 
 
@@ -26,8 +27,8 @@ class Copy(Sampler):
 
     def fit(
         self,
-        graphs: Sequence[Data],
-        val: Sequence[Data] = (),
+        graphs: Sequence[Graph],
+        val: Sequence[Graph] = (),
         *,
         seed: int = 0,
         progress: bool = False,
@@ -37,11 +38,11 @@ class Copy(Sampler):
         self.graphs_ = structures(graphs)
         return self
 
-    def sample(self, count: int, seed: int = 0) -> list[Data]:
+    def draw(self, count: int, seed: int = 0) -> list[Graph]:
         self._need_fit("graphs_")
         count, seed = check_whole("sample", "count", count, 1), check_whole("sample", "seed", seed, 0)
         chosen = np.random.default_rng([GENERATE, seed]).integers(len(self.graphs_), size=count)
-        return [self.graphs_[number].clone() for number in chosen]
+        return [copy.deepcopy(self.graphs_[number]) for number in chosen]
 
     def state(self) -> dict[str, Tensor]:
         self._need_fit("graphs_")

@@ -9,19 +9,18 @@ from typing import ClassVar, Self, get_args
 
 import torch
 from torch import Tensor
-from torch_geometric.data import Data
 
-from gln.baselines.base import Sampler, register
-from gln.baselines.folder import check_folder, mark_folder, run_facts
+from gln.baselines.base import Sampler, check_folder, mark_folder, register, run_facts
 from gln.baselines.graphrnn_network import GraphRNNNetwork, Variant
 from gln.baselines.graphrnn_sequences import Shelf, decode
 from gln.baselines.graphrnn_training import CHECKPOINT, Schedule, check_epochs, train
 from gln.errors import GLNError
 from gln.graphs import as_graphs
 from gln.graphs.check import check_whole
+from gln.graphs.record import Graph
 from gln.seeding import seeded
+from gln.storage.tensors import load_weights
 from gln.training.data import GENERATE, seed_of
-from gln.training.tensors import load_weights
 
 # The settings that determine the shape of the network.
 WIDTHS = ("hidden", "embedding", "edge_hidden", "edge_embedding", "layers")
@@ -75,8 +74,8 @@ class GraphRNN(Sampler):
 
     def fit(
         self,
-        graphs: Sequence[Data],
-        val: Sequence[Data] = (),
+        graphs: Sequence[Graph],
+        val: Sequence[Graph] = (),
         *,
         seed: int = 0,
         progress: bool = False,
@@ -102,21 +101,21 @@ class GraphRNN(Sampler):
         self.network_ = network.eval()
         return self
 
-    def sample(self, count: int, seed: int = 0) -> list[Data]:
+    def draw(self, count: int, seed: int = 0) -> list[Graph]:
         """``count`` connected graphs with ``edge_index`` and ``num_nodes``, determined by ``seed``."""
         self._need_fit("network_")
         count, seed = check_whole("sample", "count", count, 1), check_whole("sample", "seed", seed, 0)
         network = self.network_.to(_device())
         generator = torch.Generator().manual_seed(seed_of(GENERATE, seed) % 2**63)
         rows, width = network.nodes - 1, network.width
-        graphs: list[Data] = []
+        graphs: list[Graph] = []
         while len(graphs) < count:
             share = min(count - len(graphs), max(1, SAMPLE_CELLS // (rows * width)))
             uniform = torch.rand(share, rows, width, generator=generator).to(_device())
             graphs += decode(network.sample(uniform))
         return graphs
 
-    def log_likelihood(self, graphs: Sequence[Data], seed: int = 0) -> Tensor:
+    def log_likelihood(self, graphs: Sequence[Graph], seed: int = 0) -> Tensor:
         """Log-likelihoods in nats ``[G]``, each for one random breadth-first order; compare over many seeds.
 
         They are those of the largest components, and −∞ where an edge reaches further back than ``M`` nodes.

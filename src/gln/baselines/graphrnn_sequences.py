@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
-from torch_geometric.data import Data
 
-from gln.evaluation.components import largest_components_of
+from gln.evaluation.statistics import largest_components_of
 from gln.graphs import GraphBatch
+from gln.graphs.record import Graph
 
 CELLS = 2**26  # entries of adjacency matrices processed at a time
 
@@ -28,7 +28,7 @@ class Shelf:
     sizes: Tensor
 
     @classmethod
-    def of(cls, graphs: Sequence[Data], device: torch.device) -> Shelf:
+    def of(cls, graphs: Sequence[Graph], device: torch.device) -> Shelf:
         """The largest component of every graph, as a breadth-first order reaches no further."""
         batch = GraphBatch.from_graphs(largest_components_of(graphs)).to(device)
         return cls(batch.adj, batch.sizes)
@@ -96,7 +96,7 @@ def encode(adj: Tensor, sizes: Tensor, order: Tensor, width: int) -> Tensor:
     return bits & (earlier >= 0) & (later < sizes[:, None, None])
 
 
-def decode(bits: Tensor) -> list[Data]:
+def decode(bits: Tensor) -> list[Graph]:
     """The graphs encoded in ``bits [B, N − 1, M]``; each ends before its first row of zeros."""
     graphs = []
     for rows in bits.cpu():
@@ -105,5 +105,5 @@ def decode(bits: Tensor) -> list[Data]:
         one_way = torch.stack([row + 1, row - back])
         edges = torch.cat([one_way, one_way.flip(0)], dim=1)
         edges = edges[:, (edges[0] * size + edges[1]).argsort()]
-        graphs.append(Data(edge_index=edges, num_nodes=size))
+        graphs.append(Graph(edge_index=edges, num_nodes=size))
     return graphs

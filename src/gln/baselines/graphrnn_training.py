@@ -15,9 +15,9 @@ from tqdm.auto import tqdm  # type: ignore[import-untyped]
 from gln.baselines.graphrnn_network import GraphRNNNetwork
 from gln.baselines.graphrnn_sequences import Shelf
 from gln.errors import GLNError
+from gln.storage.tensors import load_weights
 from gln.training.checkpoint import Progress, read_checkpoint, write_checkpoint
 from gln.training.data import ORDER, seed_of
-from gln.training.tensors import load_weights
 
 # Released: 400 and 1000 of 3000. Its settings call them epochs, though its code counts batches.
 MILESTONES, DECAY = (400 / 3000, 1000 / 3000), 0.3

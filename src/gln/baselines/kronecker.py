@@ -10,7 +10,6 @@ from typing import ClassVar, Literal, Self
 import numpy as np
 import torch
 from torch import Tensor
-from torch_geometric.data import Data
 from tqdm.auto import tqdm  # type: ignore[import-untyped]
 
 from gln.baselines.base import Sampler, register
@@ -18,6 +17,7 @@ from gln.baselines.kronecker_model import LEAST, MOST, Kinds, draw_edges
 from gln.baselines.kronecker_placement import Placement, levels_for
 from gln.graphs import as_graphs, make_graph
 from gln.graphs.check import check_whole
+from gln.graphs.record import Graph
 from gln.training.data import GENERATE
 
 # Starting points for the ascent as a, b, c: a dense core with a sparse rim, and two halves that keep to themselves.
@@ -67,8 +67,8 @@ class Kronecker(Sampler):
 
     def fit(
         self,
-        graphs: Sequence[Data],
-        val: Sequence[Data] = (),
+        graphs: Sequence[Graph],
+        val: Sequence[Graph] = (),
         *,
         seed: int = 0,
         progress: bool = False,
@@ -90,7 +90,7 @@ class Kronecker(Sampler):
         self.sizes_ = torch.tensor([graph.num_nodes for graph in graphs])
         return self
 
-    def sample(self, count: int, seed: int = 0) -> list[Data]:
+    def draw(self, count: int, seed: int = 0) -> list[Graph]:
         self._need_fit("initiator_")
         count, seed = check_whole("sample", "count", count, 1), check_whole("sample", "seed", seed, 0)
         return [self._draw(np.random.default_rng([GENERATE, seed, number])) for number in range(count)]
@@ -104,7 +104,7 @@ class Kronecker(Sampler):
 
     def _climb(
         self,
-        graphs: Sequence[Data],
+        graphs: Sequence[Graph],
         start: np.ndarray,
         rng: np.random.Generator,
         tick: Callable[[], object],
@@ -131,7 +131,7 @@ class Kronecker(Sampler):
         """``[G, …]`` as ``[T, …]``: all graphs together, or each by itself."""
         return how(values, axis=0, keepdims=True) if self.per == "pool" else values
 
-    def _draw(self, rng: np.random.Generator) -> Data:
+    def _draw(self, rng: np.random.Generator) -> Graph:
         which = int(rng.integers(len(self.sizes_)))
         size = int(self.sizes_[which])
         levels = levels_for(size)
@@ -144,7 +144,7 @@ class Kronecker(Sampler):
         return make_graph(edges=edges[(edges >= 0).all(axis=1)], num_nodes=size)
 
 
-def _scale(start: np.ndarray, graphs: Sequence[Data], levels: np.ndarray) -> np.ndarray:
+def _scale(start: np.ndarray, graphs: Sequence[Graph], levels: np.ndarray) -> np.ndarray:
     """``start`` scaled to give about as many edges as every graph has: ``[G, 3]``."""
     ordered_pairs = np.array([graph.num_edges for graph in graphs])
     # The entries of the k-th power of an initiator add up to the k-th power of their sum.

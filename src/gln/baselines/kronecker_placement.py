@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from functools import cache
 
 import numpy as np
-from torch_geometric.data import Data
 
 from gln.compiling import Kernel, can_compile, compiled
+from gln.graphs.record import Graph
 
 CROWD = 2  # upper limit on the average number of a node's neighbours in proposing pairs
 
@@ -25,7 +25,7 @@ class Placement:
         position: position of every node ``[M]``, from 0 to 2^levels − 1 within its graph.
     """
 
-    def __init__(self, graphs: Sequence[Data], rng: np.random.Generator) -> None:
+    def __init__(self, graphs: Sequence[Graph], rng: np.random.Generator) -> None:
         self.rng = rng
         sizes = np.array([graph.num_nodes for graph in graphs])
         self.levels = np.array([levels_for(size) for size in sizes.tolist()])

@@ -10,15 +10,14 @@ from typing import ClassVar, Literal, Self
 import numpy as np
 import torch
 from torch import Tensor
-from torch_geometric.data import Data
 from tqdm.auto import tqdm  # type: ignore[import-untyped]
 
 from gln.baselines.base import Sampler, register, structures
-from gln.baselines.mmsb_model import Roles, fit_roles, log_likelihoods
+from gln.baselines.mmsb_model import Roles, fit_roles, log_likelihoods, spectral_points
 from gln.baselines.mmsb_pairs import Pairs
-from gln.baselines.mmsb_start import spectral_points
 from gln.graphs import GraphBatch, make_graph
 from gln.graphs.check import check_whole
+from gln.graphs.record import Graph
 from gln.training.data import GENERATE
 
 HELD_OUT = 0.2  # share of the pairs of every graph held out to choose the number of roles
@@ -71,8 +70,8 @@ class MMSB(Sampler):
 
     def fit(
         self,
-        graphs: Sequence[Data],
-        val: Sequence[Data] = (),
+        graphs: Sequence[Graph],
+        val: Sequence[Graph] = (),
         *,
         seed: int = 0,
         progress: bool = False,
@@ -90,7 +89,7 @@ class MMSB(Sampler):
         self.memberships_, self.sizes_ = found.nodes.means[batch.mask], batch.sizes
         return self
 
-    def sample(self, count: int, seed: int = 0) -> list[Data]:
+    def draw(self, count: int, seed: int = 0) -> list[Graph]:
         self._need_fit("blocks_")
         count, seed = check_whole("sample", "count", count, 1), check_whole("sample", "seed", seed, 0)
         return [self._draw(np.random.default_rng([GENERATE, seed, number])) for number in range(count)]
@@ -123,7 +122,7 @@ class MMSB(Sampler):
         self.held_out_ = {count: float(each.mean()) for count, each in zip(counts, terms, strict=True)}
         return counts[_fewest(terms)]
 
-    def _draw(self, rng: np.random.Generator) -> Data:
+    def _draw(self, rng: np.random.Generator) -> Graph:
         which = int(rng.integers(len(self.sizes_)))
         size, shared = int(self.sizes_[which]), which % len(self.blocks_)
         if self.memberships == "drawn":

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Literal, Self, get_args
 
 import numpy as np
 import torch
+from scipy.spatial import cKDTree
 from torch import Tensor
-from torch_geometric.data import Data
 from tqdm.auto import tqdm  # type: ignore[import-untyped]
 
 from gln.baselines.base import Predictor, register
-from gln.baselines.proximity import gabriel, lengths, pairs_by_distance, pairs_by_rank, relative_neighbours
 from gln.errors import GLNError
 from gln.graphs import as_graphs, make_graph
+from gln.graphs.record import Graph
 
 Rule = Literal["knn", "mutual", "radius", "gabriel", "rng"]
 
@@ -47,8 +47,8 @@ class Neighbours(Predictor):
 
     def fit(
         self,
-        graphs: Sequence[Data],
-        val: Sequence[Data] = (),
+        graphs: Sequence[Graph],
+        val: Sequence[Graph] = (),
         *,
         seed: int = 0,
         progress: bool = False,
@@ -65,10 +65,10 @@ class Neighbours(Predictor):
         self.parameter_ = float(choices[scores.argmax()])
         return self
 
-    def predict(self, points: Data) -> Data:
+    def answer(self, points: Graph) -> Graph:
         """The graph over ``points`` by the rule, with the chosen ``k`` or radius."""
         self._need_fit("parameter_")
-        rows = {name: points[name] for name in ("pos", "x") if points.get(name) is not None}
+        rows = points.rows()
         pairs, _ = self._pairs(_where(points), self.parameter_)
         return make_graph(**rows, edges=torch.from_numpy(pairs), num_nodes=points.num_nodes)
 
@@ -88,7 +88,7 @@ class Neighbours(Predictor):
         pairs = gabriel(where) if self.rule == "gabriel" else relative_neighbours(where)
         return pairs, np.zeros(len(pairs))
 
-    def _choices(self, graphs: Sequence[Data]) -> np.ndarray:
+    def _choices(self, graphs: Sequence[Graph]) -> np.ndarray:
         """The values to choose from, in ascending order."""
         if self.rule in ("knn", "mutual"):
             largest = max(graph.num_nodes for graph in graphs)
@@ -99,7 +99,7 @@ class Neighbours(Predictor):
         edges = [lengths(_where(graph), *graph.edge_index.numpy(force=True)) for graph in graphs]
         return np.unique(np.concatenate([[0.0], *edges]))
 
-    def _scores(self, graph: Data, choices: np.ndarray) -> np.ndarray:
+    def _scores(self, graph: Graph, choices: np.ndarray) -> np.ndarray:
         """The F1 of every choice ``[C]`` on one graph."""
         count = graph.num_nodes
         source, target = graph.edge_index.numpy(force=True)
@@ -111,9 +111,104 @@ class Neighbours(Predictor):
         return np.where(total > 0, 2 * found / np.maximum(total, 1), 1.0)
 
 
-def _where(graph: Data) -> np.ndarray:
+def _where(graph: Graph) -> np.ndarray:
     """The node positions ``[n, p]`` in float64, which represents float32 exactly."""
     rows = graph.get("pos") if graph.get("pos") is not None else graph.get("x")
     if rows is None:
         raise GLNError("The nodes have neither pos nor x; neighbours needs one of them to measure distances.")
     return rows.numpy(force=True).astype(np.float64)
+
+
+TIE = 1e-12  # distances with a smaller relative difference count as equal
+NEAR = 16  # how many nearest nodes to look up first
+CELLS = 2**22  # pairs processed at a time
+
+# Whether a node at squared distances ``a`` and ``b`` from the ends of a pair of squared length ``c`` rules it out.
+Spoils = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
+
+
+def pairs_by_rank(points: np.ndarray, most: int, mutual: bool = False) -> tuple[np.ndarray, np.ndarray]:
+    """Pairs of which one end (``mutual``: each) is among the ``most`` nearest of the other, and their ranks ``[m]``.
+
+    The rank is the smallest ``k`` for which the ``k`` nearest include the pair; nodes at equal distance share a rank.
+    """
+    count = len(points)
+    tree = cKDTree(points)
+    # The first hit is the node itself, or one that coincides with it; infinite if there are no more nodes.
+    reach = tree.query(points, most + 1)[0].reshape(count, -1)[:, 1:] * (1 + TIE)  # [n, most]
+    everywhere = np.square(np.ptp(points, axis=0)).sum() ** 0.5 + 1
+    near = tree.query_ball_point(points, np.minimum(reach[:, -1], everywhere))
+    first = np.repeat(np.arange(count), [len(others) for others in near])
+    second = np.concatenate(near).astype(np.int64)
+    first, second = first[first != second], second[first != second]
+    rank = 1 + (reach[first] < lengths(points, first, second)[:, None]).sum(1)
+    key, which, times = np.unique(
+        np.minimum(first, second) * count + np.maximum(first, second), return_inverse=True, return_counts=True
+    )
+    best = np.zeros(len(key), dtype=np.int64) if mutual else np.full(len(key), most)
+    (np.maximum if mutual else np.minimum).at(best, which, rank)
+    kept = (times == 2) | (not mutual)
+    return np.column_stack([key // count, key % count])[kept], best[kept]
+
+
+def pairs_by_distance(points: np.ndarray, radius: float) -> tuple[np.ndarray, np.ndarray]:
+    """Pairs up to ``radius`` apart, and their distances ``[m]``."""
+    pairs = cKDTree(points).query_pairs(radius * (1 + TIE), output_type="ndarray").astype(np.int64)
+    distance = lengths(points, pairs[:, 0], pairs[:, 1])
+    return pairs[distance <= radius], distance[distance <= radius]
+
+
+def gabriel(points: np.ndarray) -> np.ndarray:
+    """Pairs whose closed diametral ball holds no third node, except nodes that coincide with an end."""
+    return unspoilt(points, lambda a, b, c: (a + b <= c) & (np.minimum(a, b) > 0))
+
+
+def relative_neighbours(points: np.ndarray) -> np.ndarray:
+    """Pairs for which no third node is nearer to both ends than the ends are to each other."""
+    return unspoilt(points, lambda a, b, c: np.maximum(a, b) < c)
+
+
+def unspoilt(points: np.ndarray, spoils: Spoils) -> np.ndarray:
+    """The pairs that no third node rules out; only nodes nearer to the first end than the second is can do so."""
+    count, tree = len(points), cKDTree(points)
+    step = max(1, CELLS // count)
+    found = [np.empty((0, 2), dtype=np.int64)]
+    for start in range(0, count, step):
+        row, second = np.triu_indices(min(step, count - start), 1 + start, count)
+        found += _walk_outwards(tree, np.column_stack([row + start, second]), spoils)
+    return np.concatenate(found)
+
+
+def _walk_outwards(tree: cKDTree, pairs: np.ndarray, spoils: Spoils) -> list[np.ndarray]:
+    """Check ``pairs [m, 2]`` against the nearest node of their first end, then the next nearest, …
+
+    Most are ruled out at once, and few edges are so long that many nodes lie nearer.
+    """
+    points, some = tree.data, NEAR
+    done = []
+    while len(pairs):
+        nodes, place = np.unique(pairs[:, 0], return_inverse=True)
+        distance, near = (
+            part.reshape(len(nodes), -1) for part in tree.query(points[nodes], min(some, tree.n))
+        )
+        for column in range(near.shape[1]):
+            long = _square(points[pairs[:, 0]] - points[pairs[:, 1]])
+            passed = distance[place, column] ** 2 > long * (1 + TIE)
+            done.append(pairs[passed])
+            third = near[place, column]
+            a, b = (_square(points[end] - points[third]) for end in pairs.T)
+            spoilt = spoils(a, b, long) & (third != pairs[:, 0]) & (third != pairs[:, 1])
+            pairs, place = pairs[~(passed | spoilt)], place[~(passed | spoilt)]
+        if near.shape[1] == tree.n:
+            return [*done, pairs]
+        some *= 4
+    return done
+
+
+def lengths(points: np.ndarray, first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """The distances between the nodes ``first`` and ``second``."""
+    return np.sqrt(_square(points[first] - points[second]))
+
+
+def _square(offset: np.ndarray) -> np.ndarray:
+    return np.square(offset).sum(-1)

@@ -14,8 +14,8 @@ from torch import Tensor
 
 from gln.errors import GLNError
 from gln.graphs import GraphBatch
-from gln.losses import Loss
 from gln.models.paper import PaperGLN, at
+from gln.training.losses import Loss
 
 REPEATS = 5
 FEATURES = 3

@@ -18,10 +18,10 @@ from gln.errors import GLNError
 from gln.evaluation import edge_scores
 from gln.families import parse_family
 from gln.graphs import GraphBatch
+from gln.inference.predict import predict
 from gln.models import GLN
-from gln.training import load, predict
-from gln.training.saved import shipped
-from gln.training.tensors import read_json
+from gln.storage.models import load, shipped
+from gln.storage.tensors import read_json
 
 MODEL = "delaunay"
 # The smaller GLN, which ships under this name once it is trained: recipes/delaunay.py train --size small.

@@ -84,9 +84,10 @@ def _in_own_process(points: int, device: str, seed: int) -> dict[str, Any]:
 
 def measure(points: int, device: str, seed: int) -> dict[str, Any]:
     """Measure one size in this process."""
-    from gln.evaluation.edge_lists import edge_scores
+    from gln.evaluation.edges import edge_scores
     from gln.families.delaunay import delaunay_edges
-    from gln.training import load, predict
+    from gln.inference.predict import predict
+    from gln.storage.models import load
 
     model = load(MODEL).to(device)
     pos = np.random.default_rng(seed).random((points, 2), dtype=np.float32)

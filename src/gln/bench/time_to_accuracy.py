@@ -16,11 +16,11 @@ from gln.baselines.set2graph import Size as Widths
 from gln.errors import GLNError
 from gln.evaluation import edge_scores
 from gln.families import parse_family
-from gln.losses import Loss
+from gln.inference.predict import predict
 from gln.models import GLN
 from gln.training import fit
-from gln.training.augment import RandomRotation
-from gln.training.prediction import predict
+from gln.training.data import RandomRotation
+from gln.training.losses import Loss
 
 TRAIN_SEED, VAL_SEED, TEST_SEED = 1, 2, 1_000_003
 

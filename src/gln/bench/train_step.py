@@ -17,10 +17,10 @@ from gln.baselines.set2graph import Size as Widths
 from gln.errors import GLNError
 from gln.families import parse_family
 from gln.graphs import GraphBatch
-from gln.losses import Loss
+from gln.inference.predict import full_precision
 from gln.models import GLN, pairs
 from gln.training.compiling import compile_steps
-from gln.training.prediction import full_precision
+from gln.training.losses import Loss
 
 BACKWARD = 2  # the gradients of a product are two products of its size
 OPTIMISER = 7  # per weight, AdamW reads it, its gradient and two moments, and writes all but the gradient

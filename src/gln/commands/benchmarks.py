@@ -46,6 +46,6 @@ def bench(
         print(f"{'peer':<24}{row['peer_seconds']:.4f} s")
         print(f"{'peer / ours':<24}{row['ratio']:.1f}×")
     if output is not None:
-        from gln.training.facts import write_result
+        from gln.storage.provenance import write_result
 
         write_result(output, f"gln bench {name}", row["settings"]["seed"], row)

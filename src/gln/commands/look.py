@@ -28,7 +28,7 @@ def list_() -> None:
     from gln.experiments import experiments
     from gln.families import FAMILIES
     from gln.models import MODELS
-    from gln.training import shipped
+    from gln.storage.models import shipped
 
     print("Families (set a parameter with FAMILY:name=value,...)\n")
     for name, family in sorted(FAMILIES.items()):
@@ -50,7 +50,7 @@ def list_() -> None:
 
 
 def _describe(name: str, summary: str, settings: dict[str, Any], *more: str) -> None:
-    from gln.specs import write_value
+    from gln.registry import write_value
 
     values = ", ".join(f"{key}={write_value(value)}" for key, value in settings.items())
     lines = [part for text in (summary.replace("``", ""), *more, values) for part in wrap(text, 100)]
@@ -80,6 +80,6 @@ def show(
     from gln.viewing import save_gallery
 
     chosen = parse_family(family)
-    graphs = chosen.sample(count, seed=seed)
+    graphs = chosen.graphs(count, seed=seed)
     captions = [chosen.caption(graph) for graph in graphs]
     print(f"Wrote {save_gallery(graphs, output or Path(f'{chosen.name}.png'), str(chosen), captions)}.")

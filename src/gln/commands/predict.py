@@ -13,9 +13,8 @@ from gln.commands.view import PagePath
 from gln.errors import GLNError
 
 if TYPE_CHECKING:
-    from gln.pipeline.outcome import Outcome
-    from gln.pipeline.predicting import Job
     from gln.training.processes import Place
+    from gln.workflows.predict_files import Job, Outcome
 
 
 def predict(
@@ -78,11 +77,10 @@ def predict(
     Example: gln predict delaunay points.csv -o edges.csv
     """
     from gln.io import find_files
-    from gln.pipeline.answering import Choice
-    from gln.pipeline.device import put_on
-    from gln.pipeline.methods import load_for
-    from gln.pipeline.predicting import Job
     from gln.training.processes import find_place
+    from gln.workflows.device import put_on
+    from gln.workflows.methods import load_for
+    from gln.workflows.predict_files import Choice, Job
 
     if view is not None:
         from gln.viewing.pages import check_page
@@ -108,8 +106,8 @@ def _complain(text: str) -> None:
 
 
 def _alone(job: Job) -> Outcome:
-    from gln.pipeline.predicting import predict_files
     from gln.training.processes import check_alone
+    from gln.workflows.predict_files import predict_files
 
     check_alone()
     return predict_files(job, say=remark, complain=_complain)
@@ -117,7 +115,7 @@ def _alone(job: Job) -> Outcome:
 
 def _share(job: Job, place: Place, share: ShareFlags) -> Outcome | None:
     """The outcome, in the first process; the others return ``None`` and leave the report to it."""
-    from gln.pipeline.sharing import Explained, Shared
+    from gln.workflows.sharing import Explained, Shared
 
     try:
         if place.rank:
@@ -129,7 +127,7 @@ def _share(job: Job, place: Place, share: ShareFlags) -> Outcome | None:
 
 
 def _show(job: Job, page: Path, title: str) -> None:
-    from gln.viewing.sources import page_of_files
+    from gln.workflows.sources import page_of_files
 
     if page_of_files(job, page, title, remark) is not None:
         print(f"Wrote {page}.")

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from tyro.conf import OmitArgPrefixes, Positional, arg
 
-from gln.commands.flags import FitFlags, ReadFlags, end_skipped, is_family
-from gln.commands.train_data import from_family, from_files
+from gln.commands.flags import FitFlags, ReadFlags, count_of, end_skipped, is_family, remark, skipper
 from gln.commands.view import PagePath, write_shown
 from gln.errors import GLNError
 from gln.training.config import FitConfig
@@ -22,7 +21,10 @@ if TYPE_CHECKING:
 
     from gln.baselines import Baseline
     from gln.io import Skipped
-    from gln.pipeline.training import Parts
+    from gln.training.config import FitConfig
+    from gln.workflows.recipe import Recipe
+    from gln.workflows.train_files import Parts
+
 
 ANY_METHOD = ("seed", "progress")  # the settings of FitConfig that a baseline has too
 USUAL_LOSSES = {"edge_loss": "balanced", "structure_loss": "dice", "every_step": None}  # the flags' defaults
@@ -89,10 +91,10 @@ def train(
     Examples: gln train community -o runs/community --epochs 20; gln train meshes/ -o runs/meshes --patches 100
     """
     from gln.baselines import baseline
-    from gln.pipeline.methods import find_method
-    from gln.pipeline.recipe import Recipe
     from gln.viewing.pages import check_page
-    from gln.viewing.sources import noting_data
+    from gln.workflows.methods import find_method
+    from gln.workflows.recipe import Recipe
+    from gln.workflows.sources import noting_data
 
     fit = settings.config()
     if output.is_file():
@@ -156,7 +158,7 @@ def _new_network(spec: str, parts: Parts, seed: int, scaled: bool) -> nn.Module:
     import torch
 
     from gln.models import build_model
-    from gln.pipeline.methods import scale_features
+    from gln.workflows.methods import scale_features
 
     torch.manual_seed(seed)
     network = build_model(spec, [graph for part in parts for graph in part])
@@ -174,8 +176,8 @@ def _fit_network(
     losses: dict[str, Any],
     config: FitConfig,
 ) -> None:
-    from gln.losses import Loss
     from gln.training import fit
+    from gln.training.losses import Loss
 
     weights = sum(weight.numel() for weight in network.parameters())
     print(f"{title}; {type(network).__name__}, {weights:,} weights")
@@ -188,7 +190,7 @@ def _fit_network(
 def _fit_baseline(
     method: Baseline, title: str, parts: Parts, run: Path, resume: bool, config: FitConfig
 ) -> None:
-    from gln.pipeline.methods import fit_baseline
+    from gln.workflows.methods import fit_baseline
 
     print(f"{title}; {method}, {method.fitted}")
     fit_baseline(method, parts[0], parts[1], run, seed=config.seed, resume=resume, progress=config.progress)
@@ -197,9 +199,9 @@ def _fit_baseline(
 
 def _finish(method: Any, parts: Parts, run: Path, seed: int, view: Path | None) -> None:
     """Score a model by its predicted edges, or a sampler by as many samples as test graphs; write the pages."""
-    from gln.viewing.judging import judge
     from gln.viewing.reports import write_report
-    from gln.viewing.runs import read_run
+    from gln.workflows.judge import judge
+    from gln.workflows.runs import read_run
 
     judged = judge(method, parts, seed)
     print(judged.printed)
@@ -212,7 +214,7 @@ def _finish(method: Any, parts: Parts, run: Path, seed: int, view: Path | None) 
 
 def _check_new_recipe(path: Path, resume: bool) -> None:
     """Refuse to replace a file; a resumed run may write its recipe again."""
-    from gln.pipeline.recipe import Recipe
+    from gln.workflows.recipe import Recipe
 
     if path.suffix.lower() != ".json":
         raise GLNError(f"Got --recipe {path}; expected a name that ends in .json.")
@@ -234,3 +236,48 @@ def _refuse_for_baseline(flags: dict[str, Any]) -> None:
     usual = USUAL_LOSSES | vars(FitConfig())
     changed = {name: flags[name] for name in usual if name not in ANY_METHOD and flags[name] != usual[name]}
     _refuse(changed, "networks, whereas a baseline's settings follow its name, as in graphrnn:epochs=9")
+
+
+def from_family(spec: str, count: int | None, seed: int) -> tuple[str, Parts]:
+    """A title, and the graphs of a family in three parts."""
+    from gln.families import parse_family
+    from gln.workflows.sources import family_parts
+
+    parts = family_parts(spec, count, seed)
+    sizes = " / ".join(str(len(part)) for part in parts)
+    return f"{parse_family(spec)}: {sizes} graphs to train / validate / test", parts
+
+
+def from_files(
+    words: tuple[str, ...],
+    model: str,
+    patches: int | None,
+    ready: Recipe | None,
+    read: ReadFlags,
+    fit: FitConfig,
+    skipped: list[Skipped],
+    aloud: bool,
+) -> tuple[str, Parts, Recipe]:
+    """A title, the graphs in three parts, and the recipe for them; each choice is printed.
+
+    Inputs that cannot be read are added to ``skipped``, and named if ``aloud``.
+    """
+    from gln.workflows.recipe import choose_recipe
+    from gln.workflows.train_files import divide, find_data, has_gpu, read_labelled
+
+    options = read.options() if ready is None else ready.read
+    patches, seed = (patches, fit.seed) if ready is None else (ready.patches, ready.seed)
+    skip, say = (skipper(skipped), remark) if aloud else (skipped.append, _nothing)
+    graphs = read_labelled(find_data(words), options, skip, say)
+    parts, how = divide(graphs, patches, seed)
+    gpu = has_gpu(fit.accelerator)
+    whole = graphs if patches else None
+    chosen = ready or choose_recipe(parts[0], options, patches, seed, model, fit.batch_size, gpu, whole)
+    print(f"{'split':<12}{how}")
+    for line in chosen.lines():
+        print(line)
+    return f"{count_of(len(graphs), 'graph')} from files", parts, chosen
+
+
+def _nothing(text: str) -> None:
+    """Print nothing: the first process does."""

@@ -11,8 +11,7 @@ from gln.commands.flags import ReadFlags, Steps, count_of, end_skipped, is_famil
 from gln.errors import GLNError
 
 if TYPE_CHECKING:
-    from torch_geometric.data import Data
-
+    from gln.graphs.record import Graph
     from gln.io import Skipped
     from gln.viewing import View
 
@@ -65,14 +64,14 @@ def view(
 
     Examples: gln view surfaces:points=400 --model surfaces -o page.html; gln view points.csv --predicted edges.csv
     """
-    from gln.training.prediction import check_choice
+    from gln.inference.predict import Choice
+    from gln.io.predictions import add_predictions
     from gln.viewing.pages import check_page, write_page
-    from gln.viewing.predictions import add_predictions
-    from gln.viewing.sources import is_run
     from gln.viewing.views import within_reach
+    from gln.workflows.sources import is_run
 
     check_page(output)
-    check_choice(threshold, None, 1)
+    Choice(threshold)
     if not source:
         raise GLNError("Got nothing to show; name a family, files or a run.")
     if count < 1:
@@ -105,7 +104,7 @@ def _read(
     source: tuple[str, ...], run: str | None, read: ReadFlags, count: int, seed: int, skipped: list[Skipped]
 ) -> list[View]:
     """Graphs that the run has not seen, or else those of a family or of files."""
-    from gln.viewing.sources import family_views, file_views, run_views
+    from gln.workflows.sources import family_views, file_views, run_views
 
     if run is not None:
         views = run_views(Path(run), count, seed, skipper(skipped), remark)
@@ -119,16 +118,16 @@ def _read(
 
 
 def _watched(name: str, views: list[View], steps: int | None, threshold: float | None) -> list[View]:
-    from gln.pipeline.methods import load_for
-    from gln.viewing.sources import check_fit
     from gln.viewing.views import watch
+    from gln.workflows.methods import load_for
+    from gln.workflows.sources import check_fit
 
     model = load_for("predict", name)
     check_fit(model, views)
     return watch(model, views, steps=steps, threshold=threshold, progress=True)
 
 
-def write_shown(page: Path, model: Any, graphs: list[Data], title: str, steps: int | None = None) -> None:
+def write_shown(page: Path, model: Any, graphs: list[Graph], title: str, steps: int | None = None) -> None:
     """Write the page of a command that has a model and true graphs, or only graphs; shows the first of them."""
     from gln.viewing import views_of, watch, write_page
     from gln.viewing.views import within_reach

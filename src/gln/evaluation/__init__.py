@@ -4,19 +4,21 @@ Nothing here depends on a model: predictions are probabilities in a padded batch
 """
 
 from gln.evaluation.calibration import CalibrationError, calibration_error
-from gln.evaluation.components import component_labels, largest_components
 from gln.evaluation.descriptors import DESCRIPTORS, Descriptor
-from gln.evaluation.edge_lists import edge_scores
-from gln.evaluation.edges import EdgeScores
-from gln.evaluation.isomorphism import isomorphic
+from gln.evaluation.edges import EdgeScores, edge_scores
 from gln.evaluation.kernels import Kernel
 from gln.evaluation.metrics import METRICS, MetricInfo, Scores
-from gln.evaluation.mmd import mmd
-from gln.evaluation.mmd_result import Interval, MMDResult
-from gln.evaluation.novelty import novelty
+from gln.evaluation.mmd import Interval, MMDResult, mmd
+from gln.evaluation.novelty import isomorphic, novelty
 from gln.evaluation.orbits import orbits
 from gln.evaluation.segmentation import adjusted_rand, segmentation_scores
-from gln.evaluation.statistics import clustering, degrees, laplacian_spectrum
+from gln.evaluation.statistics import (
+    clustering,
+    component_labels,
+    degrees,
+    laplacian_spectrum,
+    largest_components,
+)
 from gln.evaluation.threshold import BestThreshold
 
 __all__ = [

@@ -7,8 +7,8 @@ from torch import Tensor
 from torchmetrics import Metric
 
 from gln.errors import GLNError
+from gln.evaluation.edges import UNIT, flatten, invalid, real, refuse_invalid, to_units
 from gln.evaluation.options import is_whole
-from gln.evaluation.pairs import UNIT, flatten, invalid, real, refuse_invalid, to_units
 
 
 class CalibrationError(Metric):

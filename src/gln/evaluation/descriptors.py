@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from torch import Tensor
-from torch_geometric.data import Data
 
 from gln.evaluation.kernels import Kernel
 from gln.evaluation.options import Device
 from gln.evaluation.orbits import orbits_of
 from gln.evaluation.statistics import clustering_of, degrees_of, laplacian_spectrum_of
+from gln.graphs.record import Graph
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Descriptor:
     """
 
     name: str
-    compute: Callable[[Sequence[Data], Device], Tensor]
+    compute: Callable[[Sequence[Graph], Device], Tensor]
     kernel: Kernel
     bin_width: float | None = None
 
@@ -52,21 +52,21 @@ def _binned(values: list[Tensor], low: float, high: float, width: int) -> Tensor
     return _shares(values, torch.bucketize(every, edges, right=True).sub(1).clamp(0, width - 1), width)
 
 
-def _degree(graphs: Sequence[Data], device: Device) -> Tensor:
+def _degree(graphs: Sequence[Graph], device: Device) -> Tensor:
     values = degrees_of(graphs, device)
     every = torch.cat(values)
     return _shares(values, every, int(every.max()) + 1)
 
 
-def _clustering(graphs: Sequence[Data], device: Device) -> Tensor:
+def _clustering(graphs: Sequence[Graph], device: Device) -> Tensor:
     return _binned(clustering_of(graphs, device), 0, 1, 100)
 
 
-def _orbit(graphs: Sequence[Data], device: Device) -> Tensor:
+def _orbit(graphs: Sequence[Graph], device: Device) -> Tensor:
     return torch.stack([counts.sum(0).double() / len(counts) for counts in orbits_of(graphs, device)])
 
 
-def _spectrum(graphs: Sequence[Data], device: Device) -> Tensor:
+def _spectrum(graphs: Sequence[Graph], device: Device) -> Tensor:
     # The range starts below 0 so that the frequent eigenvalues 0, ½, 1 and 1½ lie off the edges of the bins.
     return _binned(laplacian_spectrum_of(graphs, device), -1e-5, 2, 200)
 

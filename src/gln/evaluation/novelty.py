@@ -1,19 +1,116 @@
-"""Novelty and uniqueness: whether generated graphs are new, and different from one another.
-
-Copying training graphs reaches the best possible MMD, so a generator's MMD says little without these two.
-"""
+"""Isomorphism: whether two graphs are the same up to the names of their nodes."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-from torch_geometric.data import Data
+import numpy as np
+from numpy.typing import NDArray
 
-from gln.evaluation.isomorphism import graph_hashes, isomorphic_of
 from gln.evaluation.metrics import Scores
 from gln.graphs import as_graphs
+from gln.graphs.record import Graph
+
+Colours = NDArray[np.uint64]
+ROUNDS = 16  # of refinement in the hash; graphs that only later rounds tell apart are left to the exact test
+BUDGET = 1000  # colourings that one exact test may try
+
+
+class Structure:
+    """The disjoint union of graphs; the neighbours of node i are ``neighbour[start[i]:start[i + 1]]``."""
+
+    def __init__(self, graphs: Sequence[Graph]) -> None:
+        self.first = np.cumsum([0, *(graph.num_nodes for graph in graphs)])  # the first node of every graph
+        lists = zip(graphs, self.first, strict=False)
+        self.source, self.neighbour = np.concatenate(
+            [g.edge_index.numpy(force=True) + o for g, o in lists], axis=1
+        )
+        self.nodes = int(self.first[-1])
+        self.start = np.searchsorted(self.source, np.arange(self.nodes + 1))
+
+    def refine(self, colour: Colours) -> Colours:
+        """One Weisfeiler–Leman round: the next colour combines a node's own with the multiset of its neighbours'."""
+        # Sums and their differences wrap at 2⁶⁴, which keeps the differences right.
+        total = np.concatenate([[np.uint64(0)], np.cumsum(_mix(colour)[self.neighbour], dtype=np.uint64)])
+        return _mix(colour + _mix(total[self.start[1:]] - total[self.start[:-1]]))
+
+    def settle(self, colour: Colours) -> Colours:
+        """Refine until no colour splits any further."""
+        before, count = 0, len(np.unique(colour))
+        while before < count:
+            colour = self.refine(colour)
+            before, count = count, len(np.unique(colour))
+        return colour
+
+    def edges(self, name: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The edges as sorted numbers, with node i renamed to ``name[i]``."""
+        return np.sort(name[self.source] * self.nodes + name[self.neighbour])
+
+
+def graph_hashes(graphs: Sequence[Graph]) -> list[int]:
+    """A number per graph: equal for isomorphic graphs, nearly always different for others."""
+    union = Structure(graphs)
+    sizes = np.diff(union.first)
+    colour = np.repeat(sizes, sizes).astype(np.uint64)
+    for _ in range(ROUNDS):
+        colour = union.refine(colour)
+    return np.add.reduceat(_mix(colour), union.first[:-1]).tolist()
+
+
+def isomorphic(one: Any, other: Any, budget: int = BUDGET) -> bool | None:
+    """Whether two graphs of any kind are isomorphic; ``None`` if the budget ran out first.
+
+    Colours are refined until they settle, and the nodes matched in the order of their colours. If the edges
+    then differ, one node is singled out in the first graph and each node of its colour in turn in the
+    second, until the edges agree or every node has a colour of its own.
+    """
+    first, second = as_graphs([one, other])
+    return isomorphic_of(first, second, budget)
+
+
+def isomorphic_of(one: Graph, other: Graph, budget: int = BUDGET) -> bool | None:
+    """:func:`isomorphic` for checked graphs."""
+    if one.num_nodes != other.num_nodes or one.num_edges != other.num_edges:
+        return False
+    a, b = Structure([one]), Structure([other])
+    plain = np.zeros(a.nodes, dtype=np.uint64)
+    todo: list[tuple[Colours, int | None, Colours, int | None]] = [(plain, None, plain, None)]
+    while todo:
+        budget -= 1
+        if budget < 0:
+            return None
+        colour_a, node_a, colour_b, node_b = todo.pop()
+        colour_a, colour_b = a.settle(_single_out(colour_a, node_a)), b.settle(_single_out(colour_b, node_b))
+        order_a, order_b = np.argsort(colour_a), np.argsort(colour_b)
+        if not np.array_equal(colour_a[order_a], colour_b[order_b]):
+            continue
+        if np.array_equal(a.edges(np.argsort(order_a)), b.edges(np.argsort(order_b))):
+            return True
+        kinds, first, sizes = np.unique(colour_a, return_index=True, return_counts=True)
+        if len(kinds) < a.nodes:
+            kind = np.where(sizes > 1, sizes, a.nodes + 1).argmin()  # the fewest branches
+            same = np.flatnonzero(colour_b == kinds[kind]).tolist()
+            todo += [(colour_a, int(first[kind]), colour_b, node) for node in same]
+    return False
+
+
+def _single_out(colour: Colours, node: int | None) -> Colours:
+    """Give one node its own colour; equally coloured nodes of two graphs get the same one."""
+    if node is None:
+        return colour
+    out = colour.copy()
+    out[node : node + 1] = _mix(colour[node : node + 1] + np.uint64(1))
+    return out
+
+
+def _mix(x: Colours) -> Colours:
+    """Spread the bits (splitmix64's last step), so that sums of the results tell multisets apart."""
+    x = x + np.uint64(0x9E3779B97F4A7C15)
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))
 
 
 def novelty(training: Iterable[Any], generated: Iterable[Any]) -> Scores:
@@ -31,12 +128,12 @@ def novelty(training: Iterable[Any], generated: Iterable[Any]) -> Scores:
     """
     known, made = as_graphs(training, "training"), as_graphs(generated, "generated")
     hashes = graph_hashes([*known, *made])
-    known_by_hash: defaultdict[int, list[Data]] = defaultdict(list)
+    known_by_hash: defaultdict[int, list[Graph]] = defaultdict(list)
     for graph, key in zip(known, hashes[: len(known)], strict=True):
         known_by_hash[key].append(graph)
     undecided = 0
 
-    def find(graph: Data, others: Iterable[Data]) -> int | None:
+    def find(graph: Graph, others: Iterable[Graph]) -> int | None:
         """The index of the first graph that is the same."""
         nonlocal undecided
         for place, other in enumerate(others):

@@ -7,12 +7,12 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch_geometric.data import Data
 
 from gln.errors import GLNError
 from gln.evaluation.counting import Blocks, Route, count, measure
 from gln.evaluation.options import Device, check_device
 from gln.graphs import as_graphs
+from gln.graphs.record import Graph
 
 MAX_DEGREE = 2**21 - 1  # every sum below is at most (largest degree)³, which then fits into int64
 
@@ -54,7 +54,7 @@ def orbits(graphs: Iterable[Any], device: Device = None, *, route: Route | None 
     return orbits_of(as_graphs(graphs), check_device(device), route)
 
 
-def orbits_of(graphs: Sequence[Data], device: Device = None, route: Route | None = None) -> list[Tensor]:
+def orbits_of(graphs: Sequence[Graph], device: Device = None, route: Route | None = None) -> list[Tensor]:
     """:func:`orbits` for checked graphs."""
     return measure(graphs, _orbits, device, route)
 

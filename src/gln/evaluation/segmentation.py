@@ -7,12 +7,12 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch_geometric.data import Data
 
 from gln.errors import GLNError
-from gln.evaluation.components import component_labels_of
 from gln.evaluation.metrics import Scores
+from gln.evaluation.statistics import component_labels_of
 from gln.graphs.convert import as_graph_pairs
+from gln.graphs.record import Graph
 
 
 def segmentation_scores(true: Iterable[Any], predicted: Iterable[Any]) -> Scores:
@@ -37,7 +37,7 @@ def segmentation_scores(true: Iterable[Any], predicted: Iterable[Any]) -> Scores
     )
 
 
-def _region(graph: Data, what: str) -> Tensor:
+def _region(graph: Graph, what: str) -> Tensor:
     """The attribute ``region`` as int64 ``[n]`` on the CPU, checked."""
     value = graph.get("region")
     try:

@@ -11,16 +11,19 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import numpy as np
 import scipy.linalg
+import scipy.sparse as sp
 import torch
+from scipy.sparse.csgraph import connected_components
 from torch import Tensor
-from torch_geometric.data import Data
 
 from gln.evaluation.counting import Blocks, Route, count_triangles, measure
 from gln.evaluation.counting.threads import threads_for_matrices
 from gln.evaluation.options import Device, check_device
 from gln.evaluation.orbits import orbits
 from gln.graphs import as_graphs
+from gln.graphs.record import Graph
 
 __all__ = ["clustering", "degrees", "laplacian_spectrum", "orbits", "triangles"]
 
@@ -32,7 +35,7 @@ def degrees(graphs: Iterable[Any], device: Device = None) -> list[Tensor]:
     return degrees_of(as_graphs(graphs), check_device(device))
 
 
-def degrees_of(graphs: Sequence[Data], device: Device) -> list[Tensor]:
+def degrees_of(graphs: Sequence[Graph], device: Device) -> list[Tensor]:
     """:func:`degrees` for checked graphs."""
     return measure(graphs, lambda blocks, _: blocks.degrees(), device, route="sparse")
 
@@ -47,7 +50,7 @@ def clustering(graphs: Iterable[Any], device: Device = None, *, route: Route | N
     return clustering_of(as_graphs(graphs), check_device(device), route)
 
 
-def clustering_of(graphs: Sequence[Data], device: Device, route: Route | None = None) -> list[Tensor]:
+def clustering_of(graphs: Sequence[Graph], device: Device, route: Route | None = None) -> list[Tensor]:
     """:func:`clustering` for checked graphs."""
     return measure(graphs, _clustering, device, route)
 
@@ -61,7 +64,7 @@ def laplacian_spectrum(graphs: Iterable[Any], device: Device = None) -> list[Ten
     return laplacian_spectrum_of(as_graphs(graphs), check_device(device))
 
 
-def laplacian_spectrum_of(graphs: Sequence[Data], device: Device) -> list[Tensor]:
+def laplacian_spectrum_of(graphs: Sequence[Graph], device: Device) -> list[Tensor]:
     """:func:`laplacian_spectrum` for checked graphs."""
     same_size: dict[int, list[int]] = defaultdict(list)  # no padding, which would add eigenvalues
     for i, graph in enumerate(graphs):
@@ -109,3 +112,42 @@ def _eigenvalues(matrices: Tensor) -> Tensor:
     # Torch would copy a matrix that may fill the memory; LAPACK can work on its transpose in place.
     values = scipy.linalg.eigvalsh(matrices[0].numpy().T, overwrite_a=True, check_finite=False)
     return torch.from_numpy(values)[None]
+
+
+def component_labels(graphs: Iterable[Any]) -> list[Tensor]:
+    """The component number of every node: int64 ``[n]`` per graph of any kind; no two graphs share a number.
+
+    Components are numbered in the order of their first nodes.
+    """
+    return component_labels_of(as_graphs(graphs))
+
+
+def component_labels_of(graphs: Sequence[Graph]) -> list[Tensor]:
+    """:func:`component_labels` for checked graphs."""
+    nodes = [graph.num_nodes for graph in graphs]
+    offsets = np.cumsum([0, *nodes])
+    source, target = np.concatenate(
+        [graph.edge_index.numpy(force=True) + offset for graph, offset in zip(graphs, offsets, strict=False)],
+        axis=1,
+    )
+    ones = np.ones(len(source), dtype=np.int8)
+    union = sp.csr_array((ones, (source, target)), shape=(offsets[-1], offsets[-1]))
+    labels = connected_components(union, directed=False)[1]
+    return list(torch.from_numpy(labels.astype(np.int64)).split(nodes))
+
+
+def largest_components(graphs: Iterable[Any]) -> list[Graph]:
+    """The largest component of each graph, structure only; ties go to the one with the first node."""
+    return largest_components_of(as_graphs(graphs))
+
+
+def largest_components_of(graphs: Sequence[Graph]) -> list[Graph]:
+    """:func:`largest_components` for checked graphs."""
+    out = []
+    for graph, label in zip(graphs, component_labels_of(graphs), strict=True):
+        label = (label - label.min()).to(graph.edge_index.device)
+        keep = label == label.bincount().argmax()
+        number = keep.cumsum(0) - 1  # the new number of every kept node
+        inside = keep[graph.edge_index[0]]  # an edge has both ends in one component
+        out.append(Graph(edge_index=number[graph.edge_index[:, inside]], num_nodes=int(keep.sum())))
+    return out

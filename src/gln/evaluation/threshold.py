@@ -7,8 +7,7 @@ from torch import Tensor
 from torchmetrics import Metric
 
 from gln.errors import GLNError
-from gln.evaluation.options import is_whole
-from gln.evaluation.pairs import (
+from gln.evaluation.edges import (
     UNIT,
     Entries,
     check_entries,
@@ -19,6 +18,7 @@ from gln.evaluation.pairs import (
     refuse_invalid,
     to_units,
 )
+from gln.evaluation.options import is_whole
 
 
 class BestThreshold(Metric):

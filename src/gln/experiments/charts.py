@@ -15,8 +15,8 @@ from gln.experiments.claims import Panel
 from gln.experiments.headline import MAIN, MMD, published, score
 from gln.experiments.specs import columns, systems
 from gln.experiments.tables import Measured
-from gln.viewing.colours import EDGE, GROUPS, INK, MISSING
 from gln.viewing.sheets import MARKERS, draw_curves, write_figure
+from gln.viewing.style import EDGE, GROUPS, INK, MISSING
 
 WIDTH = 7.2  # inches: the text width of a two-column page
 SMALLEST = 1e-6  # below this the MMD² axis is linear, so that 0 can be drawn

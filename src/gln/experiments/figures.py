@@ -8,9 +8,8 @@ import numpy as np
 from torch import nn
 from torch_geometric.data import Data
 
-from gln.training.prediction import outputs
-from gln.viewing.clouds import draw_cloud
-from gln.viewing.pictures import node_colours
+from gln.inference.predict import outputs
+from gln.viewing.pictures import draw_cloud, node_colours
 from gln.viewing.sheets import Sheet
 
 WIDTH = 7.2  # inches: the text width of a two-column page

@@ -6,17 +6,18 @@ from pathlib import Path
 from typing import Any
 
 from gln.baselines import Baseline, baseline, load_baseline
-from gln.baselines.folder import check_folder, run_facts
+from gln.baselines.base import check_folder, run_facts
 from gln.errors import GLNError
 from gln.experiments.data import SEED, Parts, standardised
 from gln.experiments.specs import Settings
-from gln.losses import Loss
 from gln.models import build_model
-from gln.pipeline.device import put_on
-from gln.pipeline.methods import fit_baseline
+from gln.registry import parse_spec, write_spec
 from gln.seeding import seeded
-from gln.specs import parse_spec, write_spec
-from gln.training import fit, load
+from gln.storage.models import load
+from gln.training import fit
+from gln.training.losses import Loss
+from gln.workflows.device import put_on
+from gln.workflows.methods import fit_baseline
 
 
 def make_system(

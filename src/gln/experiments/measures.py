@@ -16,8 +16,8 @@ from gln.experiments.data import SEED, Parts
 from gln.experiments.figures import save_errors
 from gln.experiments.making import make_system
 from gln.experiments.specs import Settings
-from gln.training import generate, predict
-from gln.training.prediction import joined
+from gln.inference.generate import generate
+from gln.inference.predict import predict
 
 BATCH = 20  # graphs at a time; it changes only what the released variant predicts
 
@@ -101,7 +101,14 @@ def measure_gallery(task: Task) -> dict[str, Any]:
     made = predict(model, [shown.test[number] for number in chosen], batch_size=BATCH)
     truths = [parts.test[number] for number in chosen]
     drawn = [
-        joined(truth, graph.edge_index, graph.edge_prob) for truth, graph in zip(truths, made, strict=True)
+        Data(
+            pos=truth.pos,
+            x=truth.get("x"),
+            edge_index=graph.edge_index,
+            edge_prob=graph.edge_prob,
+            num_nodes=truth.num_nodes,
+        )
+        for truth, graph in zip(truths, made, strict=True)
     ]
     captions = [parts.family.caption(truth).split(",")[0] for truth in truths]
     with_states = model if task.options.get("states") else None

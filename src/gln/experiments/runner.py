@@ -154,8 +154,8 @@ def run_cell(cell: Cell, places: Places, say: Callable[[str], None] = print) -> 
     """Measure one cell and store it; one that cannot be measured is stored with the reason."""
     from gln.experiments.data import SEED, parts_of
     from gln.experiments.measures import MEASURES, Task
-    from gln.pipeline.device import out_of_memory
-    from gln.training.facts import write_result
+    from gln.storage.provenance import write_result
+    from gln.workflows.device import out_of_memory
 
     start, settings = time.perf_counter(), cell.settings
     where: dict[str, Any] = {"scale": cell.scale, "protocol": cell.protocol}

@@ -11,9 +11,8 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
-from gln.errors import GLNError, in_words
+from gln.errors import GLNError, in_words, polite_kill
 from gln.experiments.runner import Cell, Places, run_cell
-from gln.stopping import polite_kill
 
 
 def run_side_by_side(cells: list[Cell], places: Places, jobs: int) -> None:

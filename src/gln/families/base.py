@@ -14,7 +14,10 @@ A family is a frozen dataclass with one method, :meth:`Family.draw`. To add one:
 from __future__ import annotations
 
 import dataclasses
+import hashlib
+import json
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
@@ -22,18 +25,23 @@ from itertools import repeat
 from multiprocessing import get_all_start_methods, get_context
 from multiprocessing.context import BaseContext
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 import torch
-from torch_geometric.data import Data
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+from torch import Tensor
 
 from gln.errors import GLNError
-from gln.families.cache import load_or_make
+from gln.files import write_atomically
 from gln.graphs import pack, unpack
-from gln.graphs.check import check_whole
-from gln.registry import Registry
-from gln.specs import parse_spec, write_spec
+from gln.graphs.check import as_record, check_whole
+from gln.graphs.record import Graph
+from gln.registry import Registry, parse_spec, write_spec
+
+if TYPE_CHECKING:
+    from torch_geometric.data import Data
 
 # Graphs are drawn in blocks: block b of a seed has its own random stream and is always drawn whole. Hence
 # sample(10) is the start of sample(100), and neither workers nor vectorisation can change a graph.
@@ -64,7 +72,7 @@ class Family(ABC):
             raise GLNError(f"{self.name} has no order={self.order!r}; choose from {', '.join(self.orders)}.")
 
     @abstractmethod
-    def draw(self, rng: np.random.Generator, count: int) -> list[Data]:
+    def draw(self, rng: np.random.Generator, count: int) -> Sequence[Graph | Data]:
         """Draw ``count`` graphs in canonical form; all randomness comes from ``rng``."""
 
     def sample(
@@ -79,6 +87,12 @@ class Family(ABC):
                 ``if __name__ == "__main__"``, because every process imports the script again.
             cache: folder in which to cache the graphs, under a hash of all parameters, count, seed and version.
         """
+        return [graph.to_data() for graph in self.graphs(count, seed, workers, cache)]
+
+    def graphs(
+        self, count: int, seed: int = 0, workers: int = 1, cache: Path | str | None = None
+    ) -> list[Graph]:
+        """As :meth:`sample`, in our own record of a graph."""
         count = check_whole("sample", "count", count, 1)
         seed = check_whole("sample", "seed", seed, 0)
         workers = check_whole("sample", "workers", workers, 1)
@@ -91,7 +105,7 @@ class Family(ABC):
         """Name and every parameter, as plain data; ``family(**spec)`` rebuilds the family."""
         return {"name": self.name, **dataclasses.asdict(self)}
 
-    def caption(self, graph: Data) -> str:
+    def caption(self, graph: Graph | Data) -> str:
         """Caption for a picture of ``graph``."""
         return f"{graph.num_nodes} nodes, {graph.num_edges // 2} edges"
 
@@ -114,7 +128,7 @@ class Family(ABC):
         }
         return write_spec(self.name, changed)
 
-    def _sample(self, count: int, seed: int, workers: int) -> list[Data]:
+    def _sample(self, count: int, seed: int, workers: int) -> list[Graph]:
         blocks = range(-(-count // BLOCK))
         if workers == 1 or len(blocks) == 1:
             drawn = (self._block(seed, block) for block in blocks)
@@ -139,8 +153,9 @@ class Family(ABC):
         """Store a parameter as an int (NumPy's too), or refuse it if it is not a whole number of at least ``least``."""
         object.__setattr__(self, name, check_whole(self.name, name, getattr(self, name), least, expected))
 
-    def _block(self, seed: int, block: int) -> list[Data]:
-        return self.draw(np.random.default_rng([seed, block]), BLOCK)
+    def _block(self, seed: int, block: int) -> list[Graph]:
+        drawn = self.draw(np.random.default_rng([seed, block]), BLOCK)
+        return [graph if isinstance(graph, Graph) else as_record(graph) for graph in drawn]
 
 
 def _clean_processes() -> BaseContext:
@@ -172,3 +187,57 @@ def parse_family(text: str) -> Family:
     """Create a family from its short form: ``surfaces:points=400,kind=torus``, ``delaunay:points=20-80``."""
     name, parameters = parse_spec(text)
     return family(name, **parameters)
+
+
+Packed = dict[str, Tensor]
+
+
+def load_or_make(folder: Path, key: dict[str, Any], make: Callable[[], Packed]) -> Packed:
+    """Load the tensors stored for ``key``; make and store them if they are absent or damaged.
+
+    Two processes may ask for the same key at once: each makes the same graphs, and one whole file remains.
+    """
+    description = json.dumps(key, sort_keys=True)
+    fingerprint = hashlib.sha256(description.encode()).hexdigest()[:20]
+    path = folder / f"{key['family']['name']}-{fingerprint}.safetensors"
+    stored = _load(path, description)
+    if stored is not None:
+        return stored
+    try:
+        folder.mkdir(parents=True, exist_ok=True)  # before the work, so that a bad folder is reported at once
+    except OSError as error:
+        raise _unwritable(folder, error) from None
+    packed = make()
+    try:
+        write_atomically(path, save(packed, {"key": description, "digest": _digest(packed)}))
+    except OSError as error:
+        raise _unwritable(folder, error) from None
+    return packed
+
+
+def _unwritable(folder: Path, error: OSError) -> GLNError:
+    return GLNError(
+        f"Cannot write to the cache folder {folder} ({error.strerror}); choose a folder that can "
+        "be created and written to."
+    )
+
+
+def _load(path: Path, description: str) -> Packed | None:
+    """The tensors in ``path``, or ``None`` if it is missing, damaged or belongs to another key."""
+    try:
+        with safe_open(path, framework="pt") as file:
+            metadata = file.metadata() or {}
+            packed = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except (OSError, SafetensorError):
+        return None
+    intact = metadata.get("key") == description and metadata.get("digest") == _digest(packed)
+    return packed if intact else None
+
+
+def _digest(packed: Packed) -> str:
+    """A hash of names and bytes: safetensors itself does not notice a flipped bit."""
+    state = hashlib.sha256()
+    for name in sorted(packed):
+        state.update(f"{name} {packed[name].dtype} {tuple(packed[name].shape)}".encode())
+        state.update(packed[name].contiguous().numpy().tobytes())
+    return state.hexdigest()

@@ -7,10 +7,10 @@ from typing import ClassVar
 
 import numpy as np
 import torch
-from torch_geometric.data import Data
 
 from gln.errors import GLNError
 from gln.families.base import Family, Order, register
+from gln.graphs.record import Graph
 
 # The rules of Fruchterman and Reingold's layout, as networkx applies them.
 ITERATIONS = 50
@@ -60,7 +60,7 @@ class Community(Family):
         """300 for two communities and 500 for four, with the paper's size and links; otherwise ``None``."""
         return {2: 300, 4: 500}.get(self.communities) if (self.size, self.links) == (20, 2) else None
 
-    def draw(self, rng: np.random.Generator, count: int) -> list[Data]:
+    def draw(self, rng: np.random.Generator, count: int) -> list[Graph]:
         """Draw ``count`` graphs of ``n = communities·size`` nodes."""
         n = self.communities * self.size
         free = self._free_pairs()  # [F, 2]
@@ -74,7 +74,7 @@ class Community(Family):
         if self.order == "set":
             order = rng.permuted(order, axis=1)
         return [
-            Data(
+            Graph(
                 pos=torch.from_numpy(points[nodes]),
                 edge_index=torch.from_numpy(np.stack(matrix[np.ix_(nodes, nodes)].nonzero())),
                 community=torch.from_numpy(nodes // self.size),

@@ -10,11 +10,11 @@ import torch
 from scipy.spatial import Delaunay as Triangulation
 from scipy.spatial import QhullError
 from torch import Tensor
-from torch_geometric.data import Data
 
 from gln.errors import GLNError
 from gln.families.base import Family, register
 from gln.graphs.check import whole_number
+from gln.graphs.record import Graph
 
 
 @register("delaunay")
@@ -43,13 +43,13 @@ class Delaunay(Family):
             raise GLNError(f"delaunay got points={self.points!r}; expected {expected}.")
         object.__setattr__(self, "points", ends)
 
-    def draw(self, rng: np.random.Generator, count: int) -> list[Data]:
+    def draw(self, rng: np.random.Generator, count: int) -> list[Graph]:
         low, high = self._ends()
         sizes = rng.integers(low, high, size=count, endpoint=True)  # [count]
         flat = rng.random((int(sizes.sum()), 2), dtype=np.float32)
         sets = np.split(flat, np.cumsum(sizes)[:-1])
         return [
-            Data(pos=torch.from_numpy(pos), edge_index=edge_index, num_nodes=len(pos))
+            Graph(pos=torch.from_numpy(pos), edge_index=edge_index, num_nodes=len(pos))
             for pos, edge_index in zip(sets, _edge_indices(sets), strict=True)
         ]
 

@@ -8,10 +8,10 @@ from typing import ClassVar
 import numpy as np
 import torch
 from torch import Tensor
-from torch_geometric.data import Data
 
 from gln.errors import GLNError
 from gln.families.base import Family, Order, register
+from gln.graphs.record import Graph
 
 # Steps to a pixel's neighbours, (columns, rows): the four with a common side, then the four at its corners.
 STEPS = np.array([(0, -1), (-1, 0), (1, 0), (0, 1), (-1, -1), (1, -1), (-1, 1), (1, 1)])
@@ -79,7 +79,7 @@ class Figures(Family):
                 f"for at most {most}; lower objects or contrast."
             )
 
-    def draw(self, rng: np.random.Generator, count: int) -> list[Data]:
+    def draw(self, rng: np.random.Generator, count: int) -> list[Graph]:
         """Draw ``count`` graphs of ``n = side²`` nodes."""
         n = self.side**2
         region = np.zeros((count, n), dtype=np.int64)
@@ -97,7 +97,7 @@ class Figures(Family):
             order = rng.permuted(order, axis=1)
         graphs = []
         for rgb, label, nodes in zip(image, region, order, strict=True):
-            graph = Data(x=torch.from_numpy(rgb[nodes]), pos=torch.from_numpy(pos[nodes]), num_nodes=n)
+            graph = Graph(x=torch.from_numpy(rgb[nodes]), pos=torch.from_numpy(pos[nodes]), num_nodes=n)
             graph.region = torch.from_numpy(label[nodes])
             graph.edge_index = region_edges(graph.pos, graph.region, self.neighbours)
             graphs.append(graph)

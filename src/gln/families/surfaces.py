@@ -11,10 +11,10 @@ import numpy as np
 import torch
 from scipy.spatial import Delaunay as Triangulation
 from torch import Tensor
-from torch_geometric.data import Data
 
 from gln.errors import GLNError
 from gln.families.base import Family, Order, register
+from gln.graphs.record import Graph
 
 Range = tuple[float, float]
 
@@ -102,7 +102,7 @@ class Surfaces(Family):
         if self.kind not in ("all", *KINDS):
             raise GLNError(f"surfaces has no kind={self.kind!r}; choose from all, {', '.join(KINDS)}.")
 
-    def draw(self, rng: np.random.Generator, count: int) -> list[Data]:
+    def draw(self, rng: np.random.Generator, count: int) -> list[Graph]:
         n, m, shuffled = self.points, math.isqrt(self.points), self.order == "set"
         kinds = np.resize(range(len(KINDS)) if self.kind == "all" else KINDS.index(self.kind), count)
         groups = [(KINDS[index], np.flatnonzero(kinds == index)) for index in np.unique(kinds)]
@@ -124,14 +124,16 @@ class Surfaces(Family):
 
         graphs = []
         for row in range(count):
-            graph = Data(pos=torch.from_numpy(pos[row]), edge_index=torch.from_numpy(edges[row]), num_nodes=n)
+            graph = Graph(
+                pos=torch.from_numpy(pos[row]), edge_index=torch.from_numpy(edges[row]), num_nodes=n
+            )
             graph.kind = torch.tensor(kinds[row])
             if shuffled:
                 graph.perm = torch.from_numpy(perm[row])
             graphs.append(graph)
         return graphs
 
-    def caption(self, graph: Data) -> str:
+    def caption(self, graph: Graph) -> str:
         return f"{KINDS[int(graph.kind)]}: {super().caption(graph)}"
 
     def _transform(self, rng: np.random.Generator, points: np.ndarray) -> np.ndarray:
@@ -149,7 +151,7 @@ class Surfaces(Family):
         return (points * mirror) @ (np.eye(3) + shear)
 
 
-def surface_edges(graph: Data) -> Tensor:
+def surface_edges(graph: Graph) -> Tensor:
     """The true ``edge_index [2, 2e]`` of a surface, from its ``pos``, ``kind`` and ``perm``."""
     kind, m = KINDS[int(graph.kind)], math.isqrt(graph.num_nodes)
     if graph.get("perm") is None:  # ordered

@@ -1,6 +1,6 @@
 """Graphs: checking, conversion, batching, splitting and storage.
 
-One graph is a ``torch_geometric.data.Data``:
+One graph is a ``torch_geometric.data.Graph``:
 
 =============  ============  =====================================================================
 ``pos``        ``[n, p]``    float32: where the node is (optional)

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
-from torch_geometric.data import Data
 
 from gln.errors import GLNError
+from gln.graphs.record import Graph
+
+if TYPE_CHECKING:
+    from torch_geometric.data import Data
 
 
 @dataclass(frozen=True)
@@ -32,7 +36,7 @@ class GraphBatch:
     mask: Tensor
 
     @classmethod
-    def from_graphs(cls, graphs: Sequence[Data], edges: bool = True) -> GraphBatch:
+    def from_graphs(cls, graphs: Sequence[Graph], edges: bool = True) -> GraphBatch:
         """Pad checked graphs (see :func:`gln.graphs.check_graph`) into one batch.
 
         Args:
@@ -51,13 +55,13 @@ class GraphBatch:
         return replace(self, adj=_nothing(self.mask))
 
     def to_graphs(self) -> list[Data]:
-        """The graphs without padding, on the CPU."""
+        """The graphs without padding, as PyG's ``Data``, on the CPU."""
         batch = self.to("cpu")
         graphs = []
         for index, size in enumerate(batch.sizes.tolist()):
             rows = {name: value[index, :size].clone() for name, value in batch._features().items()}
             edges = batch.adj[index, :size, :size].nonzero().T.contiguous()
-            graphs.append(Data(**rows, edge_index=edges, num_nodes=size))
+            graphs.append(Graph(size, **rows, edge_index=edges).to_data())
         return graphs
 
     @property
@@ -104,7 +108,7 @@ def pair_mask(mask: Tensor) -> Tensor:
     return both & ~torch.eye(mask.shape[1], dtype=torch.bool, device=mask.device)
 
 
-def _adjacency(graphs: Sequence[Data], count: int, width: int) -> Tensor:
+def _adjacency(graphs: Sequence[Graph], count: int, width: int) -> Tensor:
     """The edges as ``[B, N, N]``, by a single scatter: edge (g, i, j) goes to (g·N + i)·N + j."""
     shift = torch.repeat_interleave(
         torch.arange(count), torch.tensor([graph.edge_index.shape[1] for graph in graphs])
@@ -125,7 +129,7 @@ def _stored(adj: Tensor) -> Tensor:
     return adj if any(adj.stride()) else adj[:1, :1, :1]
 
 
-def rows_of_all(name: str, graphs: Sequence[Data]) -> Tensor | None:
+def rows_of_all(name: str, graphs: Sequence[Graph]) -> Tensor | None:
     """The attribute ``name`` of all graphs: ``[nodes of all graphs, width]``; ``None`` if no graph has it."""
     rows = [graph.get(name) for graph in graphs]
     widths = {None if row is None else row.shape[1] for row in rows}
@@ -134,7 +138,7 @@ def rows_of_all(name: str, graphs: Sequence[Data]) -> Tensor | None:
     return None if widths == {None} else torch.cat(rows)
 
 
-def _pad(name: str, graphs: Sequence[Data], mask: Tensor) -> Tensor | None:
+def _pad(name: str, graphs: Sequence[Graph], mask: Tensor) -> Tensor | None:
     """The attribute ``name`` of all graphs, zero on padding: ``[B, N, width]``."""
     flat = rows_of_all(name, graphs)
     if flat is None:

@@ -4,28 +4,24 @@ from __future__ import annotations
 
 import copy
 import operator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from torch import Tensor
-from torch_geometric.data import Batch, Data
 
 from gln.errors import GLNError
+from gln.graphs.record import Graph, is_a, is_data
+
+if TYPE_CHECKING:
+    from torch_geometric.data import Data
 
 NARROWEST, WIDEST = 1e-14, 1e18  # spreads whose squared distances fit into float32
 COARSEST = 1e-4  # float32 must resolve this share of the spread of the positions
 
 
-def make_graph(pos: Any = None, x: Any = None, edges: Any = None, num_nodes: int | None = None) -> Data:
-    """Create a checked graph from arrays, tensors or lists.
-
-    Args:
-        pos: positions ``[n, p]``, or ``None``.
-        x: features ``[n, f]``, or ``None``.
-        edges: pairs of node numbers ``[m, 2]``, each undirected edge once; ``None`` for no edges.
-        num_nodes: required only if neither ``pos`` nor ``x`` is given.
-    """
+def make_graph(pos: Any = None, x: Any = None, edges: Any = None, num_nodes: int | None = None) -> Graph:
+    """As :func:`gln.make_graph`."""
     fields: dict[str, Any] = {}
     for name, value in (("pos", pos), ("x", x)):
         if value is not None:
@@ -38,24 +34,14 @@ def make_graph(pos: Any = None, x: Any = None, edges: Any = None, num_nodes: int
         num_nodes = len(next(iter(fields.values())))
     pairs = _as_pairs([] if edges is None else edges)
     return check_graph(
-        Data(edge_index=torch.cat([pairs, pairs.flip(0)], dim=1), num_nodes=num_nodes, **fields)
+        Graph(edge_index=torch.cat([pairs, pairs.flip(0)], dim=1), num_nodes=num_nodes, **fields)
     )
 
 
-def check_graph(graph: Data) -> Data:
-    """Return ``graph`` in canonical form (float32 features, sorted int64 edges), or raise :class:`GLNError`.
-
-    Rejects anything but a single ``Data``, no nodes, NaN or infinite values, positions that float32 cannot tell
-    apart, numbers of rows that do not match the nodes or edges, edges to nodes that do not exist, self-loops,
-    repeated edges and edges given in one direction only. Nothing is repaired silently, and ``graph`` itself is
-    never changed.
-    """
-    if isinstance(graph, Batch):
-        raise GLNError("Got a PyG Batch; expected a single graph; split it with batch.to_data_list().")
-    if not isinstance(graph, Data):
-        raise GLNError(f"Got a {type(graph).__name__}; expected a PyG Data; convert it with as_graph.")
-    out = copy.copy(graph)  # shares the tensors
-    rows = {name: out[name] for name in ("pos", "x") if out.get(name) is not None}
+def check_graph(graph: Graph | Data) -> Graph:
+    """As :func:`gln.check_graph`, in our own record of a graph."""
+    out = as_record(graph)
+    rows = out.rows()
     for name, value in rows.items():
         rows[name] = out[name] = as_rows(name, value)
     n = _count_nodes(out, rows)
@@ -72,9 +58,19 @@ def check_graph(graph: Data) -> Data:
     return out
 
 
-def _count_nodes(graph: Data, rows: dict[str, Tensor]) -> int:
-    # graph.num_nodes and graph.get would guess it from the edges.
-    given = graph["num_nodes"] if "num_nodes" in graph else None  # noqa: SIM401
+def as_record(graph: Graph | Data) -> Graph:
+    """An unchecked copy that shares the tensors."""
+    if isinstance(graph, Graph):
+        return copy.copy(graph)
+    if is_a(graph, "torch_geometric.data.Batch"):
+        raise GLNError("Got a PyG Batch; expected a single graph; split it with batch.to_data_list().")
+    if not is_data(graph):
+        raise GLNError(f"Got a {type(graph).__name__}; expected a PyG Data; convert it with as_graph.")
+    return Graph.from_data(graph)
+
+
+def _count_nodes(graph: Graph, rows: dict[str, Tensor]) -> int:
+    given = graph.get("num_nodes")
     if given is None and not rows:
         raise GLNError(
             "The graph has no pos, x or num_nodes, so its number of nodes is unknown; set num_nodes."

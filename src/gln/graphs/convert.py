@@ -2,34 +2,28 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import networkx as nx
 import numpy as np
 import scipy.sparse as sp
 import torch
 from torch import Tensor
-from torch_geometric.data import Data
 
 from gln.errors import GLNError
-from gln.graphs.check import as_rows, check_graph
+from gln.graphs.check import as_record, as_rows, check_graph
+from gln.graphs.record import ROWS, Graph, is_a, is_data
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 
-def as_graph(source: Any, pos: Any = None, x: Any = None) -> Data:
-    """Convert any graph to a checked ``Data``; isolated nodes are kept.
-
-    Args:
-        source: a PyG ``Data``, a networkx graph with or without node attributes ``pos`` and ``x`` (nodes named
-            0 … n−1 keep their numbers, others are numbered in the order of ``G.nodes``), or an adjacency matrix
-            ``[n, n]`` of 0 and 1 (scipy sparse matrix, numpy array or tensor).
-        pos, x: positions and features of the nodes; they replace those of ``source``.
-    """
-    if isinstance(source, Data):
-        graph = copy.copy(source)  # shares the tensors
+def as_graph(source: Any, pos: Any = None, x: Any = None) -> Graph:
+    """As :func:`gln.as_graph`, in our own record of a graph."""
+    if isinstance(source, Graph) or is_data(source):
+        graph = as_record(source)
         _refuse_weights(graph.get("edge_weight"))
-    elif isinstance(source, nx.Graph):
+    elif is_networkx(source):
         graph = _from_networkx(source)
     elif sp.issparse(source) or isinstance(source, np.ndarray | Tensor):
         graph = _from_matrix(source)
@@ -45,7 +39,7 @@ def as_graph(source: Any, pos: Any = None, x: Any = None) -> Data:
     return check_graph(graph)
 
 
-def as_graphs(sources: Iterable[Any], what: str = "graphs") -> list[Data]:
+def as_graphs(sources: Iterable[Any], what: str = "graphs") -> list[Graph]:
     """Convert every graph of a collection with :func:`as_graph`; an error names the graph at fault."""
     graphs = []
     for number, source in enumerate(_each(sources, what)):
@@ -58,13 +52,13 @@ def as_graphs(sources: Iterable[Any], what: str = "graphs") -> list[Data]:
     return graphs
 
 
-def as_graph_pairs(true: Iterable[Any], predicted: Iterable[Any]) -> tuple[list[Data], list[Data]]:
+def as_graph_pairs(true: Iterable[Any], predicted: Iterable[Any]) -> tuple[list[Graph], list[Graph]]:
     """Convert true graphs and their predictions, each pair on the same nodes; networkx nodes are matched by label."""
     truths, guesses = list(_each(true, "true")), list(_each(predicted, "predicted"))
     if len(truths) != len(guesses):
         raise GLNError(f"Got {len(truths)} true and {len(guesses)} predicted graphs; expected equally many.")
     for number, (truth, guess) in enumerate(zip(truths, guesses, strict=True)):
-        if isinstance(truth, nx.Graph) and isinstance(guess, nx.Graph):
+        if is_networkx(truth) and is_networkx(guess):
             guesses[number] = _in_order_of(truth, guess, f"predicted[{number}]")
     pairs = as_graphs(truths, "true"), as_graphs(guesses, "predicted")
     for number, (truth, guess) in enumerate(zip(*pairs, strict=True)):
@@ -76,10 +70,16 @@ def as_graph_pairs(true: Iterable[Any], predicted: Iterable[Any]) -> tuple[list[
     return pairs
 
 
+def is_networkx(value: Any) -> bool:
+    """Whether this is a graph of networkx."""
+    return is_a(value, "networkx.Graph")
+
+
 def _each(sources: Iterable[Any], what: str) -> Iterator[Any]:
     one_matrix = sp.issparse(sources) or (isinstance(sources, np.ndarray | Tensor) and sources.ndim == 2)
     try:
-        if one_matrix or isinstance(sources, Data | nx.Graph | dict | str):
+        single = isinstance(sources, Graph | dict | str) or is_data(sources) or is_networkx(sources)
+        if one_matrix or single:
             raise TypeError
         return iter(sources)  # tried, because PyG's datasets iterate without being an Iterable
     except TypeError:
@@ -102,26 +102,27 @@ def _in_order_of(truth: nx.Graph, guess: nx.Graph, what: str) -> nx.Graph:
     return ordered
 
 
-def to_networkx(graph: Data) -> nx.Graph:
+def to_networkx(graph: Graph) -> nx.Graph:
     """Convert to a networkx graph on nodes 0 … n−1, with ``pos`` and ``x`` as node attributes."""
+    import networkx as nx
+
     graph = check_graph(graph)
     out = nx.Graph()
     out.add_nodes_from(range(graph.num_nodes))
-    for name in ("pos", "x"):
-        if graph.get(name) is not None:
-            nx.set_node_attributes(out, dict(enumerate(graph[name].tolist())), name)
-    out.add_edges_from(graph.edge_index.T[graph.edge_index[0] < graph.edge_index[1]].tolist())
+    for name, value in graph.rows().items():
+        nx.set_node_attributes(out, dict(enumerate(value.tolist())), name)
+    out.add_edges_from(graph.edges_once().tolist())
     return out
 
 
-def to_scipy(graph: Data) -> sp.csr_array:
+def to_scipy(graph: Graph) -> sp.csr_array:
     """The adjacency matrix ``[n, n]`` as a boolean scipy CSR array."""
     graph = check_graph(graph)
     row, col = graph.edge_index.numpy(force=True)
     return sp.csr_array((np.ones(len(row), dtype=bool), (row, col)), shape=(graph.num_nodes, graph.num_nodes))
 
 
-def to_numpy(graph: Data) -> np.ndarray:
+def to_numpy(graph: Graph) -> np.ndarray:
     """The adjacency matrix ``[n, n]`` as a boolean array."""
     graph = check_graph(graph)
     adjacency = np.zeros((graph.num_nodes, graph.num_nodes), dtype=bool)
@@ -129,7 +130,7 @@ def to_numpy(graph: Data) -> np.ndarray:
     return adjacency
 
 
-def _from_networkx(source: nx.Graph) -> Data:
+def _from_networkx(source: nx.Graph) -> Graph:
     nodes = labels(source)
     number = {node: i for i, node in enumerate(nodes)}
     edges = [(number[a], number[b]) for a, b in source.edges()]
@@ -143,9 +144,9 @@ def _from_networkx(source: nx.Graph) -> Data:
         loops = pairs[:, pairs[0] == pairs[1]]
         others = pairs[:, pairs[0] != pairs[1]]
         pairs = torch.cat([loops, others, others.flip(0)], dim=1)
-    graph = Data(edge_index=pairs, num_nodes=len(number))
-    for name in ("pos", "x"):
-        values = nx.get_node_attributes(source, name)
+    graph = Graph(edge_index=pairs, num_nodes=len(number))
+    for name in ROWS:
+        values = {node: value for node, value in source.nodes(data=name) if value is not None}
         if values and len(values) < len(number):
             raise GLNError(
                 f"{len(values)} of the {len(number)} nodes have the attribute {name}; give it to all nodes or to none."
@@ -167,7 +168,7 @@ def _refuse_weights(weights: Any) -> None:
         raise GLNError(f"edge_weight holds {bad:g}; expected an unweighted graph; threshold it first.")
 
 
-def _from_matrix(source: Any) -> Data:
+def _from_matrix(source: Any) -> Graph:
     shape = tuple(source.shape)
     if len(shape) != 2 or shape[0] != shape[1]:
         raise GLNError(f"The adjacency matrix has shape {list(shape)}; expected a square matrix [n, n].")
@@ -178,7 +179,7 @@ def _from_matrix(source: Any) -> Data:
         bad = weights[~np.isin(weights, (0, 1))][0]
         raise GLNError(f"The adjacency matrix holds {bad}; expected only 0 and 1; threshold it first.")
     row, col = (torch.from_numpy(part[weights != 0].astype(np.int64)) for part in entries.coords)
-    return Data(edge_index=torch.stack([row, col]), num_nodes=shape[0])
+    return Graph(edge_index=torch.stack([row, col]), num_nodes=shape[0])
 
 
 def _entries(source: Any) -> sp.coo_array:

@@ -9,13 +9,13 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save
 from torch import Tensor
-from torch_geometric.data import Data
 
 from gln.errors import GLNError
 from gln.files import write_atomically
+from gln.graphs.record import Graph
 
 
-def pack(graphs: Sequence[Data]) -> dict[str, Tensor]:
+def pack(graphs: Sequence[Graph]) -> dict[str, Tensor]:
     """Concatenate graphs that carry the same attributes; :func:`unpack` is the exact inverse.
 
     Keys say what a row belongs to: ``graph.*`` to a graph, ``node.*`` to a node, ``edge.*`` to a column of
@@ -44,7 +44,7 @@ def pack(graphs: Sequence[Data]) -> dict[str, Tensor]:
     return packed
 
 
-def _tensor(graph: Data, name: str) -> Tensor:
+def _tensor(graph: Graph, name: str) -> Tensor:
     value = graph.get(name)
     if not isinstance(value, Tensor):
         raise GLNError(
@@ -54,7 +54,7 @@ def _tensor(graph: Data, name: str) -> Tensor:
     return value
 
 
-def unpack(packed: dict[str, Tensor]) -> list[Data]:
+def unpack(packed: dict[str, Tensor]) -> list[Graph]:
     """The graphs that :func:`pack` concatenated; each has its own memory."""
     sizes, edges = packed["graph.num_nodes"].tolist(), packed["graph.num_edges"].tolist()
     columns: dict[str, Sequence[Tensor]] = {}
@@ -72,19 +72,19 @@ def unpack(packed: dict[str, Tensor]) -> list[Data]:
             columns[name] = [part.clone() for part in value.unbind()]
     rows = zip(*columns.values(), strict=True)
     return [
-        Data(**dict(zip(columns, row, strict=True)), num_nodes=size)
+        Graph(**dict(zip(columns, row, strict=True)), num_nodes=size)
         for row, size in zip(rows, sizes, strict=True)
     ]
 
 
-def save_graphs(graphs: Sequence[Data], path: Path | str) -> None:
+def save_graphs(graphs: Sequence[Graph], path: Path | str) -> None:
     """Write the tensors of :func:`pack` to a safetensors file; :func:`load_graphs` reads it."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(path, save({name: value.contiguous() for name, value in pack(graphs).items()}))
 
 
-def load_graphs(path: Path | str) -> list[Data]:
+def load_graphs(path: Path | str) -> list[Graph]:
     """Read the graphs that :func:`save_graphs` wrote to ``path``."""
     try:
         return unpack(load_file(path))

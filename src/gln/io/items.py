@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch_geometric.data import Data
 
 from gln.errors import GLNError
 from gln.graphs import make_graph
+from gln.graphs.record import Graph
 
 MAX_BYTES = 2**28  # limit for files that are read whole: meshes, images, XML, JSON
 
@@ -35,7 +35,7 @@ class Item:
 
     name: str
     path: Path
-    graph: Data
+    graph: Graph
     labelled: bool
     ids: Sequence[str] | None
     part: str | None = None
@@ -207,3 +207,29 @@ def quote(text: str) -> str:
     text = " ".join(text.split())
     text = "".join(letter if letter.isprintable() else "?" for letter in text[:61])
     return repr(text) if len(text) <= 60 else repr(text[:60] + "…")
+
+
+LARGEST = 2**62  # keeps whole numbers far from the limits of int64
+
+
+def floats(words: list[bytes], row: int) -> list[float]:
+    """Parse numbers in a row of text."""
+    try:
+        return [float(word) for word in words]
+    except ValueError:
+        raise _not_numbers(words, row, "numbers") from None
+
+
+def ints(words: list[bytes], row: int) -> list[int]:
+    """Parse whole numbers in a row of text."""
+    try:
+        numbers = [int(word) for word in words]
+    except ValueError:
+        raise _not_numbers(words, row, "whole numbers") from None
+    if numbers and not -LARGEST < min(numbers) <= max(numbers) < LARGEST:
+        raise _not_numbers(words, row, "smaller whole numbers")
+    return numbers
+
+
+def _not_numbers(words: list[bytes], row: int, expected: str) -> GLNError:
+    return GLNError(f"row {row}: got {quote(b' '.join(words).decode('latin-1'))}; expected {expected}.")

@@ -13,10 +13,9 @@ from itertools import pairwise
 import numpy as np
 
 from gln.errors import GLNError
-from gln.io.items import Item, Source, quote
+from gln.io.items import Item, Source, floats, ints, quote
 from gln.io.ply import parse_ply
 from gln.io.polygons import Corners, Mesh, merged
-from gln.io.text import floats, ints
 
 
 def read_mesh(source: Source) -> Iterator[Item]:

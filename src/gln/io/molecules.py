@@ -9,8 +9,7 @@ from typing import BinaryIO
 import numpy as np
 
 from gln.errors import GLNError
-from gln.io.items import Item, ReadOptions, Skipped, Source, quote
-from gln.io.text import floats, ints
+from gln.io.items import Item, ReadOptions, Skipped, Source, floats, ints, quote
 
 ELEMENTS = ("H", "C", "N", "O", "F", "P", "S", "Cl", "Br", "I")
 # All elements by atomic number, two letters each.

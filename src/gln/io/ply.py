@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 
 from gln.errors import GLNError
-from gln.io.items import quote
+from gln.io.items import floats, ints, quote
 from gln.io.polygons import Corners, Mesh
-from gln.io.text import floats, ints
 
 TYPES = {
     "char": "i1",

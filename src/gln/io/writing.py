@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Protocol
 
 import numpy as np
-from torch_geometric.data import Data
 
 from gln.errors import GLNError
 from gln.files import Staged, naming
+from gln.graphs.record import Graph
 from gln.io.formats import to_graphml, to_obj, to_ply
 from gln.io.items import Item
 
@@ -25,7 +25,7 @@ ROWS = 2**16  # of a table that are written at a time
 class Writer(Protocol):
     """Receives predictions one after another."""
 
-    def add(self, item: Item, answer: Data) -> None:
+    def add(self, item: Item, answer: Graph) -> None:
         """Write the edges of ``answer`` (``edge_index [2, 2m]``, ``edge_prob [2m]``) over the nodes of ``item``."""
 
 
@@ -63,7 +63,7 @@ class TableWriter:
         self.staged = staged
         staged.write(b"graph,source,target,probability\n")
 
-    def add(self, item: Item, answer: Data) -> None:
+    def add(self, item: Item, answer: Graph) -> None:
         pairs, chances = edges_once(answer)
         graph = _cell(item.name)
         names = None if item.ids is None else np.array([_cell(node) for node in item.ids], dtype=object)
@@ -101,12 +101,8 @@ class ArchiveWriter:
         self.edges: list[np.ndarray] = []
         self.chances: list[np.ndarray] = []
 
-    def add(self, item: Item, answer: Data) -> None:
-        rows = {
-            name: item.graph[name].numpy(force=True)
-            for name in ("pos", "x")
-            if item.graph.get(name) is not None
-        }
+    def add(self, item: Item, answer: Graph) -> None:
+        rows = {name: value.numpy(force=True) for name, value in item.graph.rows().items()}
         widths = {name: value.shape[1] for name, value in rows.items()}
         before = {name: values[0].shape[1] for name, values in self.rows.items()}
         if self.names and widths != before:
@@ -154,7 +150,7 @@ class FilesWriter:
         self.path, self.force, self.encode = path, force, encode
         self.staged: dict[str, Staged] = {}  # by the item's name, made safe for a file name
 
-    def add(self, item: Item, answer: Data) -> None:
+    def add(self, item: Item, answer: Graph) -> None:
         data = self.encode(item, *edges_once(answer))
         name = slug = re.sub(r"[^\w.-]+", "-", item.name)[:100]
         number = 1
@@ -192,7 +188,7 @@ def _files(path: Path, force: bool, encode: Encode) -> Iterator[FilesWriter]:
             staged.drop()
 
 
-def edges_once(answer: Data) -> tuple[np.ndarray, np.ndarray]:
+def edges_once(answer: Graph) -> tuple[np.ndarray, np.ndarray]:
     """Every undirected edge ``[m, 2]`` once, smaller number first, and its probability ``[m]``."""
     edge_index = answer.edge_index.numpy(force=True)
     once = edge_index[0] < edge_index[1]

@@ -10,7 +10,7 @@ from torch import nn
 from torch_geometric.data import Data
 
 from gln.errors import GLNError
-from gln.specs import parse_spec
+from gln.registry import parse_spec
 
 
 def build_model(text: str, graphs: Sequence[Data]) -> nn.Module:

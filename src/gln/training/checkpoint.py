@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from gln.errors import GLNError
-from gln.training.tensors import read_tensors, write_tensors
+from gln.storage.tensors import read_tensors, write_tensors
 
 FORMAT = "gln checkpoint 1"
 

@@ -7,21 +7,30 @@ the mean over the graphs of the global batch, however uneven the shares.
 
 from __future__ import annotations
 
+import copy
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import torch
-from torch.utils.data import Dataset
-from torch_geometric.data import Data
+from pytorch_lightning import Trainer
+from torch.utils.data import DataLoader, Dataset
 
-from gln.graphs import GraphBatch
-from gln.graphs.batch import rows_of_all
+from gln.errors import GLNError
+from gln.graphs import GraphBatch, as_graphs
+from gln.graphs.check import as_record
+from gln.graphs.features import feature_noise
+from gln.graphs.record import Graph
+from gln.training.checkpoint import Progress
+from gln.training.config import FitConfig
 
-Source = Sequence[Data] | Callable[[int], Sequence[Data]]
-Augment = Callable[[Data, np.random.Generator], Data]
+if TYPE_CHECKING:
+    from torch_geometric.data import Data
+
+Source = Sequence[Any] | Callable[[int], Sequence[Any]]
+Augment = Callable[["Data", np.random.Generator], "Data"]
 
 WINDOW = 32  # batches whose graphs are sorted by size together
 
@@ -66,7 +75,7 @@ def global_batches(
 class Sampler(Protocol):
     """A source of graphs by seed, such as a family."""
 
-    def sample(self, count: int, seed: int = 0) -> Sequence[Data]: ...
+    def sample(self, count: int, seed: int = 0) -> Sequence[Any]: ...
 
 
 @dataclass(frozen=True)
@@ -83,8 +92,9 @@ class Fresh:
     count: int
     seed: int = 0
 
-    def __call__(self, epoch: int) -> Sequence[Data]:
-        return self.family.sample(self.count, seed=seed_of(FRESH, self.seed, epoch))
+    def __call__(self, epoch: int) -> Sequence[Any]:
+        draw = getattr(self.family, "graphs", self.family.sample)
+        return draw(self.count, seed=seed_of(FRESH, self.seed, epoch))
 
 
 @dataclass(frozen=True)
@@ -121,7 +131,7 @@ class Shares(Dataset[Share]):
     ``augment`` changes a training graph, with a random generator seeded by ``seed``, ``epoch`` and the graph's number.
     """
 
-    graphs: Sequence[Data]
+    graphs: Sequence[Graph]
     batches: Sequence[np.ndarray]
     rank: int
     world: int
@@ -138,11 +148,12 @@ class Shares(Dataset[Share]):
         batch = GraphBatch.from_graphs([self._graph(number) for number in mine or numbers[:1]])
         return Share(batch, self.world / len(numbers) if mine else 0.0, len(numbers), numbers)
 
-    def _graph(self, number: int) -> Data:
+    def _graph(self, number: int) -> Graph:
         graph = self.graphs[number]
         if self.augment is None:
             return graph
-        return self.augment(graph, np.random.default_rng([NOISE, self.seed, self.epoch, number]))
+        rng = np.random.default_rng([NOISE, self.seed, self.epoch, number])
+        return as_record(self.augment(graph.to_data(), rng))
 
 
 def describe(source: Source) -> dict[str, Any]:
@@ -163,16 +174,60 @@ def describe(source: Source) -> dict[str, Any]:
     return {"graphs": len(source), "sha256": digest.hexdigest()}
 
 
-def feature_noise(graphs: Sequence[Data]) -> dict[str, Any]:
-    """The shape and scale of the features: sizes with their counts, mean and standard deviation per column."""
-    sizes, counts = np.unique([graph.num_nodes for graph in graphs], return_counts=True)
-    noise: dict[str, Any] = {
-        "sizes": [[int(size), int(count)] for size, count in zip(sizes, counts, strict=True)]
-    }
-    for name in ("pos", "x"):
-        rows = rows_of_all(name, graphs)
-        if rows is not None:
-            rows = rows.double()
-            deviation = rows.std(dim=0, correction=0)
-            noise[name] = {"mean": rows.mean(dim=0).tolist(), "std": deviation.tolist()}
-    return noise
+@dataclass
+class Feed:
+    """Makes the data loaders of this process; arguments as in :func:`gln.fit`, with checked graphs."""
+
+    train: Source
+    val: Sequence[Graph]
+    augment: Augment | None
+    config: FitConfig
+    batches: int = 0  # in the current epoch
+
+    def train_loader(self, progress: Progress, trainer: Trainer) -> DataLoader[Share]:
+        """The rest of the current epoch."""
+        graphs = self._graphs(progress.epoch)
+        if progress.noise is None:
+            progress.noise = feature_noise(graphs)
+        seed = self.config.seed
+        nodes = [graph.num_nodes for graph in graphs]
+        batches = global_batches(nodes, self.config.batch_size, seed, progress.epoch)
+        self.batches = len(batches)
+        noise = {"augment": self.augment, "seed": seed, "epoch": progress.epoch}
+        return self._loader(graphs, batches[progress.batch :], trainer, **noise)
+
+    def val_loader(self, trainer: Trainer) -> DataLoader[Share]:
+        """All validation graphs."""
+        batches = global_batches([graph.num_nodes for graph in self.val], self.config.batch_size)
+        return self._loader(self.val, batches, trainer)
+
+    def _graphs(self, epoch: int) -> Sequence[Graph]:
+        if not callable(self.train):
+            return self.train
+        graphs = self.train(epoch)
+        # Checking takes about as long as generating, so only the first graphs that a function makes are checked.
+        return list(map(as_record, graphs)) if self.batches else as_graphs(graphs, f"train({epoch})")
+
+    def _loader(
+        self, graphs: Sequence[Graph], batches: Sequence[np.ndarray], trainer: Trainer, **noise: Any
+    ) -> DataLoader[Share]:
+        shares = Shares(graphs, batches, trainer.global_rank, trainer.world_size, **noise)
+        on_gpu = trainer.strategy.root_device.type == "cuda"
+        return DataLoader(shares, batch_size=None, num_workers=self.config.num_workers, pin_memory=on_gpu)
+
+
+@dataclass(frozen=True)
+class RandomRotation:
+    """Rotate and mirror ``pos`` by a random orthogonal matrix, for families whose edges do not depend on direction."""
+
+    def __call__(self, graph: Data, rng: np.random.Generator) -> Data:
+        if graph.get("pos") is None:
+            raise GLNError(
+                "The graph has no pos to rotate; train without RandomRotation, or give it positions."
+            )
+        width = graph.pos.shape[1]
+        matrix, upper = np.linalg.qr(rng.standard_normal((width, width)))
+        matrix *= np.sign(np.diag(upper))  # uniform over all orthogonal matrices
+        turned = copy.copy(graph)
+        turned.pos = graph.pos @ torch.from_numpy(matrix).to(graph.pos.dtype)
+        return turned

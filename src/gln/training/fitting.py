@@ -13,21 +13,20 @@ import torch
 from pytorch_lightning import Trainer
 from pytorch_lightning.utilities.exceptions import MisconfigurationException
 from torch import nn
-from torch_geometric.data import Data
 
 from gln.errors import GLNError
 from gln.graphs import as_graphs
+from gln.graphs.record import Graph
+from gln.storage.models import annotate, check_model, save
+from gln.storage.tensors import load_weights
 from gln.training.checkpoint import read_checkpoint
 from gln.training.compiling import compile_steps, forget_compiled
 from gln.training.config import FitConfig
-from gln.training.data import Augment, Source, describe
-from gln.training.feed import Feed
+from gln.training.data import Augment, Feed, Source, describe
 from gln.training.guard import clear_errors, lost_process, quiet
 from gln.training.learner import Learner, Loss
 from gln.training.processes import company, place_of
 from gln.training.run import RunFolder, is_finished, resolve, training_facts
-from gln.training.saved import annotate, check_model, save
-from gln.training.tensors import load_weights
 
 
 @dataclass(frozen=True)
@@ -60,7 +59,7 @@ class FitResult:
 def fit(
     model: nn.Module,
     train: Source,
-    val: Sequence[Data],
+    val: Sequence[Graph],
     *,
     run: Path | str | None = None,
     resume: bool = False,
@@ -77,7 +76,7 @@ def fit(
         val: graphs on which the best epoch and the decision threshold are chosen.
         run: a folder for checkpoints, logs and the trained model; without it, nothing is saved.
         resume: continue the run in ``run`` exactly where it stands, or start it if there is none.
-        loss: per-graph losses ``[B]`` of a batch; default: :class:`gln.losses.Loss`, on every step for GLN.
+        loss: per-graph losses ``[B]`` of a batch; default: :class:`gln.training.losses.Loss`, on every step for GLN.
         augment: changes a training graph, with a random generator seeded by seed, epoch and graph.
         config: the settings; default: :class:`FitConfig`.
         settings: single settings by name, such as ``epochs=20``; see :class:`FitConfig`.
@@ -87,7 +86,7 @@ def fit(
     if resume and run is None:
         raise GLNError("Got resume=True without a run folder; give run= the folder of the run to continue.")
     if loss is None:
-        from gln.losses import Loss as DefaultLoss
+        from gln.training.losses import Loss as DefaultLoss
 
         loss = DefaultLoss(every_step=getattr(model, "every_step", False))
     source: Source = train if callable(train) else as_graphs(train, "train")

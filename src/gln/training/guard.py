@@ -17,8 +17,8 @@ from torch.distributed import DistError
 from torch.multiprocessing.spawn import ProcessExitedException, ProcessRaisedException
 
 from gln.errors import GLNError
+from gln.storage.tensors import clear_disk_errors
 from gln.training.run import RunFolder
-from gln.training.tensors import clear_disk_errors
 
 # What gloo and the sockets below it report when the process at the other end is gone.
 GONE = re.compile(

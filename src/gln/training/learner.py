@@ -21,17 +21,16 @@ from torch.utils.data import DataLoader
 
 from gln.errors import GLNError
 from gln.graphs import GraphBatch
+from gln.inference.predict import full_precision, soft_adjacency
 from gln.models.output import StructureOutput
+from gln.storage.models import annotate, write_model
 from gln.training.checkpoint import Checkpoint, Progress, write_checkpoint
 from gln.training.config import FitConfig
-from gln.training.data import Share, seed_step
-from gln.training.feed import Feed
+from gln.training.data import Feed, Share, seed_step
 from gln.training.guard import StopRun, StopSignal
 from gln.training.ledger import Ledger, Step
-from gln.training.prediction import full_precision, soft_adjacency
 from gln.training.recorder import Recorder
 from gln.training.run import RunFolder, is_finished, training_facts
-from gln.training.saved import annotate, write_model
 from gln.training.validation import Validation
 
 SHARED = 60.0  # seconds that a file may take to appear on another machine

@@ -28,10 +28,10 @@ from torch import nn
 
 from gln.errors import GLNError
 from gln.files import write_atomically
+from gln.storage.provenance import environment
+from gln.storage.tensors import clear_disk_errors, read_json, write_json
 from gln.training.checkpoint import Progress
 from gln.training.config import FREE, FitConfig
-from gln.training.facts import environment
-from gln.training.tensors import clear_disk_errors, read_json, write_json
 
 
 class RunFolder:

@@ -2,8 +2,7 @@
 
 from gln.viewing.pages import write_page
 from gln.viewing.pictures import FORMATS, draw_errors, draw_graph
-from gln.viewing.saving import save_curves, save_gallery, save_steps
-from gln.viewing.sheets import draw_curves
+from gln.viewing.sheets import draw_curves, save_curves, save_gallery, save_steps
 from gln.viewing.views import Seen, View, views_of, watch
 
 __all__ = [

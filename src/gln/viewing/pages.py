@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from gln.errors import GLNError
 from gln.files import write_atomically
-from gln.viewing.colours import DARK_PAGE, LIGHT_PAGE
-from gln.viewing.packing import embed, pack
-from gln.viewing.views import View
+from gln.graphs import make_graph
+from gln.viewing.pictures import is_image, main_axes, places
+from gln.viewing.style import DARK_PAGE, GROUPS, LIGHT_PAGE
+from gln.viewing.views import Seen, View
 
 SUFFIXES = (".html", ".htm")
 
@@ -92,3 +97,139 @@ def _variables() -> str:
 
 def _hash(text: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+LEVELS, FEW_LEVELS = 65_000, 200
+BYTES = 700_000  # a graph that needs more gets few levels, then loses unlikely pairs
+PULLED = 1_000  # up to this many nodes, a graph without positions gets a spring layout
+
+
+def offered(own: Iterable[float]) -> np.ndarray:
+    """The thresholds of the slider, ascending: the hundredths and ``own``, in float32 as the model compares."""
+    wanted = {cut(value, FEW_LEVELS): np.float32(value) for value in np.arange(1, 101) / 100}
+    for value in own:  # replaces a hundredth that the levels cannot tell from it
+        wanted[cut(value, FEW_LEVELS)] = np.float32(value)
+    return np.array([wanted[level] for level in sorted(wanted) if level > 0], dtype=np.float32)
+
+
+def cut(threshold: float | np.ndarray, levels: int) -> Any:
+    """The level at which a pair becomes an edge; the page computes the same."""
+    return np.floor(np.asarray(threshold, dtype=np.float64) * levels + 0.5).astype(np.int64)[()]
+
+
+def to_levels(chances: np.ndarray, thresholds: np.ndarray, levels: int = LEVELS) -> np.ndarray:
+    """Probabilities of any shape as integers up to ``levels`` that stay on their side of every threshold."""
+    chances = chances.astype(np.float32)
+    cuts = np.concatenate([[0], cut(thresholds, levels), [levels + 1]])
+    passed = np.searchsorted(thresholds, chances, side="right")
+    level = np.floor(chances.astype(np.float64) * levels).astype(np.int64)
+    return level.clip(cuts[passed], cuts[passed + 1] - 1).astype("<u2" if levels == LEVELS else "u1")
+
+
+def pack_view(view: View, thresholds: np.ndarray) -> dict[str, Any]:
+    """One view as plain data."""
+    graph, nodes = view.graph, view.graph.num_nodes
+    true = np.empty((0, 2), dtype=np.int64)
+    if view.labelled and graph.get("edge_index") is not None:
+        edges = graph.edge_index.numpy(force=True)
+        true = edges[:, edges[0] < edges[1]].T
+    seen = view.seen
+    packed: dict[str, Any] = {"name": view.name, "nodes": nodes, "truth": view.labelled}
+    if view.labels is not None:
+        packed["labels"] = [str(label) for label in view.labels]
+    keys = true[:, 0] * nodes + true[:, 1]
+    if seen is not None:
+        numbers = seen.pairs[:, 0] * nodes + seen.pairs[:, 1]
+        first = max(0, int(np.searchsorted(thresholds, np.float32(seen.floor))))
+        own = max(first, int(np.abs(thresholds - np.float32(seen.threshold)).argmin()))
+        first, levels = _spare(numbers, keys, seen, thresholds, first, own)
+        stays = (seen.chances.max(axis=0, initial=0) >= thresholds[first]) | np.isin(numbers, keys)
+        numbers, chances = numbers[stays], seen.chances[:, stays]
+        everything = np.union1d(numbers, keys)
+        full = np.zeros((len(chances), len(everything)), dtype=np.float32)
+        full[:, np.searchsorted(everything, numbers)] = chances
+        packed |= {"levels": levels, "steps": len(full), "first": first, "own": own}
+        packed["chances"] = encode(to_levels(full, thresholds, levels))
+        keys, true_keys = everything, keys
+        packed["true"] = encode(np.packbits(np.isin(keys, true_keys), bitorder="little"))
+    packed["source"], packed["target"] = (encode(part.astype("<u2")) for part in np.divmod(keys, nodes))
+    return packed | _drawing(view, true)
+
+
+def _spare(
+    numbers: np.ndarray, true: np.ndarray, seen: Seen, thresholds: np.ndarray, first: int, own: int
+) -> tuple[int, int]:
+    """The first threshold of the slider and the number of levels, so that a graph with very many pairs stays small.
+
+    Edges at the threshold ``own`` are never left out.
+    """
+    steps = len(seen.chances)
+    best = seen.chances.max(axis=0, initial=0)
+    best = np.sort(best[~np.isin(numbers, true)])
+
+    def pairs(first: int) -> int:
+        return len(true) + len(best) - int(np.searchsorted(best, thresholds[first]))
+
+    if pairs(first) * (5 + 2 * steps) <= BYTES:
+        return first, LEVELS
+    while first < own and pairs(first) * (5 + steps) > BYTES:
+        first += 1
+    return first, FEW_LEVELS
+
+
+def _drawing(view: View, true: np.ndarray) -> dict[str, Any]:
+    """Where the nodes are drawn, in which colours, and over which image."""
+    graph = view.graph
+    if is_image(graph):
+        column_row = graph.pos.numpy(force=True)
+        colours = (graph.x.numpy(force=True).clip(0, 1) * 255).round().astype(np.uint8)
+        return {"dimensions": 2, "image": encode(colours), "pos": encode(column_row.astype("<f4"))}
+    where, placed_by = _places(view, true)
+    packed = {"dimensions": where.shape[1], "pos": encode(where.astype("<f4"))}
+    if placed_by is not None:
+        packed["placed_by"] = placed_by
+    groups = graph.get("community")
+    if groups is not None:
+        packed["groups"] = encode((groups.numpy(force=True) % len(GROUPS)).astype(np.uint8))
+    return packed
+
+
+def _places(view: View, true: np.ndarray) -> tuple[np.ndarray, str | None]:
+    """Where the nodes are drawn, and what this follows if they have no positions."""
+    graph = view.graph
+    pos, x = graph.get("pos"), graph.get("x")
+    if pos is not None and pos.shape[1]:
+        return places(graph), None
+    edges, placed_by = true, "true edges"
+    if not view.labelled and view.seen is not None:
+        edges = view.seen.pairs[view.seen.chances[-1] >= view.seen.threshold]
+        placed_by = "predicted edges"
+    if len(edges) and graph.num_nodes <= PULLED:
+        return places(make_graph(edges=edges, num_nodes=graph.num_nodes)), placed_by
+    if x is not None and x.shape[1]:
+        flat = main_axes(x.numpy(force=True).astype(float))[:, :2]
+        return np.pad(flat, ((0, 0), (0, 2 - flat.shape[1]))), "features"
+    angle = np.linspace(0, 2 * np.pi, graph.num_nodes, endpoint=False)
+    return np.stack([np.cos(angle), np.sin(angle)], axis=1), "order"
+
+
+def encode(values: np.ndarray) -> str:
+    """The bytes of an array, row by row, as base64."""
+    return base64.b64encode(np.ascontiguousarray(values).tobytes()).decode()
+
+
+def pack(views: Sequence[View], title: str) -> dict[str, Any]:
+    """Everything that a page shows, as plain data."""
+    thresholds = offered(view.seen.threshold for view in views if view.seen is not None)
+    return {
+        "title": title,
+        "thresholds": thresholds.astype(float).tolist(),
+        "groups": GROUPS,
+        "views": [pack_view(view, thresholds) for view in views],
+    }
+
+
+def embed(content: dict[str, Any]) -> str:
+    """JSON that is safe inside an HTML page: whatever a label says, it can neither open nor close a tag."""
+    text = json.dumps(content, separators=(",", ":"))  # ASCII: U+2028 and the like are escaped
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import product
 from typing import Any
 
 import networkx as nx
@@ -9,12 +11,11 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.colors import LinearSegmentedColormap
-from torch_geometric.data import Data
 
 from gln.errors import GLNError
 from gln.graphs import as_graph, to_networkx
-from gln.viewing.colours import DEPTH, EDGE, GROUPS, INK
-from gln.viewing.edges import RIGHT, WRONG, draw_kind
+from gln.graphs.record import Graph
+from gln.viewing.style import DEPTH, EDGE, GROUPS, INK, RIGHT, WRONG, draw_kind
 
 FAR_TO_NEAR = LinearSegmentedColormap.from_list("depth", DEPTH)
 TILT = np.radians(35)  # 3-D graphs lie on their two longest axes, seen from this angle above
@@ -93,7 +94,7 @@ def _shades(depth: np.ndarray) -> np.ndarray:
     return np.round(depth * SHADES) / SHADES
 
 
-def check_nodes(graph: Data, truth: Data) -> None:
+def check_nodes(graph: Graph, truth: Graph) -> None:
     """Refuse a truth with another number of nodes."""
     if truth.num_nodes != graph.num_nodes:
         raise GLNError(
@@ -101,12 +102,12 @@ def check_nodes(graph: Data, truth: Data) -> None:
         )
 
 
-def _pairs(graph: Data) -> np.ndarray:
+def _pairs(graph: Graph) -> np.ndarray:
     """Each edge once, the smaller node first: ``[2, m]``."""
     return graph.edge_index[:, graph.edge_index[0] < graph.edge_index[1]].numpy(force=True)
 
 
-def _draw_image(ax: Axes, graph: Data, ends: np.ndarray, scale: float) -> None:
+def _draw_image(ax: Axes, graph: Graph, ends: np.ndarray, scale: float) -> None:
     """Draw the pixels, and the edges over them."""
     points = graph.pos.numpy(force=True)
     column, row = points.astype(int).T
@@ -121,7 +122,7 @@ def _image_thickness(points: np.ndarray, scale: float) -> float:
     return scale * float(np.clip(28 / (points.max() + 1), 0.5, 2))
 
 
-def is_image(graph: Data) -> bool:
+def is_image(graph: Graph) -> bool:
     """Whether the nodes are pixels: whole, non-negative 2-D positions that fill a grid, with three features each."""
     pos, x = graph.get("pos"), graph.get("x")
     if pos is None or x is None or pos.shape[1] != 2 or x.shape[1] != 3:
@@ -130,7 +131,7 @@ def is_image(graph: Data) -> bool:
     return bool(near and (pos >= 0).all() and (pos == pos.round()).all())
 
 
-def _project(graph: Data) -> tuple[np.ndarray, np.ndarray | None]:
+def _project(graph: Graph) -> tuple[np.ndarray, np.ndarray | None]:
     """Where to draw the nodes ``[n, 2]`` and, in 3-D, how near they are: 0 to 1 ``[n]``."""
     points = places(graph)
     if points.shape[1] < 3:
@@ -148,7 +149,7 @@ def not_flat(points: np.ndarray) -> np.ndarray:
     return points * np.maximum(1, FLATTEST * extent.max() / extent).clip(max=50)
 
 
-def places(graph: Data) -> np.ndarray:
+def places(graph: Graph) -> np.ndarray:
     """Where the nodes are: in the plane ``[n, 2]`` or, along their axes of largest spread, in space ``[n, 3]``.
 
     Nodes without positions get a spring layout.
@@ -169,9 +170,61 @@ def main_axes(points: np.ndarray) -> np.ndarray:
     return points @ np.linalg.eigh(points.T @ points)[1][:, :-4:-1]
 
 
-def node_colours(graph: Data) -> list[str]:
+def node_colours(graph: Graph) -> list[str]:
     """The colour of each node, by its ``community``."""
     groups = graph.get("community")
     if groups is None:
         return [INK] * graph.num_nodes
     return [GROUPS[group % len(GROUPS)] for group in groups.tolist()]
+
+
+FAINT = "#dde3e8"
+CLOUD_TURN, CLOUD_TILT = np.radians(25), np.radians(18)  # the angles of view, from the side and from above
+CELLS = 4  # of the grid along the longest side
+
+
+def draw_cloud(points: np.ndarray, colours: Sequence[str], ax: Axes, scale: float = 1.0) -> None:
+    """Draw points ``[n, 3]`` as dots in their colours; ``scale`` as in :func:`gln.viewing.draw_graph`."""
+    ax.set_axis_off()
+    ax.set_aspect("equal")
+    points = not_flat(points)
+    low, high = points.min(0), points.max(0)
+    longest = max(float((high - low).max()), 1e-9)
+    low, high = low - 0.05 * longest, high + 0.05 * longest
+    grid = _seen(_walls(low, high, 1.1 * longest / CELLS))[..., :2]  # [g, 2, 2]
+    ax.add_collection(LineCollection(list(grid), colors=FAINT, linewidths=0.6 * scale**0.5, zorder=1))
+    seen = _seen(points)
+    order = np.argsort(seen[:, 2])  # near points are drawn last
+    ax.scatter(
+        seen[order, 0],
+        seen[order, 1],
+        s=22 * scale**1.2,
+        c=[colours[node] for node in order],
+        edgecolors="white",
+        linewidths=0.3 * scale**0.5,
+        zorder=2,
+    )
+    show(ax, grid.reshape(-1, 2))
+
+
+def _seen(points: np.ndarray) -> np.ndarray:
+    """Points ``[..., 3]`` as seen: across, up, and how near they are."""
+    across = points[..., 0] * np.cos(CLOUD_TURN) + points[..., 1] * np.sin(CLOUD_TURN)
+    along = points[..., 1] * np.cos(CLOUD_TURN) - points[..., 0] * np.sin(CLOUD_TURN)
+    up = points[..., 2] * np.cos(CLOUD_TILT) + along * np.sin(CLOUD_TILT)
+    return np.stack([across, up, points[..., 2] * np.sin(CLOUD_TILT) - along * np.cos(CLOUD_TILT)], axis=-1)
+
+
+def _walls(low: np.ndarray, high: np.ndarray, step: float) -> np.ndarray:
+    """The lines of a grid ``[g, 2, 3]`` on the floor and the two back walls of a box from ``low`` to ``high``."""
+    behind = np.array([low[0], high[1], low[2]])
+    lines = []
+    for along, aside in product(range(3), repeat=2):
+        if along == aside:
+            continue
+        places = np.append(np.arange(low[aside], high[aside] - step / 4, step), high[aside])
+        for place in places:
+            ends = np.stack([behind, behind])
+            ends[:, along], ends[:, aside] = (low[along], high[along]), place
+            lines.append(ends)
+    return np.stack(lines)

@@ -10,9 +10,9 @@ import numpy as np
 from torch import nn
 
 from gln.evaluation import edge_scores
-from gln.viewing.judging import Judged
-from gln.viewing.packing import embed, pack
+from gln.viewing.pages import embed, pack
 from gln.viewing.views import View, of_answer, watch
+from gln.workflows.judge import Judged
 
 EACH = 2  # test graphs shown of the best, the median and the worst
 LARGEST = 5_000  # the most nodes of a graph that is shown

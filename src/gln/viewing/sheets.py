@@ -6,7 +6,7 @@ The suffix of a path determines the format. In SVG and PDF, text stays text that
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +17,16 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
-from torch_geometric.data import Data
+from torch import nn
 
 from gln.errors import GLNError
 from gln.files import write_atomically
-from gln.viewing.colours import GROUPS, INK
-from gln.viewing.edges import RIGHT, WRONG, legend_entry
-from gln.viewing.fitting import height_of, widen, wrapped
+from gln.graphs import as_graph, as_graphs, make_graph
+from gln.graphs.record import Graph
+from gln.inference.predict import Predictor
 from gln.viewing.pictures import FORMATS, check_nodes, draw_errors, draw_graph, is_image, places
+from gln.viewing.style import GROUPS, INK, RIGHT, WRONG, height_of, legend_entry, widen, wrapped
+from gln.viewing.views import View, watch
 
 PANEL = 3.2  # inches per drawing, unless the whole picture must be narrower
 NARROWEST = 1.05  # inches per drawing; below it, a picture gets fewer columns
@@ -93,7 +95,7 @@ class Sheet:
         """Skip the rest of the current row."""
         self.drawn += -self.drawn % self.columns
 
-    def draw(self, graph: Data, truth: Data | None, caption: str) -> tuple[int, int]:
+    def draw(self, graph: Graph, truth: Graph | None, caption: str) -> tuple[int, int]:
         """Draw a graph with its caption; returns how many edges are missing and extra against the truth."""
         ax, wrong, counts = self.next(), (0, 0), ""
         if truth is None:
@@ -194,13 +196,135 @@ def check_picture(path: Path | str) -> Path:
     return path
 
 
-def _draw_against(graph: Data, truth: Data, ax: Axes, scale: float) -> tuple[int, int]:
+def _draw_against(graph: Graph, truth: Graph, ax: Axes, scale: float) -> tuple[int, int]:
     """Draw the right edges as a graph and the wrong ones over it, at the node positions of the truth."""
     check_nodes(graph, truth)
     pos = truth.get("pos")
     where = torch.from_numpy(places(truth)) if pos is None or pos.shape[1] == 0 else pos
-    graph, truth = (Data(**one.to_dict() | {"pos": where}) for one in (graph, truth))
+    graph, truth = (Graph(**vars(one) | {"pos": where}) for one in (graph, truth))
     keys = [one.edge_index[0] * truth.num_nodes + one.edge_index[1] for one in (truth, graph)]
-    right = Data(**truth.to_dict() | {"edge_index": truth.edge_index[:, torch.isin(*keys)]})
+    right = Graph(**vars(truth) | {"edge_index": truth.edge_index[:, torch.isin(*keys)]})
     draw_graph(right, ax, scale)
     return draw_errors(graph, truth, ax, scale)
+
+
+SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+def save_gallery(
+    graphs: Iterable[Any],
+    path: Path | str,
+    title: str = "",
+    captions: Sequence[str] | None = None,
+    truths: Iterable[Any] | None = None,
+    *,
+    width: float | None = None,
+    columns: int | None = None,
+) -> Path:
+    """Draw graphs side by side into one picture; the suffix (png, pdf, svg) determines the format.
+
+    With ``truths``, the graphs are predictions: missing and extra edges stand out. Graphs come in any form that
+    :func:`gln.graphs.as_graph` takes.
+
+    Args:
+        graphs: what to draw.
+        path: the picture.
+        title: text above it.
+        captions: text below each graph; default: its numbers of nodes and edges.
+        truths: the true graphs, one for each graph.
+        width: of the whole picture as printed, in inches: 3.3 for one column of two. Text has 7 points or more at
+            that size. Default: 3.2 for every graph in a row.
+        columns: graphs in a row; default: as many as fit.
+    """
+    path, graphs = check_picture(path), as_graphs(graphs)
+    truths = None if truths is None else as_graphs(truths, "truths")
+    for name, others in (("captions", captions), ("truths", truths)):
+        if others is not None and len(others) != len(graphs):
+            raise GLNError(f"Got {len(graphs)} graphs and {len(others)} {name}; give one for each graph.")
+    sheet = Sheet(len(graphs), title, width, columns)
+    for index, graph in enumerate(graphs):
+        caption = f"{graph.num_nodes} nodes, {graph.num_edges // 2} edges"
+        caption = caption if captions is None else captions[index]
+        sheet.draw(graph, None if truths is None else truths[index], caption)
+    sheet.add_legend()
+    return sheet.write(path)
+
+
+def save_steps(
+    model: nn.Module | Predictor,
+    graph: Any,
+    path: Path | str,
+    title: str = "",
+    *,
+    steps: int | None = None,
+    width: float | None = None,
+    columns: int | None = None,
+) -> Path:
+    """Draw what a model predicts for the nodes of a graph after every step: ``A⁰`` … ``A^L``.
+
+    The edges of ``graph``, if it has any, are the truth to compare with. ``width`` and ``columns`` as in
+    :func:`save_gallery`.
+    """
+    path, graph = check_picture(path), as_graph(graph)
+    seen = watch(model, [View(graph)], steps=steps)[0].seen
+    assert seen is not None
+    count = len(seen.chances)
+    sheet = Sheet(count, title, width, columns)
+    for number, chances in enumerate(seen.chances, 0 if count > 1 else 1):
+        found = _with_edges(graph, seen.pairs[chances >= np.float32(seen.threshold)])
+        caption = f"A{number}".translate(SUPERSCRIPTS)
+        compared = graph.num_edges > 0 and (
+            number > 0 or found.num_edges > 0
+        )  # an empty start has no errors yet
+        if not compared:
+            caption = f"{caption}, {found.num_edges // 2 or 'no'} edges"
+        sheet.draw(found, graph if compared else None, caption)
+    sheet.add_legend()
+    return sheet.write(path)
+
+
+def save_curves(
+    panels: Mapping[str, Curves],
+    path: Path | str,
+    *,
+    over: str = "",
+    value: str = "",
+    log: bool = False,
+    width: float | None = None,
+    columns: int | None = None,
+) -> Path:
+    """Draw curves, one panel per title: for each name, the values of all runs at each point of the axis.
+
+    The line is the mean over runs, and the band reaches from the lowest to the highest. An example is
+    ``{"IoU": {"GLN": {1: [0.61, 0.64], 2: [0.70, 0.73]}}}``: two runs after one and two epochs.
+
+    Args:
+        panels: what to draw; a name has the same colour in every panel.
+        path: the picture.
+        over: label of the horizontal axis.
+        value: label of the vertical axis.
+        log: use a logarithmic vertical scale.
+        width: as in :func:`save_gallery`.
+        columns: panels in a row.
+    """
+    path = check_picture(path)
+    names = list(dict.fromkeys(name for curves in panels.values() for name in curves))
+    if not names:
+        raise GLNError("Got no curves; give at least one panel with a curve.")
+    sheet = Sheet(len(panels), "", width, columns, height=0.82)
+    for title, curves in panels.items():
+        ax = sheet.next()
+        draw_curves(curves, ax, names)
+        ax.set_yscale("log" if log else "linear")
+        sheet.label(ax, title, over, value)
+    if len(names) > 1:
+        sheet.add_lines(names)
+    return sheet.write(path)
+
+
+def _with_edges(graph: Graph, pairs: np.ndarray) -> Graph:
+    """The nodes of ``graph`` with these edges ``[m, 2]``."""
+    found = make_graph(**graph.rows(), edges=pairs, num_nodes=graph.num_nodes)
+    if graph.get("community") is not None:
+        found.community = graph.community
+    return found

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import torch
 from torch import nn
-from torch_geometric.data import Data
 from tqdm.auto import tqdm  # type: ignore[import-untyped]
 
 from gln.errors import GLNError
 from gln.graphs import as_graphs
+from gln.graphs.record import Graph
+from gln.inference.predict import Choice, Predictor, as_points, edges_above, outputs, predict_graphs
 from gln.models.output import StructureOutput
-from gln.training.prediction import Predictor, as_points, edges_above, outputs, predict
 
 LARGEST = 20_000  # the most nodes of a graph that a page shows
 
@@ -46,7 +46,7 @@ class View:
         seen: the prediction; ``None``: the graph is shown as it is.
     """
 
-    graph: Data
+    graph: Graph
     name: str = ""
     labelled: bool = True
     labels: Sequence[str] | None = None
@@ -97,7 +97,7 @@ def watch(
     cut = float(getattr(model, "threshold", 0.5) if threshold is None else threshold)
     points = [as_points(view.graph) for view in views]
     if not isinstance(model, nn.Module):
-        answers = predict(model, points, steps=steps, candidates=candidates)
+        answers = predict_graphs(model, points, Choice(steps=steps, candidates=candidates))
         return [
             replace(view, seen=of_answer(answer, cut)) for view, answer in zip(views, answers, strict=True)
         ]
@@ -110,7 +110,7 @@ def watch(
     return watched
 
 
-def of_answer(answer: Data, threshold: float, floor: float = 0.0) -> Seen:
+def of_answer(answer: Graph, threshold: float, floor: float = 0.0) -> Seen:
     """A predicted graph with ``edge_prob [2m]`` as a prediction of one step."""
     once = answer.edge_index[0] < answer.edge_index[1]
     chances = answer.edge_prob[None, once].numpy(force=True).astype(np.float32)

@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
-from torch_geometric.data import Data
+
+from gln.graphs.record import Graph
 
 
 class Counts(NamedTuple):
@@ -36,7 +37,7 @@ class Blocks:
     links: list[int]
 
     @classmethod
-    def of(cls, graphs: Sequence[Data], device: torch.device | str | None = None) -> Blocks:
+    def of(cls, graphs: Sequence[Graph], device: torch.device | str | None = None) -> Blocks:
         """Join checked graphs (see :func:`gln.graphs.check_graph`) on ``device``, by default where they are."""
         lists = [graph.edge_index for graph in graphs]
         both = torch.cat(lists, dim=1).to(device)  # [2, 2m]

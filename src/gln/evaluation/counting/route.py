@@ -7,11 +7,11 @@ from typing import Literal
 
 import torch
 from torch import Tensor
-from torch_geometric.data import Data
 
 from gln.evaluation.counting import dense, sparse
 from gln.evaluation.counting.blocks import Blocks, Counts
 from gln.evaluation.counting.threads import one_thread, threads_for_matrices
+from gln.graphs.record import Graph
 
 Route = Literal["dense", "sparse"]
 
@@ -27,7 +27,7 @@ def choose(nodes: int, edges: int) -> Route:
     return "dense" if nodes <= DENSE_NODES and edges >= DENSE_FROM * nodes * (nodes - 1) / 2 else "sparse"
 
 
-def plan(graphs: Sequence[Data], route: Route | None = None) -> list[tuple[Route, list[int]]]:
+def plan(graphs: Sequence[Graph], route: Route | None = None) -> list[tuple[Route, list[int]]]:
     """Which graphs to count together, and how: all sparse ones at once, dense ones by size in padded batches."""
     ways = [route or choose(graph.num_nodes, graph.num_edges // 2) for graph in graphs]
     groups: list[tuple[Route, list[int]]] = []
@@ -42,7 +42,7 @@ def plan(graphs: Sequence[Data], route: Route | None = None) -> list[tuple[Route
 
 
 def measure(
-    graphs: Sequence[Data],
+    graphs: Sequence[Graph],
     compute: Callable[[Blocks, Route], Tensor],
     device: torch.device | str | None = None,
     route: Route | None = None,

@@ -1,0 +1,1 @@
+"""gln in the terms of other libraries."""

@@ -1,0 +1,84 @@
+"""Graphs and trained models in PyG's terms: checked ``Data``, and a transform to use in place of ``KNNGraph``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+from torch_geometric.data import Batch, Data
+from torch_geometric.transforms import BaseTransform
+
+from gln import graphs
+from gln.inference.predict import predict
+from gln.storage.models import load
+
+
+def make_graph(pos: Any = None, x: Any = None, edges: Any = None, num_nodes: int | None = None) -> Data:
+    """Create a checked graph from arrays, tensors or lists.
+
+    Args:
+        pos: positions ``[n, p]``, or ``None``.
+        x: features ``[n, f]``, or ``None``.
+        edges: pairs of node numbers ``[m, 2]``, each undirected edge once; ``None`` for no edges.
+        num_nodes: required only if neither ``pos`` nor ``x`` is given.
+    """
+    return graphs.make_graph(pos, x, edges, num_nodes).to_data()
+
+
+def as_graph(source: Any, pos: Any = None, x: Any = None) -> Data:
+    """Convert any graph to a checked ``Data``; isolated nodes are kept.
+
+    Args:
+        source: a PyG ``Data``, a networkx graph with or without node attributes ``pos`` and ``x`` (nodes named
+            0 … n−1 keep their numbers, others are numbered in the order of ``G.nodes``), or an adjacency matrix
+            ``[n, n]`` of 0 and 1 (scipy sparse matrix, numpy array or tensor).
+        pos, x: positions and features of the nodes; they replace those of ``source``.
+    """
+    return graphs.as_graph(source, pos, x).to_data()
+
+
+def check_graph(graph: Data) -> Data:
+    """Return ``graph`` in canonical form (float32 features, sorted int64 edges), or raise :class:`GLNError`.
+
+    Rejects anything but a single ``Data``, no nodes, NaN or infinite values, positions that float32 cannot tell
+    apart, numbers of rows that do not match the nodes or edges, edges to nodes that do not exist, self-loops,
+    repeated edges and edges given in one direction only. Nothing is repaired silently, and ``graph`` itself is
+    never changed.
+    """
+    return graphs.check_graph(graph).to_data()
+
+
+class GLNGraph(BaseTransform):
+    """PyG transform that replaces the edges of a ``Data`` by those a trained model predicts from ``pos`` and/or ``x``.
+
+    Args:
+        model: a model, the folder of a saved one, or the name of a shipped one.
+        threshold: a pair with at least this probability is an edge; by default the threshold stored with the model.
+        edge_prob: also set ``edge_prob [2m]``, the probability of each column of ``edge_index``.
+    """
+
+    def __init__(
+        self, model: nn.Module | Path | str, threshold: float | None = None, edge_prob: bool = False
+    ) -> None:
+        self.model = load(model) if isinstance(model, Path | str) else model
+        self.threshold = threshold
+        self.edge_prob = edge_prob
+
+    def forward(self, data: Data) -> Data:
+        answers = predict(self.model, data if isinstance(data, Batch) else [data], threshold=self.threshold)
+        device = (data.x if data.get("pos") is None else data.pos).device
+        # Attributes of the old edges; by its size alone, a label or ``ptr`` may look like one.
+        for key in [key for key in data.keys() if "edge" in key and data.is_edge_attr(key)]:  # noqa: SIM118
+            del data[key]
+        names = ["edge_index", "edge_prob"] if self.edge_prob else ["edge_index"]
+        parts = [
+            Data(num_nodes=answer.num_nodes, **{name: answer[name] for name in names}) for answer in answers
+        ]
+        edges = Batch.from_data_list(parts)
+        for name in names:
+            data[name] = edges[name].to(device)
+        if hasattr(data, "_slice_dict"):  # a batch of graphs: whose edges are whose, for ``to_data_list``
+            data._slice_dict = data._slice_dict | edges._slice_dict
+            data._inc_dict = data._inc_dict | edges._inc_dict
+        return data

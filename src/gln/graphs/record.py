@@ -1,0 +1,123 @@
+"""A graph as a light record of tensors: what PyG's ``Data`` is at the Python door, without importing PyG.
+
+``Data`` is taken by :func:`gln.graphs.as_graph` and given back by :meth:`Graph.to_data`; everything between the two
+works on :class:`Graph`.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from torch import Tensor
+
+if TYPE_CHECKING:
+    from torch_geometric.data import Data
+
+ROWS = ("pos", "x")  # what a model reads of a node: where it is, and what it is
+
+
+class Graph:
+    """Attributes by name, as in PyG: ``pos [n, p]``, ``x [n, f]``, ``edge_index [2, m]``, and any others.
+
+    ``pos``, ``x`` and ``edge_index`` are ``None`` where the graph has none.
+    """
+
+    pos: Any = None
+    x: Any = None
+    edge_index: Any = None
+    edge_prob: Any = None
+    num_nodes: Any = None
+
+    def __init__(self, num_nodes: int | None = None, **values: Any) -> None:
+        self.__dict__.update({name: value for name, value in values.items() if value is not None})
+        rows = self.rows()
+        if num_nodes is None and rows:
+            num_nodes = max(map(len, rows.values()))
+        if num_nodes is not None:
+            self.num_nodes = num_nodes
+
+    @classmethod
+    def from_data(cls, data: Data) -> Graph:
+        """The attributes of a PyG ``Data``, whose number of nodes is not guessed from its edges."""
+        graph = cls()
+        graph.__dict__.update({name: data[name] for name in data.keys()})  # noqa: SIM118
+        return graph
+
+    def to_data(self) -> Data:
+        """The same as a PyG ``Data``; the tensors are shared."""
+        from torch_geometric.data import Data
+
+        return Data(**self.__dict__)
+
+    def rows(self) -> dict[str, Tensor]:
+        """Those of ``pos`` and ``x`` that the graph has."""
+        return {name: self.__dict__[name] for name in ROWS if name in self.__dict__}
+
+    @property
+    def widths(self) -> tuple[int, int]:
+        """How many positions and features a node has."""
+        pos, x = (0 if self[name] is None else int(self[name].shape[1]) for name in ROWS)
+        return pos, x
+
+    @property
+    def num_edges(self) -> int:
+        """The columns of ``edge_index``: twice the undirected edges."""
+        return 0 if self.edge_index is None else int(self.edge_index.shape[1])
+
+    def edges_once(self) -> np.ndarray:
+        """Every undirected edge once, the smaller node first: ``[m, 2]``, sorted."""
+        edges = self.edge_index[:, self.edge_index[0] < self.edge_index[1]]
+        return np.ascontiguousarray(edges.T.numpy(force=True))
+
+    def nodes_only(self) -> Graph:
+        """The same nodes without edges, with ``pos`` and ``x`` alone."""
+        return Graph(self.num_nodes, **self.rows())
+
+    def with_edges(self, edge_index: Tensor, **of_edges: Any) -> Graph:
+        """The same nodes, with ``pos`` and ``x`` alone, and these edges."""
+        return Graph(self.num_nodes, **self.rows(), edge_index=edge_index, **of_edges)
+
+    if TYPE_CHECKING:  # any other attribute
+
+        def __getattr__(self, name: str) -> Any: ...
+
+        def __setattr__(self, name: str, value: Any) -> None: ...
+
+    def get(self, name: str) -> Any:
+        """The attribute ``name``, or ``None``."""
+        return self.__dict__.get(name)
+
+    def keys(self) -> list[str]:
+        """The names of all attributes."""
+        return list(self.__dict__)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.__dict__
+
+    def __getitem__(self, name: str) -> Any:
+        return self.__dict__[name] if name in self.__dict__ else getattr(type(self), name)
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        self.__dict__[name] = value
+
+    def __repr__(self) -> str:
+        shown = (
+            f"{name}={list(v.shape) if isinstance(v, Tensor) else v}" for name, v in self.__dict__.items()
+        )
+        return f"Graph({', '.join(shown)})"
+
+
+def is_a(value: Any, kind: str) -> bool:
+    """Whether ``value`` is of the class ``kind``, as in ``"torch_geometric.data.Data"``, without importing its module.
+
+    If nobody has imported the module yet, nothing can be of that class.
+    """
+    module, _, name = kind.rpartition(".")
+    return module in sys.modules and isinstance(value, getattr(sys.modules[module], name))
+
+
+def is_data(value: Any) -> bool:
+    """Whether this is a PyG ``Data`` (a ``Batch`` is one too)."""
+    return is_a(value, "torch_geometric.data.Data")

@@ -1,0 +1,100 @@
+"""Noise in, graphs out: the paper's generator mode."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+import numpy as np
+import torch
+from torch import nn
+
+from gln.errors import GLNError
+from gln.graphs import as_graphs
+from gln.graphs.check import check_whole
+from gln.graphs.features import feature_noise
+from gln.graphs.record import ROWS, Graph
+from gln.inference.predict import AS_TRAINED, Choice, predict_graphs
+from gln.training.data import GENERATE
+
+if TYPE_CHECKING:
+    from torch_geometric.data import Data
+
+
+@runtime_checkable
+class Generator(Protocol):
+    """Anything that generates graphs, such as a sampling baseline."""
+
+    def sample(self, count: int, seed: int = 0) -> list[Any]: ...
+
+
+@runtime_checkable
+class GraphGenerator(Generator, Protocol):
+    """The same for our own record of a graph, as our baselines do it."""
+
+    def draw(self, count: int, seed: int = 0) -> list[Graph]: ...
+
+
+def generate(
+    model: nn.Module | Generator,
+    count: int,
+    seed: int = 0,
+    *,
+    like: Sequence[Any] | None = None,
+    threshold: float | None = None,
+    steps: int | None = None,
+    batch_size: int = 32,
+) -> list[Data]:
+    """Generate ``count`` graphs: predict them from normal noise with the shape and scale of the training features.
+
+    Args:
+        model: a trained model, or anything with a method ``sample(count, seed)``, as baselines have.
+        count: number of graphs; the first graphs of a seed do not depend on it.
+        seed: the same seed gives the same noise.
+        like: graphs whose sizes and features the noise imitates; default: those the model was trained on, whose
+            statistics are stored with it.
+        threshold, steps, batch_size: as in :func:`gln.predict`.
+    """
+    choice = Choice(threshold, steps=steps, batch_size=batch_size)
+    return [graph.to_data() for graph in generate_graphs(model, count, seed, like, choice)]
+
+
+def generate_graphs(
+    model: nn.Module | Generator,
+    count: int,
+    seed: int = 0,
+    like: Sequence[Any] | None = None,
+    choice: Choice = AS_TRAINED,
+) -> list[Graph]:
+    """As :func:`generate`."""
+    count, seed = check_whole("generate", "count", count, 1), check_whole("generate", "seed", seed, 0)
+    if not isinstance(model, nn.Module):
+        if not isinstance(model, Generator):
+            raise GLNError(
+                f"Got a {type(model).__name__}; expected a model or an object with sample(count, seed)."
+            )
+        if isinstance(model, GraphGenerator):
+            return model.draw(count, seed)
+        return as_graphs(model.sample(count, seed))
+    remembered = (getattr(model, "training_facts", None) or {}).get("noise")
+    noise = remembered if like is None else feature_noise(as_graphs(like, "like"))
+    if noise is None:
+        raise GLNError(
+            "The model does not store which features it was trained on; give like= graphs of the same kind."
+        )
+    points = [noise_points(noise, np.random.default_rng([GENERATE, seed, number])) for number in range(count)]
+    return predict_graphs(model, points, choice)
+
+
+def noise_points(noise: dict[str, Any], rng: np.random.Generator) -> Graph:
+    """One set of nodes with normal features, from the statistics of :func:`gln.graphs.features.feature_noise`."""
+    sizes, counts = np.array(noise["sizes"]).T
+    size = int(rng.choice(sizes, p=counts / counts.sum()))
+    rows = {
+        name: torch.from_numpy(
+            rng.normal(noise[name]["mean"], noise[name]["std"], (size, len(noise[name]["mean"])))
+        ).float()
+        for name in ROWS
+        if name in noise
+    }
+    return Graph(**rows, num_nodes=size)

@@ -1,0 +1,333 @@
+"""Prediction: points in, graphs out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from tqdm.auto import tqdm  # type: ignore[import-untyped]
+
+from gln.errors import GLNError
+from gln.graphs import GraphBatch
+from gln.graphs.check import as_record, check_graph, make_graph, whole_number
+from gln.graphs.record import ROWS, Graph, is_a, is_data
+from gln.models.candidates import TREE_NODES
+from gln.models.gln import GLN
+from gln.models.output import StructureOutput
+from gln.models.streaming import score_set
+
+if TYPE_CHECKING:
+    from torch_geometric.data import Batch
+
+LARGE = TREE_NODES  # larger sets are processed one by one, a block of nodes at a time
+TRIPLES = 2**26  # the most triples of nodes in a batch: GLN visits all of them in sets of up to 256 nodes
+
+
+@runtime_checkable
+class Predictor(Protocol):
+    """Anything that predicts a graph from points, such as a baseline; ``edge_prob`` is optional."""
+
+    def predict(self, points: Any) -> Any: ...
+
+
+@runtime_checkable
+class GraphPredictor(Predictor, Protocol):
+    """The same for our own record of a graph, as our baselines do it."""
+
+    def answer(self, points: Graph) -> Graph: ...
+
+
+@dataclass(frozen=True)
+class Choice:
+    """How edges are chosen, as in :func:`predict`."""
+
+    threshold: float | None = None
+    top_k: int | None = None
+    steps: int | None = None
+    candidates: int | None = None
+    batch_size: int = 32
+
+    def __post_init__(self) -> None:
+        if self.threshold is not None and not 0 <= self.threshold <= 1:
+            raise GLNError(f"Got threshold={self.threshold}; expected a probability between 0 and 1.")
+        for name in ("top_k", "batch_size", "candidates"):
+            value = getattr(self, name)
+            if value is not None and (whole_number(value) or 0) < 1:
+                raise GLNError(f"Got {name}={value!r}; expected a whole number of at least 1.")
+
+    def cut(self, model: Any) -> float:
+        """The threshold: the one asked for, or the one stored with the model."""
+        return float(getattr(model, "threshold", 0.5) if self.threshold is None else self.threshold)
+
+
+AS_TRAINED = Choice()
+
+
+def predict(
+    model: nn.Module | Predictor,
+    points: Any,
+    *,
+    threshold: float | None = None,
+    top_k: int | None = None,
+    known: Any = None,
+    steps: int | None = None,
+    candidates: int | None = None,
+    batch_size: int = 32,
+) -> Any:
+    """Predict the graph over ``points``.
+
+    Sets of more than 4 000 nodes are processed a block of nodes at a time, with a progress bar, in memory that grows
+    with the number of scored pairs; the answer is the same.
+
+    Args:
+        model: a model, or anything with a method ``predict(points)``, as baselines have.
+        points: positions ``[n, p]`` as an array or tensor, a ``Data`` with ``pos`` and/or ``x``, a list
+            of these, or a PyG ``Batch``. Its ``edge_index`` is never read, unless ``known`` says so.
+        threshold: a scored pair is an edge if its probability reaches this; default: the threshold stored with the
+            model.
+        top_k: of these edges, keep the k most probable of every node, ties included; an edge stays if either end
+            keeps it.
+        known: the structure ``A⁰`` that the model starts from: ``True`` for the ``edge_index`` of ``points``, or
+            pairs ``[m, 2]`` (one array per graph if ``points`` is a list). The answer is the model's alone: it may
+            leave out a known edge.
+        steps: how many steps of the recurrence; default: as trained.
+        candidates: how many nearest nodes each node is paired with, in sets of any size; default: all in sets of up to
+            128 nodes, the model's own number in larger ones. Fewer are faster, but an edge to a node that is not a
+            candidate is never found.
+        batch_size: graphs at a time.
+
+    Returns:
+        A ``Data`` with ``pos``, ``x``, ``edge_index [2, 2m]`` (both directions, sorted) and
+        ``edge_prob [2m]``, the probability of each of its columns, on the CPU; a list of them for a list.
+    """
+    choice = Choice(threshold, top_k, steps, candidates, batch_size)
+    if is_a(points, "torch_geometric.data.Batch"):
+        points = points.to_data_list() if known is True else _sets(points)
+    many = isinstance(points, list | tuple)
+    items = list(points) if many else [points]
+    structures = known if many and isinstance(known, list | tuple) else [known] * len(items)
+    if len(structures) != len(items):
+        raise GLNError(
+            f"Got known edges for {len(structures)} of {len(items)} sets of points; give them for every set."
+        )
+    graphs = [as_points(item, edges) for item, edges in zip(items, structures, strict=True)]
+    answers = [graph.to_data() for graph in predict_graphs(model, graphs, choice, known is not None)]
+    return answers if many else answers[0]
+
+
+def predict_graphs(
+    model: nn.Module | Predictor, graphs: Sequence[Graph], choice: Choice = AS_TRAINED, start: bool = False
+) -> list[Graph]:
+    """The graphs over the nodes of checked ``graphs``; with ``start``, the recurrence begins from their edges."""
+    if isinstance(model, nn.Module):
+        answers = _answers(model, graphs, choice, start)
+    elif start or choice.steps is not None or choice.candidates is not None:
+        raise GLNError(f"{type(model).__name__} does not take known, steps or candidates; leave them out.")
+    else:
+        answers = [_ask(model, graph, choice.threshold) for graph in graphs]
+    if choice.top_k is not None:
+        answers = [keep_strongest(answer, choice.top_k) for answer in answers]
+    return answers
+
+
+def _answers(model: nn.Module, graphs: Sequence[Graph], choice: Choice, start: bool) -> list[Graph]:
+    answers: dict[int, Graph] = {}
+    threshold, steps, candidates = choice.cut(model), choice.steps, choice.candidates
+    for number, graph in enumerate(graphs):
+        if isinstance(model, GLN) and graph.num_nodes > LARGE:
+            edges, prob = _large_edges(model, graph, threshold, steps, candidates, start)
+            answers[number] = graph.with_edges(edges, edge_prob=prob)
+    rest = [number for number in range(len(graphs)) if number not in answers]
+    some = [graphs[number] for number in rest]
+    for numbers, _, output in outputs(model, some, steps, choice.batch_size, start, candidates):
+        for number, (edges, prob) in zip(numbers, edges_above(output, threshold), strict=True):
+            answers[rest[number]] = some[number].with_edges(edges, edge_prob=prob)
+    return [answers[number] for number in range(len(graphs))]
+
+
+def soft_batches(
+    model: nn.Module,
+    graphs: Sequence[Graph],
+    steps: int | None = None,
+    batch_size: int = 32,
+    start: bool = False,
+) -> Iterator[tuple[list[int], GraphBatch, Tensor, Tensor]]:
+    """Batches of ``graphs``: their numbers, the padded batch, the soft adjacency ``[B, N, N]``, the recall ``[B]``.
+
+    Recall is the share of true edges among the pairs that the model scored. Large graphs come in smaller batches.
+    With ``start``, the recurrence begins from the edges of the graphs; otherwise the model sees none.
+    """
+    for numbers, blind, output in outputs(model, graphs, steps, batch_size, start):
+        batch = GraphBatch.from_graphs([graphs[number] for number in numbers]).to(blind.mask.device)
+        yield numbers, batch, soft_adjacency(output), output.recall(batch.adj)
+
+
+def outputs(
+    model: nn.Module,
+    graphs: Sequence[Graph],
+    steps: int | None,
+    batch_size: int,
+    start: bool = False,
+    candidates: int | None = None,
+) -> Iterator[tuple[list[int], GraphBatch, StructureOutput]]:
+    """Batches of ``graphs``: their numbers, the batch without its edges, and the model's output.
+
+    Large graphs come in smaller batches. With ``start``, the recurrence begins from the edges of the graphs.
+    """
+    if candidates is not None and not isinstance(model, GLN):
+        raise GLNError(f"{type(model).__name__} scores all pairs; leave out candidates, which are for GLN.")
+    more = {} if candidates is None else {"candidates": candidates}
+    order = sorted(range(len(graphs)), key=lambda number: graphs[number].num_nodes)  # less padding
+    with _asking(model) as device:
+        while order:
+            nodes = graphs[order[min(batch_size, len(order)) - 1]].num_nodes
+            numbers = order[: max(1, min(batch_size, TRIPLES // nodes**3))]
+            del order[: len(numbers)]
+            batch = GraphBatch.from_graphs([graphs[number] for number in numbers], edges=start).to(device)
+            initial = batch.adj.float() if start else None
+            blind = batch.without_edges()  # what a model cannot see, it cannot copy
+            with torch.no_grad():
+                output = model(blind, initial=initial, steps=steps, **more)
+            _check_scores(output.logits[-1][output.mask])
+            yield numbers, blind, output
+
+
+@contextmanager
+def _asking(model: nn.Module) -> Iterator[torch.device]:
+    """Put the model into evaluation mode for a while; yields its device."""
+    was_training = model.training
+    model.eval()
+    try:
+        yield next((parameter.device for parameter in model.parameters()), torch.device("cpu"))
+    finally:
+        model.train(was_training)
+
+
+def _check_scores(scores: Tensor) -> None:
+    if scores.isnan().any():
+        raise GLNError(
+            "The model's scores are NaN; its weights are broken, or the features are far from those it was trained on."
+        )
+
+
+def _large_edges(
+    model: GLN, graph: Graph, threshold: float, steps: int | None, candidates: int | None, start: bool
+) -> tuple[Tensor, Tensor]:
+    """As :func:`edges_above`, for one large set, by blocks."""
+    with _asking(model) as device:
+        batch = GraphBatch.from_graphs([graph], edges=False).to(device)
+        total = graph.num_nodes * model.checked_steps(steps)
+        with tqdm(total=total, unit="node", unit_scale=True, disable=None, leave=False) as bar:
+            known = graph.edge_index if start else None
+            source, target, score = score_set(model, batch, known, steps, candidates, tick=bar.update)
+    _check_scores(score)
+    prob = score.to(torch.promote_types(score.dtype, torch.float32)).sigmoid()
+    chosen = prob >= threshold
+    source, target, prob = source[chosen], target[chosen], prob[chosen]
+    order = (source * graph.num_nodes + target).argsort()
+    return torch.stack([source[order], target[order]]).cpu(), prob[order].cpu()
+
+
+def edges_above(output: StructureOutput, threshold: float) -> list[tuple[Tensor, Tensor]]:
+    """The scored pairs of each graph that reach ``threshold``: ``edge_index [2, 2m]``, sorted, and ``prob [2m]``.
+
+    Scores over candidates are never expanded into a matrix of all pairs.
+    """
+    if output.candidates is None:
+        soft = soft_adjacency(output)
+        graph, source, target = ((soft >= threshold) & output.mask).nonzero(as_tuple=True)
+        prob = soft[graph, source, target]
+    else:
+        graph, source, target, prob = _sparse_mean(output)
+        chosen = prob >= threshold
+        graph, source, target, prob = graph[chosen], source[chosen], target[chosen], prob[chosen]
+    counts = torch.bincount(graph, minlength=len(output.mask)).tolist()
+    edges = torch.stack([source, target]).cpu().split(counts, dim=1)
+    return [(e.clone(), p.clone()) for e, p in zip(edges, prob.cpu().split(counts), strict=True)]
+
+
+def _sparse_mean(output: StructureOutput) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Graph, source, target and probability of the scored pairs, sorted: the mean of both directions."""
+    assert output.candidates is not None
+    nodes = output.mask.shape[1]
+    graph, source, slot = output.mask.nonzero(as_tuple=True)
+    target = output.candidates[graph, source, slot]
+    prob = full_precision(output).logits[-1].sigmoid()[graph, source, slot]
+    forth, back = (graph * nodes + source) * nodes + target, (graph * nodes + target) * nodes + source
+    key, place = torch.cat([forth, back]).unique(return_inverse=True)
+    mean = prob.new_zeros(len(key)).index_add(0, place, torch.cat([prob, prob])) / 2
+    return key // nodes**2, key // nodes % nodes, key % nodes, mean
+
+
+def keep_strongest(graph: Graph, count: int) -> Graph:
+    """``graph`` with the ``count`` most probable edges of every node, ties included; either end can keep an edge."""
+    source, target = graph.edge_index
+    order = graph.edge_prob.argsort(descending=True)
+    order = order[source[order].argsort(stable=True)]  # by node, then from most to least probable
+    degree = torch.bincount(source, minlength=graph.num_nodes)
+    last = degree.cumsum(0) - degree + degree.clamp(max=count) - 1  # the last kept edge of each node
+    least = graph.edge_prob[order][last.clamp(min=0)] if len(order) else graph.edge_prob
+    pair = torch.minimum(source, target) * graph.num_nodes + torch.maximum(source, target)
+    stays = torch.isin(pair, pair[graph.edge_prob >= least[source]])
+    return graph.with_edges(graph.edge_index[:, stays], edge_prob=graph.edge_prob[stays])
+
+
+def soft_adjacency(output: StructureOutput) -> Tensor:
+    """The last step's soft adjacency ``[B, N, N]``, the mean of both directions."""
+    soft = full_precision(output).probabilities()
+    return (soft + soft.transpose(1, 2)) / 2
+
+
+def full_precision(output: StructureOutput) -> StructureOutput:
+    """The output with logits in at least float32, whatever precision the model computed in."""
+    full = torch.promote_types(output.logits[-1].dtype, torch.float32)
+    return replace(output, logits=tuple(step.to(full) for step in output.logits))
+
+
+def as_points(item: Any, known: Any = None) -> Graph:
+    """Checked nodes with no edges, or with the known ones."""
+    if isinstance(item, Graph) or is_data(item):
+        graph = as_record(item)
+        if known is True:
+            if graph.edge_index is None:
+                raise GLNError("Got known=True, but the Data has no edge_index; give the known edges.")
+            return check_graph(graph.with_edges(graph.edge_index))
+        return make_graph(**graph.rows(), edges=known, num_nodes=graph.num_nodes)
+    if known is True:
+        raise GLNError(
+            f"known=True reads the edges of a Data, but got a {type(item).__name__}; give the edges instead."
+        )
+    if not isinstance(item, np.ndarray | Tensor):
+        raise GLNError(
+            f"Got a {type(item).__name__}; expected points as an array [n, p], a tensor or a Data."
+        )
+    return make_graph(pos=item, edges=known)
+
+
+def _sets(batch: Batch) -> list[Graph]:
+    """The nodes of every graph; unlike ``to_data_list``, whatever became of the edges since the batch was made."""
+    sizes = torch.bincount(batch.batch, minlength=batch.num_graphs).tolist()
+    rows = {name: batch[name].split(sizes) for name in ROWS if batch.get(name) is not None}
+    return [
+        Graph(size, **{name: parts[number] for name, parts in rows.items()})
+        for number, size in enumerate(sizes)
+    ]
+
+
+def _ask(model: Any, graph: Graph, threshold: float | None) -> Graph:
+    if not isinstance(model, Predictor):
+        raise GLNError(f"Got a {type(model).__name__}; expected a model or an object with predict(points).")
+    answer = as_record(
+        model.answer(graph) if isinstance(model, GraphPredictor) else model.predict(graph.to_data())
+    )
+    if answer.edge_prob is None:
+        answer.edge_prob = torch.ones(answer.num_edges)
+    elif threshold is not None:
+        kept = answer.edge_prob >= threshold
+        answer.edge_index, answer.edge_prob = answer.edge_index[:, kept], answer.edge_prob[kept]
+    return answer

@@ -1,0 +1,155 @@
+"""Saved models: ``model.safetensors`` with the weights and ``model.json`` with all else, in one folder.
+
+``model.json`` holds the class (a name in ``gln.models.MODELS``, never a path to code), the config that rebuilds it, the
+decision threshold, versions, and facts about the training. Reading either file runs no code, whoever wrote it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from gln.errors import GLNError
+from gln.storage.provenance import commit, versions
+from gln.storage.tensors import (
+    clear_disk_errors,
+    load_weights,
+    read_json,
+    read_tensors,
+    write_json,
+    write_tensors,
+)
+
+FORMAT = "gln model 1"
+SHIPPED = (
+    Path(__file__).parent.parent / "shipped"
+)  # trained models that come with the package, one folder each
+
+
+def save(model: nn.Module, path: Path | str) -> Path:
+    """Write ``model``, with its threshold and the facts about its training, into the folder ``path``.
+
+    Args:
+        model: any model with a ``config`` from which ``type(model)(**config)`` rebuilds it.
+        path: the folder, created if needed; a model already in it is replaced.
+    """
+    check_model(model)
+    folder = Path(path)
+    with clear_disk_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    write_model(model, model.state_dict(), folder)
+    return folder
+
+
+def write_model(model: nn.Module, tensors: Mapping[str, Tensor], folder: Path) -> None:
+    """Write ``model`` with ``tensors`` as its weights."""
+    facts = {
+        "model": type(model).__name__,
+        "config": model.config,
+        "threshold": float(getattr(model, "threshold", 0.5)),
+        "training": getattr(model, "training_facts", None),
+    }
+    write_saved(folder, tensors, facts)
+
+
+def write_saved(folder: Path, tensors: Mapping[str, Tensor], facts: dict[str, Any]) -> None:
+    """Write ``tensors``, then ``facts`` with the fingerprint that ties the two files together."""
+    weights = folder / "model.safetensors"
+    write_tensors(weights, tensors, {"format": FORMAT})
+    tied = {"weights_sha256": hashlib.sha256(weights.read_bytes()).hexdigest()}
+    made = {"versions": versions(), "commit": commit()}
+    write_json(folder / "model.json", {"format": FORMAT, **facts, **tied, **made})
+
+
+def check_fingerprint(weights: Path, facts: Mapping[str, Any]) -> None:
+    """Refuse weights other than those that ``facts`` were written for."""
+    if hashlib.sha256(weights.read_bytes()).hexdigest() != facts["weights_sha256"]:
+        raise GLNError(
+            f"{weights} is not the file that the model.json beside it was written for; "
+            "copy both from the same save, or try again if a run is writing them right now."
+        )
+
+
+def load(path: Path | str) -> Any:
+    """Load the model saved in a folder, such as a run folder, or a shipped model by its name.
+
+    Returns an ``nn.Module``, or a :class:`~gln.baselines.Baseline` if the folder holds one.
+    """
+    folder = _find(path)
+    facts = read_json(folder / "model.json")
+    if "baseline" in facts:
+        from gln.baselines import load_baseline
+
+        return load_baseline(folder)
+    missing = [key for key in ("model", "config", "threshold", "weights_sha256") if key not in facts]
+    if facts.get("format") != FORMAT or missing:
+        raise GLNError(f"{folder / 'model.json'} is not a {FORMAT!r}; expected one from gln.save or a run.")
+    weights = folder / "model.safetensors"
+    tensors, _ = read_tensors(weights)
+    model = _build(facts, folder / "model.json")
+    load_weights(model, tensors, weights)
+    check_fingerprint(weights, facts)
+    annotate(model, float(facts["threshold"]), facts.get("training"))
+    return model.eval()
+
+
+def annotate(model: nn.Module, threshold: float, training: dict[str, Any] | None) -> None:
+    """Attach what training found besides the weights to ``model``; :func:`save` stores it."""
+    model.threshold = threshold  # type: ignore[assignment]
+    model.training_facts = training  # type: ignore[assignment]
+
+
+def shipped() -> list[str]:
+    """Names of the trained models that come with the package."""
+    return sorted(entry.parent.name for entry in SHIPPED.glob("*/model.json"))
+
+
+def check_model(model: Any) -> None:
+    """Refuse anything that cannot be trained and saved."""
+    if not isinstance(model, nn.Module) or not isinstance(getattr(model, "config", None), dict):
+        raise GLNError(
+            f"Got a {type(model).__name__}; expected an nn.Module with a config dict that rebuilds it."
+        )
+
+
+def _find(path: Path | str) -> Path:
+    folder = Path(path)
+    if folder.suffix in (".safetensors", ".json") and folder.is_file():
+        folder = folder.parent
+    if folder.is_dir():
+        if not (folder / "model.json").exists():
+            raise GLNError(
+                f"{folder} holds no model.json; expected a saved model, or a run after its first epochs."
+            )
+        return folder
+    if str(path) in shipped():
+        return SHIPPED / str(path)
+    names = ", ".join(shipped()) or "none yet"
+    raise GLNError(
+        f"There is no folder {str(path)!r} and no shipped model of that name; shipped models: {names}."
+    )
+
+
+def _build(facts: dict[str, Any], path: Path) -> nn.Module:
+    from gln.models import MODELS
+
+    name, config = facts["model"], facts["config"]
+    if name not in MODELS:
+        raise GLNError(
+            f"{path} names the model class {name!r}, but known are {', '.join(MODELS)}; "
+            "for a class of your own, set gln.models.MODELS[name] to it before loading."
+        )
+    try:
+        with torch.random.fork_rng(devices=[]):  # the weights drawn here are overwritten
+            return MODELS[name](**config)
+    except GLNError:
+        raise
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise GLNError(
+            f"{path} holds a config that {name} does not accept ({error}); use the one it was saved with."
+        ) from None

@@ -1,0 +1,258 @@
+"""What became of the files of a prediction."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from torch import nn
+from tqdm.auto import tqdm  # type: ignore[import-untyped]
+
+from gln.errors import GLNError
+from gln.graphs.record import Graph
+from gln.inference.predict import Choice, Predictor, predict_graphs
+from gln.io import Item, ReadOptions, Skipped, open_writer
+from gln.io.reading import node_files
+from gln.workflows.device import out_of_memory
+from gln.workflows.fitness import coinciding, misfit, unread
+from gln.workflows.known import KnownEdges, completed
+from gln.workflows.windows import Say, Window, read_windows
+
+SHOWN = 8  # reasons in a summary
+SCORES = ("dice", "precision", "recall", "iou")
+
+
+@dataclass
+class Outcome:
+    """Counts, scores and skipped files of a prediction.
+
+    ============  ====================================================================
+    ``graphs``    number of graphs predicted and written
+    ``edges``     total number of their edges
+    ``skipped``   what was left out, and why
+    ``labelled``  number of graphs that came with their true edges
+    ``scores``    edge scores of those, the mean over graphs; empty if there are none
+    ============  ====================================================================
+    """
+
+    graphs: int = 0
+    edges: int = 0
+    skipped: list[Skipped] = field(default_factory=list)
+    labelled: int = 0
+    scores: dict[str, float] = field(default_factory=dict)
+
+    def reasons(self) -> str:
+        """How often each reason for skipping occurred, the most frequent first."""
+        counts = Counter(what.reason for what in self.skipped).most_common()
+        shown = [f"{count:>6} × {reason}" for reason, count in counts[:SHOWN]]
+        rest = sum(count for _, count in counts[SHOWN:])
+        return "\n".join([*shown, f"{rest:>6} × other reasons, given above"] if rest else shown)
+
+    def score(self, pairs: list[tuple[Item, Graph]]) -> None:
+        """Compare the answers in ``pairs`` with the true edges, where an item has them."""
+        true = [(item.graph, answer) for item, answer in pairs if item.labelled]
+        if not true:
+            return
+        from gln.evaluation.edges import edge_scores
+
+        found = edge_scores([graph for graph, _ in true], [answer for _, answer in true])
+        self.labelled, self.scores = len(true), {name: found[name] for name in SCORES}
+
+    def add(self, more: Outcome) -> None:
+        """Add the outcome of further files."""
+        self.graphs += more.graphs
+        self.edges += more.edges
+        self.skipped += more.skipped
+        if more.labelled:
+            both = self.labelled + more.labelled
+            self.scores = {
+                name: (self.labelled * self.scores.get(name, 0.0) + more.labelled * more.scores[name]) / both
+                for name in SCORES
+            }
+            self.labelled = both
+
+
+class Unfit(GLNError):
+    """Nothing in the first window, or nothing at all, can be predicted: something is wrong with the whole input."""
+
+
+@dataclass
+class Answered:
+    """The predicted items of a window with their graphs, in order, and the outcome for all items."""
+
+    pairs: list[tuple[Item, Graph]] = field(default_factory=list)
+    outcome: Outcome = field(default_factory=Outcome)
+
+
+def answer_window(
+    model: nn.Module | Predictor,
+    window: Window,
+    choice: Choice,
+    known: KnownEdges | None = None,
+    scored: bool = True,
+    say: Say | None = None,
+) -> Answered:
+    """Predict the items of ``window``; skip those that do not fit the model. ``scored``: compare with true edges."""
+    results: list[Graph | str | None] = [misfit(model, item.graph) for item in window.items]
+    fitting = [number for number, reason in enumerate(results) if reason is None]
+    answers = _answers(model, [window.items[number] for number in fitting], choice, known)
+    for number, answer in zip(fitting, answers, strict=True):
+        results[number] = answer
+    if window.items and (window.block, window.number) == (0, 0):
+        if not any(isinstance(result, Graph) for result in results):
+            nothing = f"None of the first {len(results)} sets of nodes can be predicted; "
+            raise Unfit(f"{nothing if len(results) > 1 else ''}{window.items[0].name}: {results[0]}")
+        if say is not None:
+            for name in unread(model, window.items[fitting[0]].graph):
+                say(f"the model does not read {name}; it was trained without it.")
+    done = Answered(outcome=Outcome(skipped=list(window.bad)))
+    for item, result in zip(window.items, results, strict=True):
+        if isinstance(result, Graph):
+            done.pairs.append((item, result))
+        else:
+            where = "" if item.part is None else f"graph {item.part}: "
+            done.outcome.skipped.append(Skipped(item.path, f"{where}{result}"))
+    done.outcome.graphs = len(done.pairs)
+    done.outcome.edges = sum(answer.num_edges // 2 for _, answer in done.pairs)
+    if scored:
+        done.outcome.score(done.pairs)
+    return done
+
+
+def _answers(
+    model: nn.Module | Predictor, items: list[Item], choice: Choice, known: KnownEdges | None
+) -> list[Graph | str]:
+    """A graph for every item, or the reason why there is none; items that fail together are tried one by one."""
+    try:
+        return list(ask(model, items, choice, known))
+    except (GLNError, MemoryError, RuntimeError) as error:
+        if len(items) > 1:
+            return [answer for item in items for answer in _answers(model, [item], choice, known)]
+        if isinstance(error, GLNError):
+            return [str(error)]
+        if not out_of_memory(error):
+            raise
+        return [f"its {items[0].graph.num_nodes:,} nodes need more memory than there is; cut it into parts."]
+
+
+def ask(
+    model: nn.Module | Predictor, items: list[Item], choice: Choice, known: KnownEdges | None
+) -> list[Graph]:
+    """A graph for every item, with the known edges."""
+    pairs = None if known is None else [known.of(item) for item in items]
+    answers = predict_graphs(model, [item.graph for item in items], choice)
+    if pairs is None:
+        return answers
+    return [completed(answer, edges) for answer, edges in zip(answers, pairs, strict=True)]
+
+
+class _Enough(Exception):
+    """Leaves a writer before it has written anything."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """A prediction to make: ``paths`` are files of nodes, ``known`` is a table of known edges.
+
+    ``output`` and ``known`` may lie in a folder of input; they are dropped from ``paths``.
+    """
+
+    model: nn.Module | Predictor
+    paths: Sequence[Path]
+    output: Path
+    options: ReadOptions = field(default_factory=ReadOptions)
+    choice: Choice = field(default_factory=Choice)
+    known: Path | None = None
+    force: bool = False  # replace ``output`` if it exists
+
+    def __post_init__(self) -> None:
+        others = [other for other in (self.output, self.known) if other is not None]
+        places = [other.resolve() for other in others]
+        paths = [path for path in self.paths if path.resolve() not in places]
+        if not paths:
+            raise GLNError(
+                f"There is nothing to read besides {' and '.join(map(str, others))}; give files of nodes."
+            )
+        object.__setattr__(self, "paths", node_files(paths, self.options))
+
+    def known_edges(self) -> KnownEdges | None:
+        return None if self.known is None else KnownEdges(self.known, self.options.graph, len(self.paths))
+
+    def answers(
+        self,
+        known: KnownEdges | None,
+        say: Say | None = None,
+        blocks: Callable[[int], bool] | None = None,
+        wanted: Callable[[Window], bool] = lambda window: True,
+        bar: bool = True,
+    ) -> Iterator[tuple[Window, Answered]]:
+        """The windows with their answers, in order: those in ``blocks`` that are ``wanted``."""
+        # The edges stored with the nodes may be the known ones, which must not be scored.
+        scored = known is None or self.options.edges is not None
+        place, remarked = {path: number for number, path in enumerate(self.paths)}, False
+        with tqdm(total=len(self.paths), unit="file", disable=None if bar else True, leave=False) as progress:
+            for window in read_windows(self.paths, self.options, say, blocks):
+                if wanted(window):
+                    answered = answer_window(self.model, window, self.choice, known, scored, say)
+                    if say is not None and not remarked:
+                        remarked = self._remark_on_coinciding([item for item, _ in answered.pairs], say)
+                    yield window, answered
+                if window.items:
+                    progress.update(place[window.items[-1].path] + 1 - progress.n)
+
+    def _remark_on_coinciding(self, items: Iterable[Item], say: Say) -> bool:
+        """Report the first of ``items`` with nodes that coincide; whether there is one."""
+        for item in items:
+            if count := coinciding(self.model, item.graph):
+                # Several processes say only once what follows the colon.
+                say(
+                    f"{count:,} of {item.graph.num_nodes:,} nodes of {item.name} lie exactly on another node: "
+                    "such nodes cannot be told apart by their positions."
+                )
+                return True
+        return False
+
+    def check_output(self, force: bool = False) -> None:
+        """Check before any work that the output may and can be written."""
+        with suppress(_Enough), open_writer(self.output, force=self.force or force):
+            raise _Enough
+
+    def write(
+        self,
+        answered: Iterable[Answered],
+        known: KnownEdges | None,
+        complain: Say | None = None,
+        force: bool = False,
+    ) -> Outcome:
+        """Write the answers to ``output`` atomically, unless there are none."""
+        outcome = Outcome()
+        with open_writer(self.output, force=self.force or force) as writer:
+            for some in answered:
+                for what in some.outcome.skipped if complain is not None else ():
+                    complain(str(what))  # type: ignore[misc]
+                for item, answer in some.pairs:
+                    writer.add(item, answer)
+                outcome.add(some.outcome)
+            if known is not None:
+                known.check_used()
+            if not outcome.graphs:
+                raise Unfit(
+                    f"Nothing could be predicted: all of the input was skipped, and {self.output} is not written."
+                )
+        return outcome
+
+
+def predict_files(job: Job, *, say: Say | None = None, complain: Say | None = None) -> Outcome:
+    """Predict the edges of every set of nodes in the files and write them to the output, in the order of the input.
+
+    What cannot be read or does not fit the model is skipped; if nothing at all fits, nothing is written.
+
+    Args:
+        say: receives guesses and remarks in words.
+        complain: receives each skipped file when it is encountered.
+    """
+    known = job.known_edges()
+    return job.write((answered for _, answered in job.answers(known, say)), known, complain)

@@ -1,0 +1,208 @@
+"""Settings that suit given graphs: which pairs to score and how large a model, each with its reason."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.spatial import cKDTree
+
+from gln.baselines import BASELINES
+from gln.errors import GLNError
+from gln.graphs.features import feature_scale
+from gln.graphs.record import Graph
+from gln.io import ReadOptions
+from gln.models.candidates import TIE, TREE_NODES
+from gln.models.gln import FEWEST, SMALL
+from gln.registry import parse_spec, write_spec
+from gln.storage.tensors import read_json, write_json
+
+FORMAT = "gln recipe 1"
+RECALL = 0.999  # share of true edges that should be among the candidates
+MOST = 64  # the most candidates per node: time grows with their square
+NEARLY = 0.005  # how far K may fall short of the recall of MOST, if that is below RECALL
+GOOD = 0.99  # below this recall, a learned score proposes distant edges,
+PROPOSALS = 16  # this many per node
+LOOKED_AT = 200  # training graphs that are examined
+MANY_PAIRS = 100_000  # with fewer training pairs, a small model
+BATCH_PAIRS = 400_000  # the most pairs in one optimiser step
+SMALL_MODEL = {"width": 32, "pair_width": 32, "steps": 3}
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How files become a trained model; saved as JSON, it lets another run do the same.
+
+    ==============  ======================================================================
+    ``read``        how the files are read
+    ``patches``     nodes per patch that graphs are cut into; ``None``: not cut
+    ``seed``        of the split and of the patches
+    ``model``       the model with its settings, in short form
+    ``batch_size``  graphs per optimiser step
+    ``reasons``     the reason for each choice
+    ==============  ======================================================================
+    """
+
+    read: ReadOptions
+    patches: int | None
+    seed: int
+    model: str
+    batch_size: int
+    reasons: dict[str, str] = field(default_factory=dict)
+
+    def lines(self) -> list[str]:
+        """The choices with their reasons, one per line."""
+        values = {"candidates": "", "model": self.model, "batch_size": f"{self.batch_size} graphs"}
+        return [
+            f"{name.replace('_', ' '):<12}{': '.join(filter(None, (values[name], self.reasons.get(name))))}"
+            for name in values
+            if name == "model" or name in self.reasons
+        ]
+
+    def save(self, path: Path) -> None:
+        """Write the recipe as JSON, for :meth:`load`."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        read = {
+            key: str(value) if isinstance(value, Path) else value for key, value in vars(self.read).items()
+        }
+        write_json(path, {"format": FORMAT, **dataclasses.asdict(self), "read": read})
+
+    @classmethod
+    def load(cls, path: Path) -> Recipe:
+        """Read a recipe written by :meth:`save`."""
+        facts = read_json(path)
+        if facts.pop("format", None) != FORMAT:
+            raise GLNError(f"{path} is not a {FORMAT!r}; expected a file written by gln train --recipe.")
+        try:
+            recipe = cls(**facts | {"read": _options(facts["read"])})
+            numbers = [recipe.seed, recipe.batch_size, recipe.patches or 0]
+            if not all(type(number) is int for number in numbers) or not isinstance(recipe.model, str):
+                raise TypeError("a number or a name has the wrong type")
+            if not all(isinstance(reason, str) for reason in recipe.reasons.values()):
+                raise TypeError("a reason is not text")
+        except (TypeError, KeyError, AttributeError) as error:
+            raise GLNError(
+                f"{path} is not a valid recipe ({error}); it was changed by hand, so write it again."
+            ) from None
+        return recipe
+
+
+def _options(read: dict[str, Any]) -> ReadOptions:
+    """The options from JSON, which has neither tuples nor paths."""
+    paths = {name: Path(read[name]) for name in ("edges", "labels") if read.get(name) is not None}
+    tuples = {name: tuple(value) for name, value in read.items() if isinstance(value, list)}
+    options = ReadOptions(**read | paths | tuples)
+    for name in ("pos", "x", "elements"):
+        value = getattr(options, name)
+        if value is not None and not (
+            isinstance(value, tuple) and all(isinstance(word, str) for word in value)
+        ):
+            raise TypeError(f"{name} is not a list of names")
+    for name in ("graph", "id"):
+        if not isinstance(getattr(options, name), str | None):
+            raise TypeError(f"{name} is not a name")
+    return options
+
+
+def choose_recipe(
+    train: Sequence[Graph],
+    read: ReadOptions,
+    patches: int | None,
+    seed: int,
+    model: str,
+    batch_size: int,
+    gpu: bool,
+    whole: Sequence[Graph] | None = None,
+) -> Recipe:
+    """Choose the settings that ``model`` leaves open to suit the graphs of ``train``.
+
+    Args:
+        model: ``GLN`` or, say, ``GLN:width=64``, whose settings are kept. Other models keep their own defaults, and
+            for a baseline there is nothing to choose.
+        batch_size: the most graphs per step; fewer if they are large.
+        gpu: whether training will use a GPU.
+        whole: the graphs that patches were cut from; graphs to predict are as large and need as many candidates.
+    """
+    name, given = parse_spec(model)
+    if name in BASELINES:
+        return Recipe(read, patches, seed, model, batch_size)
+    reasons = {}
+    settings: dict[str, Any] = {}
+    if name == "GLN":
+        settings, reasons["candidates"] = choose_candidates(whole or train)
+        size, reasons["model"] = choose_size(train, gpu)
+        settings |= size
+    if given:
+        reasons["model"] = f"{', '.join(given)} as asked" + (
+            f"; {reasons['model']}" if "model" in reasons else ""
+        )
+    pairs = max(scored_pairs(graph) if name == "GLN" else graph.num_nodes**2 for graph in train)
+    fitting = max(1, min(batch_size, BATCH_PAIRS // max(pairs, 1)))
+    reasons["batch_size"] = (
+        f"more would exceed {BATCH_PAIRS:,} pairs per step" if fitting < batch_size else "they fit"
+    )
+    return Recipe(read, patches, seed, write_spec(name, settings | given), fitting, reasons)
+
+
+def choose_size(train: Sequence[Graph], gpu: bool) -> tuple[dict[str, int], str]:
+    """The width and depth of GLN, and why."""
+    pairs = sum(map(scored_pairs, train)) // 2
+    if not gpu:
+        return dict(SMALL_MODEL), f"a small one, as there is no GPU; {pairs:,} training pairs"
+    if pairs < MANY_PAIRS:
+        return dict(SMALL_MODEL), f"a small one, as {pairs:,} training pairs are few"
+    return {}, f"GLN's default size: {pairs:,} training pairs and a GPU"
+
+
+def choose_candidates(train: Sequence[Graph]) -> tuple[dict[str, int], str]:
+    """Settings for the pairs that GLN scores, and why: the smallest K that reaches :data:`RECALL`."""
+    if max(graph.num_nodes for graph in train) <= SMALL:
+        return {}, f"all pairs: no graph has more than {SMALL} nodes"
+    mean, std = feature_scale(train)
+    ranks = np.concatenate(
+        [neighbour_ranks(graph, MOST, mean or 0.0, std or 1.0) for graph in train[:LOOKED_AT]]
+    )
+    if not len(ranks):
+        return {}, "GLN's default number: the training graphs have no edges to measure"
+    recall = np.bincount(ranks, minlength=MOST + 2)[1 : MOST + 1].cumsum() / len(ranks)  # by K, from 1
+    most, large = recall[-1], max(graph.num_nodes for graph in train) > TREE_NODES
+    if most < GOOD and not large:
+        settings = {"candidates": MOST // 2, "proposals": PROPOSALS}
+        reason = f"only {most:.2%} of the training edges join a node to one of its {MOST} nearest"
+        return settings, f"{reason}; a learned score proposes {PROPOSALS} more"
+    enough = RECALL if most >= RECALL else most - NEARLY
+    k = max(FEWEST, int((recall >= enough).argmax()) + 1)
+    reason = f"{recall[k - 1]:.2%} of the training edges join a node to one of its {k} nearest"
+    if most < RECALL:
+        reason += f", {most:.2%} to one of its {MOST} nearest"
+    return {"candidates": k}, reason
+
+
+def neighbour_ranks(
+    graph: Graph, most: int, x_mean: Sequence[float] | float = 0.0, x_std: Sequence[float] | float = 1.0
+) -> np.ndarray:
+    """The smallest K with which each edge is a candidate ``[m]``; ``most + 1`` stands for more.
+
+    That is the lower of the ranks of each end among the neighbours of the other; equally near nodes share a rank, as
+    :func:`gln.models.candidates.candidate_pairs` takes all of them. Without positions, distances are between ``x``,
+    scaled as the model will scale it.
+    """
+    where = np.asarray((graph.x if graph.get("pos") is None else graph.pos).double())
+    if graph.get("pos") is None:
+        where = (where - x_mean) / x_std
+    pairs = graph.edge_index[:, graph.edge_index[0] < graph.edge_index[1]].numpy()
+    count = min(most + 1, len(where))
+    distance, _ = cKDTree(where).query(where, k=count)
+    distance = distance.reshape(len(where), count)  # ascending, the node itself among them
+    length = np.linalg.norm(where[pairs[0]] - where[pairs[1]], axis=1)
+    nearer = [(distance[end] < length[:, None] / TIE).sum(axis=1) for end in pairs]
+    return np.minimum(*nearer).clip(min=1)
+
+
+def scored_pairs(graph: Graph) -> int:
+    """The number of ordered pairs of ``graph`` scored in training: all, or up to twice ``MOST`` per node."""
+    return int(graph.num_nodes * min(graph.num_nodes - 1, 2 * MOST))
