@@ -17,8 +17,8 @@ import pytest
 import gln
 from gln.workflows import windows
 from gln.workflows.parts import Parts, name_of
-from tests.test_cli import run
-from tests.test_cli_predict import SLOW
+from tests.commands.test_cli import run
+from tests.commands.test_predict import SLOW
 
 PAGE = (Path(__file__).parents[1] / "docs" / "several-machines.md").read_text()
 SMALL = {

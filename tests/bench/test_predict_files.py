@@ -8,7 +8,7 @@ import pytest
 
 from gln.bench import predict_files
 from gln.errors import GLNError
-from tests.test_cli import run as run_here
+from tests.commands.test_cli import run as run_here
 
 
 @pytest.fixture

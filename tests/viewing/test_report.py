@@ -30,7 +30,7 @@ from gln.workflows.judge import Judged, judge
 from gln.workflows.runs import read_run
 from gln.workflows.sources import family_parts
 from tests.baselines.test_common import SMALL
-from tests.test_cli_train import write_graphs
+from tests.commands.test_train import write_graphs
 from tests.viewing import decoding
 from tests.viewing.training import QUICK, train
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import gln
-from tests.test_cli import run
+from tests.commands.test_cli import run
 
 
 def write_points(path: Path, rows: int, columns: str = "x,y") -> Path:

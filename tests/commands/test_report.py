@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.test_cli import run
-from tests.test_cli_train import QUICK, write_graphs
+from tests.commands.test_cli import run
+from tests.commands.test_train import QUICK, write_graphs
 from tests.viewing import decoding
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.test_cli import run
-from tests.test_cli_train import QUICK, write_graphs
+from tests.commands.test_cli import run
+from tests.commands.test_train import QUICK, write_graphs
 from tests.viewing import decoding
 
 

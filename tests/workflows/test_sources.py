@@ -18,8 +18,8 @@ from gln.io.predictions import add_predictions, read_predictions
 from gln.viewing.views import View
 from gln.workflows.predict_files import Job
 from gln.workflows.sources import family_views, file_views, noting_data, page_of_files, run_views
-from tests.test_cli import run
-from tests.test_cli_train import write_graphs
+from tests.commands.test_cli import run
+from tests.commands.test_train import write_graphs
 from tests.viewing import decoding
 
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from gln.io import Item, ReadOptions, Skipped
 from gln.workflows import windows
 from gln.workflows.windows import Window, count_blocks, cut_windows, read_windows
-from tests.pipeline.items import item
+from tests.workflows.items import item
 
 
 def test_no_more_than_a_window_is_read_ahead(monkeypatch: pytest.MonkeyPatch) -> None:

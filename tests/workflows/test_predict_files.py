@@ -17,7 +17,7 @@ from gln.workflows import windows
 from gln.workflows.known import KnownEdges
 from gln.workflows.predict_files import SCORES, Choice, Job, Outcome, answer_window, predict_files
 from gln.workflows.windows import Window, cut_windows
-from tests.pipeline.items import item
+from tests.workflows.items import item
 
 torch.manual_seed(0)
 MODEL = GLN(0, 2, width=8, pair_width=8, steps=2).eval()

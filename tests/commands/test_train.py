@@ -13,7 +13,7 @@ from pytorch_lightning.utilities import rank_zero_only
 
 import gln
 from gln.commands.train import _speaking
-from tests.test_cli import run
+from tests.commands.test_cli import run
 
 QUICK = [
     "--epochs",

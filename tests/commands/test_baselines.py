@@ -11,8 +11,8 @@ import gln
 from gln.baselines import BASELINES, graphrnn_training
 from gln.training.checkpoint import read_checkpoint
 from tests.baselines.test_common import SMALL, TINY_RNN
-from tests.test_cli import run
-from tests.test_cli_train import write_graphs
+from tests.commands.test_cli import run
+from tests.commands.test_train import write_graphs
 
 FAMILY = "community:size=4,order=ordered"
 DATA = [FAMILY, "--count", "15"]
