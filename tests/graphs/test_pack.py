@@ -60,7 +60,7 @@ def test_one_graph_does_not_hold_the_memory_of_all() -> None:
 )
 def test_what_would_not_come_back_is_refused_before_it_is_written(attribute: dict, message: str) -> None:
     plain = make_graph([[0.0], [1.0]], edges=[[0, 1]])
-    more = Data(**plain.to_dict(), **attribute)
+    more = Data(**vars(plain), **attribute)
     with pytest.raises(GLNError, match=message):
         pack([more, more])
     for some in ([plain, more], [more, plain]):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,7 +41,7 @@ class Copy(Sampler):
         self._need_fit("graphs_")
         count, seed = check_whole("sample", "count", count, 1), check_whole("sample", "seed", seed, 0)
         chosen = np.random.default_rng([GENERATE, seed]).integers(len(self.graphs_), size=count)
-        return [copy.deepcopy(self.graphs_[number]) for number in chosen]
+        return [self.graphs_[number].clone() for number in chosen]
 
     def state(self) -> dict[str, Tensor]:
         self._need_fit("graphs_")

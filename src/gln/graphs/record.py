@@ -6,6 +6,7 @@ works on :class:`Graph`.
 
 from __future__ import annotations
 
+import copy
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -84,6 +85,10 @@ class Graph:
         def __getattr__(self, name: str) -> Any: ...
 
         def __setattr__(self, name: str, value: Any) -> None: ...
+
+    def clone(self) -> Graph:
+        """A copy with memory of its own."""
+        return copy.deepcopy(self)
 
     def get(self, name: str) -> Any:
         """The attribute ``name``, or ``None``."""
