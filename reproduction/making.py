@@ -5,16 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from gln import GLNError, Loss, fit, load
 from gln.baselines import Baseline, baseline, load_baseline
 from gln.baselines.folder import check_folder, run_facts
-from gln.errors import GLNError
-from gln.losses import Loss
 from gln.models import build_model
 from gln.pipeline.device import put_on
 from gln.pipeline.methods import fit_baseline
 from gln.seeding import seeded
 from gln.specs import parse_spec, write_spec
-from gln.training import fit, load
 from reproduction.data import SEED, Parts, standardised
 from reproduction.specs import Settings
 

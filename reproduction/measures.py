@@ -11,9 +11,8 @@ import numpy as np
 from torch import nn
 from torch_geometric.data import Data
 
+from gln import edge_scores, generate, mmd, novelty, predict
 from gln.baselines import Sampler
-from gln.evaluation import edge_scores, mmd, novelty
-from gln.training import generate, predict
 from gln.training.prediction import outputs
 from gln.viewing.clouds import draw_cloud
 from gln.viewing.pictures import node_colours

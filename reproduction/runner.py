@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -173,8 +174,11 @@ def run_side_by_side(cells: list[Cell], places: Places, jobs: int) -> None:
                 together = waiting.pop(0)
                 # A forked process could not use the GPU.
                 started = get_context("spawn").Process(target=_run, args=(together, places, jobs))
+                # Ctrl-C is for this process, which then ends the others.
+                signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
                 started.start()
                 running[started.sentinel] = (started, together)
+                signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
             for sentinel in wait(list(running)):
                 process, together = running.pop(sentinel)
                 process.join()
@@ -206,8 +210,6 @@ def _run(cells: list[Cell], places: Places, jobs: int) -> None:
         with polite_kill():
             for cell in cells:
                 run_cell(cell, places, say=partial(print, flush=True))
-    except KeyboardInterrupt:
-        sys.exit(130)
     except OSError as error:
         sys.exit(in_words(error))
 

@@ -19,7 +19,6 @@ from reproduction.measures import MEASURES
 from reproduction.runner import Places, cells_of, choose, run_cell, run_cells
 from reproduction.specs import experiments
 
-
 ROOT = Path(__file__).parents[2]
 
 
