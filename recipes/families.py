@@ -5,7 +5,7 @@
 
 One model serves all sizes and kinds of its family. Test graphs come from a seed that neither training nor tuning uses,
 as many of each as the paper has. Repeat the command to resume training. Models on ordered nodes are trained by
-``gln reproduce table-scores``.
+``python -m reproduction table-scores``.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Write the tables of the documentation from ``results/``: python recipes/tables.py
 
-Everything between the marks ``<!-- table: NAME -->`` and ``<!-- end -->`` of a page is generated here, and edits to it
-are overwritten. Without results, a table and its heading are left out.
+Everything between the marks ``<!-- table: NAME -->`` and ``<!-- end -->`` of these pages is generated here, and edits
+to it are overwritten; ``python -m reproduction --write-docs`` fills the others. Without results, a table and its
+heading are left out.
 """
 
 from __future__ import annotations
@@ -13,13 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from gln.bench.train_step import floor_words
-from gln.experiments import Places
-from gln.experiments.headline import iou_table, mmd_table
-from gln.experiments.tables import markdown, read_all
 from gln.files import write_atomically
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = ("README.md", "docs/how-it-works.md", "docs/benchmarks.md")
+PAGES = ("docs/how-it-works.md", "docs/benchmarks.md")
 MARKS = re.compile(r"(<!-- table: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 TITLES = {"allowed": "seconds allowed"}
 WORDS = ("peer", "ours", "seed", "difference")  # settings that need no column, or have one already
@@ -111,16 +109,6 @@ def benchmarks(results: Path) -> str:
     return "\n".join(parts)
 
 
-def reproduction_iou(results: Path) -> str:
-    """IoU in the main columns of the paper's table of scores."""
-    return "\n".join([*markdown(iou_table(read_all("full", Places(results.parent)))), ""])
-
-
-def reproduction_mmd(results: Path) -> str:
-    """MMD² in the main columns of the paper's table of MMD."""
-    return "\n".join([*markdown(mmd_table(read_all("full", Places(results.parent)))), ""])
-
-
 def _beside(row: dict[str, Any]) -> dict[str, Any]:
     """A row of a benchmark with a peer: its sizes, both times and their ratio."""
     sizes = {key: value for key, value in row["settings"].items() if _plain(key, value)}
@@ -137,8 +125,6 @@ def _columns(rows: list[dict[str, Any]]) -> str:
 
 
 TABLES = {
-    "reproduction-iou": reproduction_iou,
-    "reproduction-mmd": reproduction_mmd,
     "steps": steps,
     "ablation": ablation,
     "benchmarks": benchmarks,

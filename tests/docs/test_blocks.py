@@ -38,7 +38,7 @@ NOT_RUN = {
     "git clone": "needs a network and the place of the repository",
     "make ": "sets up or tests this very repository; .ci/run does it",
     "source ": "changes the shell it stands in",
-    "gln reproduce": "takes hours; tests/experiments run it at scale smoke, and .ci/run all of it",
+    "python -m reproduction": "takes hours; tests/reproduction run it at scale smoke, and .ci/run all of it",
     "gln bench": "times for minutes; tests/bench run each at a small size",
 }
 # Pages whose commands other tests run: what stands there is parsed.

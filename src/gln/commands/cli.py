@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 
 from tyro.extras import SubcommandApp
 
@@ -13,45 +14,48 @@ from gln.commands.evaluate import evaluate, generate
 from gln.commands.look import list_, show
 from gln.commands.predict import predict
 from gln.commands.report import report
-from gln.commands.reproduce import reproduce
 from gln.commands.train import train
 from gln.commands.view import view
 from gln.errors import GLNError, in_words, polite_kill
 
 app = SubcommandApp()
 app.command(name="list")(list_)
-for _command in (show, view, train, report, evaluate, predict, generate, reproduce, bench):
+for _command in (show, view, train, report, evaluate, predict, generate, bench):
     app.command(_command)
 
 
 def main() -> None:
-    """Run a command; a user's mistake prints one sentence and exits with code 2, Ctrl-C exits with code 130."""
+    """Run a command of ``gln``."""
     if sys.argv[1:] == ["--version"]:
         print(f"gln {__version__}")
         return
+    words = "Predict the graph over a set of nodes from the nodes themselves."
+    in_sentences("gln", lambda: app.cli(prog="gln", description=words))
+
+
+def in_sentences(program: str, command: Callable[[], object]) -> None:
+    """Run a command; a user's mistake prints one sentence and exits with code 2, Ctrl-C exits with code 130."""
+
+    def complain(message: str, code: int) -> int:
+        print(f"{program}: {message}", file=sys.stderr)
+        return code
+
     try:
         with polite_kill():
-            app.cli(
-                prog="gln", description="Predict the graph over a set of nodes from the nodes themselves."
-            )
+            command()
         sys.stdout.flush()
     except GLNError as error:
-        sys.exit(_complain(str(error), 2))
+        sys.exit(complain(str(error), 2))
     except OSError as error:
         if isinstance(error, BrokenPipeError):  # the reader of our output, such as head, has closed it
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             sys.exit(0)
-        sys.exit(_complain(in_words(error), 2))
+        sys.exit(complain(in_words(error), 2))
     except (MemoryError, RuntimeError) as error:
         from gln.workflows.device import out_of_memory
 
         if not out_of_memory(error):
             raise
-        sys.exit(_complain("not enough memory; use fewer or smaller graphs.", 2))
+        sys.exit(complain("not enough memory; use fewer or smaller graphs.", 2))
     except KeyboardInterrupt as stop:
-        sys.exit(_complain(str(stop) or "interrupted.", 130))
-
-
-def _complain(message: str, code: int) -> int:
-    print(f"gln: {message}", file=sys.stderr)
-    return code
+        sys.exit(complain(str(stop) or "interrupted.", 130))

@@ -21,11 +21,10 @@ FROM_DATA = (
 
 
 def list_() -> None:
-    """List the graph families, models, baselines, shipped models, benchmarks and experiments."""
+    """List the graph families, models, baselines, shipped models and benchmarks."""
     from inspect import signature
 
     from gln.baselines import BASELINES
-    from gln.experiments import experiments
     from gln.families import FAMILIES
     from gln.models import MODELS
     from gln.storage.models import shipped
@@ -46,7 +45,6 @@ def list_() -> None:
         _describe(name, baseline.summary(), baseline.defaults(), f"{kind}; {baseline.fitted}")
     print(f"Shipped models: {', '.join(shipped()) or 'none yet'}")
     print(f"Benchmarks: {', '.join(sorted(BENCHMARKS))}")
-    print(f"Experiments (gln reproduce): {', '.join(experiments())}")
 
 
 def _describe(name: str, summary: str, settings: dict[str, Any], *more: str) -> None:

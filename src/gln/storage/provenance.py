@@ -39,7 +39,9 @@ def commit() -> str | None:
         # A package installed in a folder inside some other repository is not that repository's code.
         _run([*git, "ls-files", "--error-unmatch", here.name])
         head = _run([*git, "rev-parse", "HEAD"])
-        changed = _run([*git, "status", "--porcelain", "--untracked-files=no", "--", ".", ":(top)recipes"])
+        changed = _run(
+            [*git, "status", "--porcelain", "--untracked-files=no", "--", ".", ":(top)*.py", ":(top)*.yaml"]
+        )
         return f"{head}-dirty" if changed else head  # results and pages do not count: a run writes them
     except (OSError, subprocess.SubprocessError):
         return None

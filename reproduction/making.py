@@ -1,0 +1,82 @@
+"""Make what is compared from its settings: a trained network, a shipped one, or a fitted baseline."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from gln import GLNError, Loss, fit, load
+from gln.baselines import Baseline, baseline, load_baseline
+from gln.baselines.base import check_folder, run_facts
+from gln.models import build_model
+from gln.workflows.device import put_on
+from gln.workflows.methods import fit_baseline
+from gln.seeding import seeded
+from gln.registry import parse_spec, write_spec
+from reproduction.data import SEED, Parts, standardised
+from reproduction.specs import Settings
+
+
+def make_system(
+    settings: Settings, parts: Parts, run: Path, seed: int = SEED
+) -> tuple[Any, Parts, dict[str, Any]]:
+    """The system, the graphs as it sees them, and facts about its training.
+
+    ``run`` keeps what takes long: an interrupted training resumes there, and a finished one is not repeated.
+    A shipped model has one seed; for another seed, ``run`` must hold the model that its recipe trained.
+    """
+    if settings.shipped is not None:
+        if seed != SEED and not (run / "model.json").exists():
+            raise GLNError(
+                f"it has to be trained first: {_recipe(settings.shipped, seed)} --run {run.as_posix()}"
+            )
+        model = put_on(load(settings.shipped if seed == SEED else run), "auto")
+        return model, parts, {"shipped": settings.shipped, "training": _short(model.training_facts)}
+    if settings.baseline is not None:
+        fitted = _fitted(baseline(settings.baseline), parts, run if settings.kept else None, seed)
+        return fitted, parts, {"baseline": str(fitted), "fitted": fitted.fitted}
+    assert settings.model is not None
+    shown = standardised(parts) if settings.standardise else parts
+    name, options = parse_spec(settings.model)
+    steps = settings.trained_steps or settings.steps
+    spec = write_spec(name, options | ({} if steps is None else {"steps": steps}))
+    with seeded(seed):
+        model = build_model(spec, shown.train)
+    result = fit(
+        model, shown.train, shown.val, run=run, resume=True, loss=Loss(**settings.loss), seed=seed,
+        progress=False, **settings.fit,
+    )  # fmt: skip
+    facts: dict[str, Any] = {
+        "model": spec,
+        "fit": settings.fit,
+        "loss": settings.loss,
+        "standardise": settings.standardise,
+        "weights": sum(weight.numel() for weight in model.parameters()),
+        "epochs": len(result.history),
+        "best_epoch": result.best_epoch,
+        "training_seconds": round(result.history[-1]["seconds"], 1),
+        "threshold": result.threshold,
+    }
+    return model, shown, facts | ({} if settings.trained_on is None else {"trained_on": settings.trained_on})
+
+
+def _fitted(method: Baseline, parts: Parts, run: Path | None, seed: int) -> Baseline:
+    if run is None:
+        return method.fit(parts.known, parts.val, seed=seed)
+    if (run / "model.json").exists():
+        # It has ended, so even the settings that may change on resuming must be the same.
+        check_folder(run, run_facts(method, parts.known, seed))
+        return load_baseline(run)
+    fit_baseline(method, parts.known, parts.val, run, seed=seed, resume=True)
+    return method
+
+
+def _recipe(shipped: str, seed: int) -> str:
+    """The command that trains the shipped model from another seed."""
+    command = "delaunay.py train" if shipped == "delaunay" else f"families.py train {shipped}"
+    return f"python recipes/{command} --seed {1 + 10 * seed}"  # 1 is the shipped model's, 2 the validation graphs'
+
+
+def _short(training: dict[str, Any] | None) -> dict[str, Any]:
+    """The facts without the list of sizes that the generator needs."""
+    return {key: value for key, value in (training or {}).items() if key != "noise"}

@@ -1,0 +1,187 @@
+"""What a cell measures, by name; each measure returns plain data for the cell's JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from torch import nn
+from torch_geometric.data import Data
+
+from gln import edge_scores, generate, mmd, novelty, predict
+from gln.baselines import Sampler
+from gln.inference.predict import outputs
+from gln.viewing.pictures import draw_cloud
+from gln.viewing.pictures import node_colours
+from gln.viewing.sheets import Sheet
+from reproduction.data import SEED, Parts
+from reproduction.making import make_system
+from reproduction.specs import Settings
+
+WIDTH, DPI = 7.2, 200  # inches, the text width of a two-column page
+BATCH = 20  # graphs at a time; it changes only what the released variant predicts
+
+
+@dataclass(frozen=True)
+class Task:
+    """One cell to measure."""
+
+    settings: Settings
+    column: str  # the title of its graphs
+    parts: Parts
+    run: Path  # the folder that keeps a training
+    picture: Path  # where a gallery is drawn
+    options: dict[str, Any]
+    seed: int = SEED  # of weights, order and samples
+
+    def make(self) -> tuple[Any, Parts, dict[str, Any]]:
+        """:func:`reproduction.making.make_system`."""
+        return make_system(self.settings, self.parts, self.run, self.seed)
+
+
+def measure_scores(task: Task) -> dict[str, Any]:
+    """Edge scores over all n² entries and MMD² over largest components, as in the paper; for samplers only MMD²."""
+    settings, parts = task.settings, task.parts
+    if settings.is_floor:
+        return {"scores": _mmd(parts.test, parts.known)}
+    system, shown, facts = task.make()
+    if isinstance(system, Sampler):
+        made = generate(system, len(parts.test), task.seed)
+        paired = settings.paired and parts.family.order == "ordered"
+        edges: dict[str, float] = edge_scores(parts.test, made, entries="all") if paired else {}
+    else:
+        made = predict(system, shown.test, steps=settings.steps, batch_size=BATCH)
+        edges = edge_scores(parts.test, made, entries="all")
+    return {"system": facts, "scores": edges | _mmd(parts.test, made)}
+
+
+def measure_robustness(task: Task) -> dict[str, Any]:
+    """MMD² with an empty and with random initial structures.
+
+    ``{"empty": scores, "shares": [{"share", "runs": [scores, …]}, …]}``
+    """
+    model, shown, facts = task.make()
+
+    def scores(starts: list[np.ndarray]) -> dict[str, float]:
+        return _mmd(task.parts.test, predict(model, shown.test, known=starts, batch_size=BATCH))
+
+    empty = [np.zeros((0, 2), dtype=np.int64) for _ in shown.test]
+    shares = []
+    for number, share in enumerate(task.options["shares"]):
+        runs = []
+        for run in range(task.options["runs"]):
+            rng = np.random.default_rng([SEED, number, run])
+            starts = [random_pairs(graph.num_nodes, share, rng) for graph in shown.test]
+            runs.append(scores(starts))
+        shares.append({"share": share, "runs": runs})
+    return {"system": facts, "empty": scores(empty), "shares": shares}
+
+
+def random_pairs(nodes: int, share: float, rng: np.random.Generator) -> np.ndarray:
+    """A random ``share`` of all pairs of ``nodes`` nodes: ``[m, 2]``."""
+    pairs = np.stack(np.triu_indices(nodes, 1), axis=1)
+    return pairs[rng.permutation(len(pairs))[: round(share * len(pairs))]]
+
+
+def measure_generator(task: Task) -> dict[str, Any]:
+    """MMD², novelty and uniqueness of graphs generated from noise, or drawn by a sampler."""
+    if task.settings.is_floor:
+        return {"scores": _mmd(task.parts.test, task.parts.known)}
+    system, shown, facts = task.make()
+    made = generate(system, len(task.parts.test), task.seed, like=shown.known, batch_size=BATCH)
+    new = novelty(task.parts.known, made)
+    return {"system": facts, "scores": _mmd(task.parts.test, made) | dict(new), "notes": list(new.notes)}
+
+
+def measure_gallery(task: Task) -> dict[str, Any]:
+    """A picture of the first test graphs as predicted, and how many edges are right, missing and extra in each."""
+    model, shown, facts = task.make()
+    count, parts = task.options["graphs"], task.parts
+    chosen = _one_of_each_kind(parts.test)[:count]
+    made = predict(model, [shown.test[number] for number in chosen], batch_size=BATCH)
+    truths = [parts.test[number] for number in chosen]
+    captions = [parts.family.caption(truth).split(",")[0] for truth in truths]
+    with_states = model if task.options.get("states") else None
+    title = f"{task.settings.title} on {task.column}, {parts.family.order} protocol"
+    errors = save_errors(made, truths, captions, title, task.picture, with_states)
+    rows = [{"test_graph": number, **row} for number, row in zip(chosen, errors, strict=True)]
+    return {"system": facts, "picture": task.picture.name, "graphs": rows}
+
+
+def _one_of_each_kind(graphs: list[Data]) -> list[int]:
+    """The numbers of the graphs: the first of each kind of surface, then the second of each, and so on."""
+    seen: dict[int, int] = {}
+    turns = []
+    for number, graph in enumerate(graphs):
+        kind = int(graph.get("kind", 0))
+        turns.append((seen.get(kind, 0), kind, number))
+        seen[kind] = seen.get(kind, 0) + 1
+    return [number for *_, number in sorted(turns)]
+
+
+def save_errors(
+    graphs: list[Data],
+    truths: list[Data],
+    captions: list[str],
+    title: str,
+    path: Path,
+    model: nn.Module | None = None,
+) -> list[dict[str, int]]:
+    """Draw predictions with their right, missing and extra edges, and count these for every graph.
+
+    The same drawing is written as a PDF beside ``path``. With ``model``, the first three principal components of its
+    node states are drawn below each graph.
+    """
+    states = [] if model is None else node_states(model, graphs)
+    columns = min(len(graphs), 3 if states else 4)
+    rows = -(-len(graphs) // columns) * (2 if states else 1)
+    sheet = Sheet(rows * columns, title, WIDTH, columns)
+    counts = []
+    for start in range(0, len(graphs), columns):
+        row = slice(start, start + columns)
+        for graph, truth, caption in zip(graphs[row], truths[row], captions[row], strict=True):
+            missing, extra = sheet.draw(graph, truth, caption)
+            counts.append({"right": truth.num_edges // 2 - missing, "missing": missing, "extra": extra})
+        sheet.end_row()
+        for state, truth in zip(states[row], truths[row], strict=False):
+            place = sheet.next()
+            draw_cloud(principal_components(state), node_colours(truth), place, sheet.scale)
+            sheet.caption(place, "node states")
+        sheet.end_row()
+    sheet.add_legend()
+    for suffix in (".png", ".pdf"):
+        sheet.write(path.with_suffix(suffix), DPI)
+    return counts
+
+
+def node_states(model: nn.Module, graphs: list[Data]) -> list[np.ndarray]:
+    """The node states after the last step ``[n, d]`` of each graph."""
+    found: dict[int, np.ndarray] = {}
+    for numbers, _, output in outputs(model, graphs, None, batch_size=BATCH):
+        for place, number in enumerate(numbers):
+            state = output.states[-1][place, : graphs[number].num_nodes]
+            found[number] = state.float().numpy(force=True)
+    return [found[number] for number in range(len(graphs))]
+
+
+def principal_components(rows: np.ndarray, count: int = 3) -> np.ndarray:
+    """``rows`` ``[n, d]`` along their ``count`` directions of largest variance: ``[n, count]``, padded with zeros."""
+    centred = rows - rows.mean(0)
+    _, _, directions = np.linalg.svd(centred, full_matrices=False)
+    seen = centred @ directions[:count].T
+    return np.pad(seen, ((0, 0), (0, count - seen.shape[1])))
+
+
+def _mmd(test: list[Data], made: list[Data]) -> dict[str, float]:
+    return mmd(test, made, largest_component=True).named()
+
+
+MEASURES: dict[str, Callable[[Task], dict[str, Any]]] = {
+    "scores": measure_scores,
+    "robustness": measure_robustness,
+    "generator": measure_generator,
+    "gallery": measure_gallery,
+}

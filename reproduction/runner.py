@@ -1,0 +1,261 @@
+"""Cells: which ones exist, where each is kept, and how missing ones are run."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from multiprocessing import get_context
+from multiprocessing.connection import wait
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from gln.errors import GLNError, in_words
+from gln.workflows.device import out_of_memory
+from gln.errors import polite_kill
+from gln.storage.provenance import commit, write_result
+from reproduction.data import SEED, parts_of
+from reproduction.measures import MEASURES, Task
+from reproduction.specs import Experiment, Scale, Settings, columns, experiments
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where results, training runs and the pages are kept, below one folder."""
+
+    root: Path = Path()
+
+    def results(self, scale: Scale) -> Path:
+        return self.root / "results" / "reproduction" / scale
+
+    def runs(self, scale: Scale) -> Path:
+        return self.root / "runs" / "reproduction" / scale
+
+    def picture(self, scale: Scale, name: str) -> Path:
+        """The quick check has pictures of its own: they must not be mistaken for results."""
+        folder = self.root / "docs" / "images" if scale == "full" else self.results(scale) / "images"
+        return folder / f"reproduction-{name}"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One number or picture of one experiment; repeats from another seed have ``@SEED`` after their name."""
+
+    experiment: Experiment
+    scale: Scale
+    protocol: str
+    column: str
+    row: str
+    seed: int = 0
+
+    @property
+    def name(self) -> str:
+        return f"{self.protocol}/{self.column}/{self.row}{self.mark}"
+
+    @property
+    def mark(self) -> str:
+        """The suffix of the name: the seed, unless it is the first."""
+        return f"@{self.seed}" if self.seed else ""
+
+    @property
+    def key(self) -> str:
+        """Where it is kept within its scale; experiments that share cells share keys."""
+        return f"{self.experiment.cells}/{self.name}"
+
+    @property
+    def command(self) -> str:
+        return f"python -m reproduction {self.experiment.name} --scale {self.scale} --cell {self.name}"
+
+    @property
+    def settings(self) -> Settings:
+        return self.experiment.settings(self.scale, self.protocol, self.column, self.row)
+
+    def path(self, places: Places) -> Path:
+        return places.results(self.scale) / f"{self.key}.json"
+
+    def read(self, places: Places) -> dict[str, Any] | None:
+        """What was measured, or ``None``."""
+        path = self.path(places)
+        if not path.exists():
+            return None
+        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        return found
+
+    def is_measured(self, places: Places) -> bool:
+        kept = self.read(places)
+        return kept is not None and "cannot" not in kept
+
+    def picture(self, places: Places) -> Path:
+        name = f"{self.experiment.name}-{self.name.replace('/', '-')}"
+        return places.picture(self.scale, f"{name}.png")
+
+    def run_folder(self, places: Places) -> Path:
+        """The folder of its training; a system as given in ``systems.yaml`` is trained once for all experiments.
+
+        It is kept under the column that it learns from; rows that read it out after different steps share it.
+        """
+        own, settings = self.experiment.rows[self.protocol][self.row], self.settings
+        row = f"{own['system']}-{settings.trained_steps}" if settings.trained_steps else self.row
+        name = f"{self.experiment.cells}-{row}" if own else row
+        if settings.shipped and self.seed:  # one model serves several columns
+            return places.runs(self.scale) / "shipped" / f"{settings.shipped}{self.mark}"
+        column = settings.trained_on or self.column
+        return places.runs(self.scale) / self.protocol / column / f"{name}{self.mark}"
+
+
+def cells_of(experiment: Experiment, scale: Scale) -> Iterator[Cell]:
+    """Every cell; those on the same graphs are adjacent."""
+    for protocol, rows in experiment.rows.items():
+        for group in experiment.columns.values():
+            for column in group:
+                for row in rows:
+                    for seed in experiment.seeds(scale, column, row):
+                        yield Cell(experiment, scale, protocol, column, row, seed)
+
+
+def choose(names: list[str], scale: Scale, pattern: str | None = None) -> list[Cell]:
+    """The cells of the experiments ``names`` (all if empty) whose name is, or ends with, ``pattern``."""
+    known = experiments()
+    for name in names:
+        if name not in known:
+            raise GLNError(f"There is no experiment {name!r}; choose from {', '.join(known)}.")
+    cells: dict[str, Cell] = {}
+    for name in names or list(known):
+        for cell in cells_of(known[name], scale):
+            cells.setdefault(cell.key, cell)  # the first experiment that lists a shared cell runs it
+    chosen = list(cells.values())
+    if pattern is None:
+        return chosen
+    found = [cell for cell in chosen if f"/{cell.name}".endswith(f"/{pattern}")]
+    if not found:
+        raise GLNError(
+            f"There is no cell {pattern!r}; expected PROTOCOL/COLUMN/ROW or its end, as in {chosen[0].name}."
+        )
+    return found
+
+
+def run_cells(
+    cells: list[Cell], places: Places, again: bool = False, say: Callable[[str], None] = print, jobs: int = 1
+) -> int:
+    """Run the cells that are not measured yet, or all of them with ``again``; returns how many were run.
+
+    With ``jobs``, that many run side by side, in processes that print their own lines.
+    """
+    missing = [cell for cell in cells if again or not cell.is_measured(places)]
+    if any(cell.scale == "full" for cell in missing) and "-dirty" in (commit() or "-dirty"):
+        raise GLNError("A result is measured with committed code only; commit the changes first.")
+    if jobs == 1:
+        for cell in missing:
+            run_cell(cell, places, say)
+    else:
+        run_side_by_side(missing, places, jobs)
+    return len(missing)
+
+
+def run_side_by_side(cells: list[Cell], places: Places, jobs: int) -> None:
+    """Run ``cells`` in processes, at most ``jobs`` at a time: one small network leaves most of a GPU idle.
+
+    A failure does not stop the others and is raised at the end.
+    """
+    waiting = by_training(cells, places)
+    running: dict[Any, tuple[BaseProcess, list[Cell]]] = {}
+    failed: list[Cell] = []
+    try:
+        while waiting or running:
+            while waiting and len(running) < jobs:
+                together = waiting.pop(0)
+                # A forked process could not use the GPU.
+                started = get_context("spawn").Process(target=_run, args=(together, places, jobs))
+                # Ctrl-C is for this process, which then ends the others.
+                signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+                started.start()
+                running[started.sentinel] = (started, together)
+                signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+            for sentinel in wait(list(running)):
+                process, together = running.pop(sentinel)
+                process.join()
+                if process.exitcode:
+                    failed += [cell for cell in together if not cell.is_measured(places)] or together
+    finally:  # after Ctrl-C or a kill: let every training store where it is
+        for process, _ in running.values():
+            process.terminate()
+        for process, _ in running.values():
+            process.join()
+    if failed:
+        raise GLNError(
+            f"Not measured: {', '.join(cell.name for cell in failed)}; the messages above say why."
+        )
+
+
+def by_training(cells: list[Cell], places: Places) -> list[list[Cell]]:
+    """The cells in lists that can run at the same time; those that share a training are in one list."""
+    groups: dict[Path, list[Cell]] = {}
+    for cell in cells:
+        groups.setdefault(cell.run_folder(places), []).append(cell)
+    return list(groups.values())
+
+
+def _run(cells: list[Cell], places: Places, jobs: int) -> None:
+    """What one process does; it ends quietly when it is told to stop."""
+    torch.set_num_threads(max(1, (os.cpu_count() or 1) // jobs))
+    try:
+        with polite_kill():
+            for cell in cells:
+                run_cell(cell, places, say=partial(print, flush=True))
+    except OSError as error:
+        sys.exit(in_words(error))
+
+
+def run_cell(cell: Cell, places: Places, say: Callable[[str], None] = print) -> dict[str, Any]:
+    """Measure one cell and store it; one that cannot be measured is stored with the reason."""
+    start, settings, seed = time.perf_counter(), cell.settings, SEED
+    try:
+        if settings.cannot is not None:
+            raise GLNError(settings.cannot)
+        parts = parts_of(cell.scale, cell.protocol, cell.column)
+        if settings.trained_on is not None:
+            parts = parts.taught_by(parts_of(cell.scale, cell.protocol, settings.trained_on))
+        seed, options = parts.seed, cell.experiment.options.get(cell.scale, {})
+        title, folder = columns()[cell.column].title, cell.run_folder(places)
+        task = Task(settings, title, parts, folder, cell.picture(places), options, cell.seed)
+        found = {"family": str(parts.family), "test_graphs": len(parts.test)}
+        found |= MEASURES[cell.experiment.measure](task)
+    except GLNError as error:
+        found = {"cannot": str(error)}
+    except (MemoryError, RuntimeError) as error:
+        if not out_of_memory(error):
+            raise
+        found = {"cannot": "there is not enough memory on this machine"}
+    measured: dict[str, Any] = {"experiment": cell.experiment.name, "scale": cell.scale}
+    measured |= {
+        "protocol": cell.protocol,
+        "column": cell.column,
+        "row": cell.row,
+        "training_seed": cell.seed,
+    }
+    measured |= found | {"seconds": round(time.perf_counter() - start, 2)}
+    before = cell.read(places)
+    if before is None or "cannot" in before or "cannot" not in measured:  # a failure never replaces a number
+        write_result(cell.path(places), cell.command, seed, measured)
+    say(f"{cell.experiment.name} {cell.name}: {_outcome(measured)}, {measured['seconds']:.1f} s")
+    return measured
+
+
+def _outcome(measured: dict[str, Any]) -> str:
+    """One line on what was measured."""
+    if "cannot" in measured:
+        return f"cannot run: {measured['cannot']}"
+    if "picture" in measured:
+        return f"drew {measured['picture']}"
+    if "shares" in measured:
+        return f"{len(measured['shares'])} shares of A⁰"
+    shown = ("iou", "dice", "mmd_degree", "mmd_clustering", "mmd_orbit", "novelty")
+    return ", ".join(f"{name} {measured['scores'][name]:.4g}" for name in shown if name in measured["scores"])
