@@ -12,8 +12,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter
 
-from gln.viewing.style import EDGE, GROUPS, INK, MISSING
 from gln.viewing.sheets import MARKERS, draw_curves, write_figure
+from gln.viewing.style import EDGE, GROUPS, INK, MISSING
 from reproduction.measures import WIDTH
 from reproduction.specs import columns, experiments, systems
 from reproduction.tables import IOU_ROWS, MAIN, MMD, Measured, mean_of, published, shares_of

@@ -9,10 +9,10 @@ from gln import GLNError, Loss, fit, load
 from gln.baselines import Baseline, baseline, load_baseline
 from gln.baselines.base import check_folder, run_facts
 from gln.models import build_model
+from gln.registry import parse_spec, write_spec
+from gln.seeding import seeded
 from gln.workflows.device import put_on
 from gln.workflows.methods import fit_baseline
-from gln.seeding import seeded
-from gln.registry import parse_spec, write_spec
 from reproduction.data import SEED, Parts, standardised
 from reproduction.specs import Settings
 

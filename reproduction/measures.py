@@ -14,8 +14,7 @@ from torch_geometric.data import Data
 from gln import edge_scores, generate, mmd, novelty, predict
 from gln.baselines import Sampler
 from gln.inference.predict import outputs
-from gln.viewing.pictures import draw_cloud
-from gln.viewing.pictures import node_colours
+from gln.viewing.pictures import draw_cloud, node_colours
 from gln.viewing.sheets import Sheet
 from reproduction.data import SEED, Parts
 from reproduction.making import make_system

@@ -18,10 +18,9 @@ from typing import Any
 
 import torch
 
-from gln.errors import GLNError, in_words
-from gln.workflows.device import out_of_memory
-from gln.errors import polite_kill
+from gln.errors import GLNError, in_words, polite_kill
 from gln.storage.provenance import commit, write_result
+from gln.workflows.device import out_of_memory
 from reproduction.data import SEED, parts_of
 from reproduction.measures import MEASURES, Task
 from reproduction.specs import Experiment, Scale, Settings, columns, experiments

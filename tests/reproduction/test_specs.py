@@ -11,11 +11,11 @@ import pytest
 from gln.baselines import baseline
 from gln.evaluation.metrics import METRICS
 from gln.families import parse_family
-from gln.training.losses import Loss
 from gln.models import MODELS
 from gln.registry import parse_spec
-from gln.training import FitConfig
 from gln.storage.models import shipped
+from gln.training import FitConfig
+from gln.training.losses import Loss
 from reproduction.measures import MEASURES
 from reproduction.runner import cells_of
 from reproduction.specs import Experiment, _changed, columns, experiments, systems
