@@ -16,9 +16,9 @@ import time
 from pathlib import Path
 
 import torch
+from gln.bench.predict import SMALLER_CONFIG
 
 import gln
-from gln.bench.predict import SMALLER_CONFIG
 from gln.evaluation import EdgeScores
 from gln.families import parse_family
 from gln.losses import Loss

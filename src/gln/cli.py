@@ -8,12 +8,11 @@ import sys
 from tyro.extras import SubcommandApp
 
 from gln import __version__
-from gln.commands.benchmarks import bench
 from gln.commands.judge import evaluate, generate
 from gln.commands.look import list_, show
+from gln.commands.moved import MOVED
 from gln.commands.predict import predict
 from gln.commands.report import report
-from gln.commands.reproduce import reproduce
 from gln.commands.train import train
 from gln.commands.view import view
 from gln.errors import GLNError, in_words
@@ -21,7 +20,7 @@ from gln.stopping import polite_kill
 
 app = SubcommandApp()
 app.command(name="list")(list_)
-for _command in (show, view, train, report, evaluate, predict, generate, reproduce, bench):
+for _command in (show, view, train, report, evaluate, predict, generate):
     app.command(_command)
 
 
@@ -30,6 +29,8 @@ def main() -> None:
     if sys.argv[1:] == ["--version"]:
         print(f"gln {__version__}")
         return
+    if len(sys.argv) > 1 and sys.argv[1] in MOVED:
+        sys.exit(_complain(MOVED[sys.argv[1]], 2))
     try:
         with polite_kill():
             app.cli(
