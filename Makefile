@@ -21,19 +21,20 @@ install: $(VENV)/installed ## create .venv with the locked versions
 test: install ## run the test suite
 	$(BIN)/python -m pytest -n 2
 
-lint: install ## ruff and mypy
+lint: install ## ruff, mypy and who may import whom
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports
 
 demo: install ## train a small model, then predict 3-D surfaces with a shipped one; pictures in demo/
-	$(BIN)/python -m gln.demo
+	$(BIN)/python examples/demo.py
 
 bench: install ## time the generators
-	$(BIN)/python benchmarks/families.py
+	$(BIN)/python -m benchmarks families
 
 docs: install ## build the documentation into site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 clean: ## remove .venv and caches
-	rm -rf $(VENV) demo site build dist .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) demo site build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache

@@ -1,16 +1,12 @@
-"""Seconds to draw the paper's amounts of graphs, and the ratio to the time allowed.
-
-Run: python benchmarks/families.py --output results/bench-families.json
-"""
+"""Seconds to draw the paper's amounts of graphs, beside the time allowed."""
 
 from __future__ import annotations
 
-import argparse
-import time
-from pathlib import Path
+from functools import partial
+from typing import Any
 
+from benchmarks.common import seconds_of
 from gln.families import parse_family
-from gln.storage.provenance import write_result
 
 # family, graphs, seconds allowed on two cores
 CASES = [
@@ -22,26 +18,10 @@ CASES = [
 ]
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--workers", type=int, default=1)
-    parser.add_argument("--output", type=Path)
-    words = parser.parse_args()
+def run(workers: int = 1, seed: int = 0) -> dict[str, Any]:
+    """Draw all families, with so many processes."""
     rows = []
-    print(f"{'family':<26}{'graphs':>8}{'seconds':>9}{'allowed':>9}{'allowed/seconds':>17}")
     for spec, count, allowed in CASES:
-        family = parse_family(spec)
-        start = time.perf_counter()
-        family.sample(count, seed=0, workers=words.workers)
-        seconds = time.perf_counter() - start
-        ratio = f"{allowed / seconds:.1f}×" if allowed else "–"
-        print(f"{spec:<26}{count:>8}{seconds:>9.2f}{allowed or '–':>9}{ratio:>17}")
-        rows.append({"family": spec, "graphs": count, "seconds": round(seconds, 2), "allowed": allowed})
-    if words.output:
-        write_result(
-            words.output, "python benchmarks/families.py", 0, {"workers": words.workers, "rows": rows}
-        )
-
-
-if __name__ == "__main__":
-    main()
+        draw = partial(parse_family(spec).sample, count, seed, workers=workers)
+        rows.append({"family": spec, "graphs": count, "seconds": seconds_of(draw), "allowed": allowed})
+    return {"name": "families", "rows": rows, "settings": {"workers": workers, "seed": seed}}

@@ -10,25 +10,23 @@ commands may run different variants at the same time. Each writes ``results/abla
 
 from __future__ import annotations
 
-import argparse
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
+from tyro.conf import Positional
 
 import gln
 from gln.families import parse_family
 from gln.inference.evaluate import predict_and_score
-from gln.storage.provenance import write_result
-from gln.training.data import RandomRotation
+from gln.storage.provenance import check_source, write_result
 from gln.training.losses import Loss
+from shared import RESULTS, TEST_SEED, TRAIN_SEED, USUAL_LOSS, VAL_SEED, begin, fit, run_command, weights_of
 
-TRAIN_SEED, VAL_SEED, TEST_SEED = 1, 2, 1_000_003
 # family: its short form, width of the positions, graphs per step, epochs of 250 steps
 FAMILIES = {"delaunay": ("delaunay:points=50", 2, 32, 6), "surfaces": ("surfaces:points=100", 3, 16, 6)}
 STEPS_PER_EPOCH, TEST_GRAPHS = 250, 240
-USUAL = {"edge": "plain", "psi1": 5, "every_step": True}
 
 # what is changed: settings of the model, settings of the loss
 VARIANTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
@@ -47,27 +45,37 @@ VARIANTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 CANDIDATES = (8, 16, 24, 32, 48)  # for the usual model, when it may not score all pairs
 
 
-def run(family: str, name: str, runs: Path) -> None:
+Name = Literal[tuple(VARIANTS)]  # type: ignore[valid-type]
+
+
+def ablation(
+    family: Positional[Literal["delaunay", "surfaces"]],
+    runs: Path,
+    only: tuple[Name, ...] = tuple(VARIANTS),
+) -> None:
+    """Train and test every variant."""
+    check_source(RESULTS)
+    for name in only:
+        train_and_test(family, name, runs)
+
+
+def train_and_test(family: str, name: str, runs: Path) -> None:
     spec, width, batch_size, epochs = FAMILIES[family]
     member = parse_family(spec)
     changes, losses = VARIANTS[name]
     settings = {"epochs": epochs, "batch_size": batch_size, "lr": 1e-3, "warmup": 0.05, "weight_decay": 1e-4}
-    torch.set_float32_matmul_precision("high")
-    torch.manual_seed(TRAIN_SEED)
+    begin(TRAIN_SEED)
     model = gln.GLN(pos_channels=width, **changes)
     folder = runs / f"{family}-{name.replace(' ', '-')}"
     start = time.perf_counter()
-    result = gln.fit(
+    result = fit(
         model,
         member.sample(STEPS_PER_EPOCH * batch_size, TRAIN_SEED, cache=runs / "graphs"),
         member.sample(TEST_GRAPHS, VAL_SEED, cache=runs / "graphs"),
-        run=folder,
-        resume=True,
-        loss=Loss(**USUAL | losses),
-        augment=RandomRotation(),
+        folder,
+        loss=Loss(**USUAL_LOSS | losses),
         num_workers=2,
         compile=torch.cuda.is_available(),
-        progress=False,
         **settings,
     )
     seconds = time.perf_counter() - start
@@ -77,7 +85,7 @@ def run(family: str, name: str, runs: Path) -> None:
         "family": spec,
         "variant": name,
         "changed": changes | losses,
-        "weights": sum(weight.numel() for weight in model.parameters()),
+        "weights": weights_of(model),
         "steps": STEPS_PER_EPOCH * epochs,
         "fit": settings,
         "training_seconds": round(seconds, 1),
@@ -91,7 +99,7 @@ def run(family: str, name: str, runs: Path) -> None:
         measured["by_steps"] = {
             n: predict_and_score(model, tests, model.threshold, n)[1]["iou"] for n in (3, 5, 8, 12)
         }
-    output = Path("results") / f"ablation-{family}-{name.replace(' ', '-')}.json"
+    output = RESULTS / f"ablation-{family}-{name.replace(' ', '-')}.json"
     command = f"python recipes/ablation.py {family} --runs {runs} --only '{name}'"
     write_result(output, command, TEST_SEED, measured)
     print(f"{family:<10}{name:<24}IoU {scores['iou']:.4f}  {seconds:5.0f} s", flush=True)
@@ -103,17 +111,5 @@ def candidates_row(model: gln.GLN, tests: list[Any], count: int) -> dict[str, fl
     return {"candidates": count, "iou": scores["iou"], "candidate_recall": recall}
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("family", choices=FAMILIES)
-    parser.add_argument("--runs", type=Path, required=True)
-    parser.add_argument("--only", nargs="+", choices=VARIANTS, default=list(VARIANTS))
-    words = parser.parse_args()
-    for name in words.only:
-        run(words.family, name, words.runs)
-
-
 if __name__ == "__main__":
-    main()
+    run_command(__doc__, ablation)

@@ -2,27 +2,26 @@
 
     python recipes/blockmodels.py                      # all runs, about seven minutes on one core
     python recipes/blockmodels.py mmsb-blocks          # one run
-    python recipes/blockmodels.py --list
 
 Each writes ``results/baseline-….json``.
 """
 
 from __future__ import annotations
 
-import argparse
 import time
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
+from tyro.conf import Positional
 
 import gln
 from gln.baselines import MMSB, Kronecker, baseline
 from gln.baselines.kronecker_model import draw_edges
 from gln.families import parse_family
-from gln.storage.provenance import write_result
+from gln.storage.provenance import check_source, write_result
+from shared import RESULTS, paper_count, run_command
 
 SEED = 0
 PLANTED = 1  # seed of the planted graphs
@@ -98,7 +97,7 @@ def recover_blocks() -> dict[str, Any]:
 def imitate(spec: str) -> dict[str, Any]:
     """Fit to the training graphs of the family, sample, and compare with its test graphs."""
     family = parse_family(FAMILY)
-    train, val, test = gln.split(family.sample(family.paper_count or SAMPLES, SEED), SEED)
+    train, val, test = gln.split(family.sample(paper_count(FAMILY), SEED), SEED)
     train = train + val  # neither method chooses anything on validation graphs
     model = baseline(spec)
     begun, begun_cpu = time.perf_counter(), time.process_time()
@@ -146,25 +145,18 @@ RUNS: dict[str, Callable[[], dict[str, Any]]] = {
 }
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("names", nargs="*", metavar="RUN", help=", ".join(RUNS))
-    parser.add_argument("--list", action="store_true")
-    words = parser.parse_args()
-    for name in words.names:
-        if name not in RUNS:
-            parser.error(f"there is no run {name!r}; choose from {', '.join(RUNS)}")
-    if words.list:
-        print("\n".join(RUNS))
-        return
-    for name in words.names or RUNS:
+Name = Literal[tuple(RUNS)]  # type: ignore[valid-type]
+
+
+def blockmodels(names: Positional[tuple[Name, ...]] = tuple(RUNS)) -> None:
+    """Make the named runs, or all."""
+    check_source(RESULTS)
+    for name in names:
         begun = time.perf_counter()
         measured = RUNS[name]()
         measured = {"seconds": round(time.perf_counter() - begun, 1)} | measured
         write_result(
-            Path("results") / f"baseline-{name}.json", f"python recipes/blockmodels.py {name}", SEED, measured
+            RESULTS / f"baseline-{name}.json", f"python recipes/blockmodels.py {name}", SEED, measured
         )
         print(
             name, {key: measured[key] for key in ("seconds", "mmd", "planted") if key in measured}, flush=True
@@ -172,4 +164,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_command(__doc__, blockmodels)

@@ -5,7 +5,6 @@ python recipes/candidate_recall.py --output results/candidate-recall.json
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
 
 import torch
@@ -13,7 +12,8 @@ import torch
 from gln.families import parse_family
 from gln.graphs import GraphBatch
 from gln.models.candidates import candidate_pairs, candidate_recall
-from gln.storage.provenance import write_result
+from gln.storage.provenance import check_source, write_result
+from shared import command, run_command
 
 SEED = 99
 COUNTS = {
@@ -37,20 +37,17 @@ def recall(spec: str, count: int, nearest: int) -> float:
     return float(torch.cat(found).mean())
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--output", type=Path, required=True)
-    output = parser.parse_args().output
+def candidate_recalls(output: Path) -> None:
+    """Measure all families."""
+    check_source(output)
     print(f"{'family':<26}" + "".join(f"{f'K={k}':>8}" for k in NEAREST))
     table = {}
     for spec, count in COUNTS.items():
         table[spec] = {str(k): round(recall(spec, count, k), 4) for k in NEAREST}
         print(f"{spec:<26}" + "".join(f"{value:>8.4f}" for value in table[spec].values()), flush=True)
     measured = {"what": "candidate recall, mean over graphs", "graphs": COUNTS, "recall": table}
-    write_result(output, "python recipes/candidate_recall.py", SEED, measured)
+    write_result(output, command(), SEED, measured)
 
 
 if __name__ == "__main__":
-    main()
+    run_command(__doc__, candidate_recalls)

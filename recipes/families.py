@@ -5,31 +5,39 @@
 
 One model serves all sizes and kinds of its family. Test graphs come from a seed that neither training nor tuning uses,
 as many of each as the paper has. Repeat the command to resume training. Models on ordered nodes are trained by
-``python -m reproduction table-scores``.
+``gln reproduce table-scores``.
 """
 
 from __future__ import annotations
 
-import argparse
-import sys
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch_geometric.data import Data
+from tyro.conf import Positional
 
 import gln
-from delaunay import TEST_SEED, TRAIN_SEED, VAL_SEED, training_seed
 from gln.evaluation import segmentation_scores
 from gln.families import parse_family
 from gln.families.surfaces import KINDS
 from gln.graphs.split import cut_patches
 from gln.inference.evaluate import predict_and_score
-from gln.storage.provenance import write_result
-from gln.training.data import RandomRotation
-from gln.training.losses import Loss
+from gln.storage.provenance import check_source, write_result
+from shared import (
+    TEST_SEED,
+    TRAIN_SEED,
+    VAL_SEED,
+    begin,
+    check_training_seed,
+    command,
+    fit,
+    load_on_device,
+    paper_count,
+    run_command,
+)
 
 THRESHOLDS = (0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 
@@ -43,12 +51,11 @@ class Recipe:
     test: list[str]
     model: dict[str, Any]
     fit: dict[str, Any]
-    augment: RandomRotation | None = None
     patches: dict[str, tuple[int, int]] = field(default_factory=dict)  # nodes per patch, patches per graph
     segments: bool = False  # choose the threshold that segments best, not the one with the best IoU
 
 
-USUAL = {"lr": 1e-3, "warmup": 0.02, "weight_decay": 1e-4}
+Name = Literal["community", "surfaces", "figures"]
 RECIPES = {
     "community": Recipe(
         train={"community": 12_000, "community:communities=4": 12_000},
@@ -56,7 +63,6 @@ RECIPES = {
         test=["community", "community:communities=4"],
         model={"pos_channels": 2},
         fit={"epochs": 5, "batch_size": 32},
-        augment=RandomRotation(),
     ),
     "surfaces": Recipe(
         train={"surfaces": 20_000, "surfaces:points=400": 20_000},
@@ -64,7 +70,6 @@ RECIPES = {
         test=["surfaces", "surfaces:points=400"],
         model={"pos_channels": 3, "candidates": 96},
         fit={"epochs": 8, "batch_size": 32, "compile": True},
-        augment=RandomRotation(),
         # A node of a large set sees only its nearest ones, so a patch of them holds all there is to learn from.
         patches={"surfaces:points=400": (100, 4)},
     ),
@@ -81,25 +86,24 @@ RECIPES = {
             "candidates": 12,
         },
         fit={"epochs": 10, "batch_size": 16},
-        augment=RandomRotation(),
         segments=True,
     ),
 }
 
 
-def train(name: str, run: Path, epochs: int | None, workers: int, seed: int) -> None:
-    torch.set_float32_matmul_precision("high")
-    torch.manual_seed(seed)
+def train(
+    name: Positional[Name], run: Path, epochs: int | None = None, workers: int = 4, seed: int = TRAIN_SEED
+) -> None:
+    """Train the model of a family; the seed is that of the weights and graphs."""
+    check_training_seed(seed)
+    begin(seed)
     recipe = RECIPES[name]
     graphs = [g for spec, n in recipe.train.items() for g in pieces(recipe, spec, n, seed, workers)]
     val = [g for spec in recipe.train for g in pieces(recipe, spec, recipe.val, VAL_SEED, workers)]
-    settings = USUAL | recipe.fit | ({} if epochs is None else {"epochs": epochs})
+    settings = recipe.fit | ({} if epochs is None else {"epochs": epochs})
     network = gln.GLN(**recipe.model)
     start = time.perf_counter()
-    result = gln.fit(
-        network, graphs, val, run=run, resume=True, loss=Loss(edge="plain", psi1=5, every_step=True),
-        augment=recipe.augment, num_workers=workers, progress=False, seed=seed - TRAIN_SEED, **settings,
-    )  # fmt: skip
+    result = fit(network, graphs, val, run, num_workers=workers, seed=seed - TRAIN_SEED, **settings)
     print(f"{name}: {result}; {(time.perf_counter() - start) / 60:.1f} minutes")
     if recipe.segments:
         network.threshold = segmenting_threshold(network, val)
@@ -125,12 +129,15 @@ def edges_from(graph: Data, threshold: float) -> Data:
     return Data(edge_index=graph.edge_index[:, likely], num_nodes=graph.num_nodes)
 
 
-def test(name: str, run: Path, output: Path, only: list[str] | None, count: int | None) -> None:
-    device = "cuda" if torch.cuda.is_available() else "cpu"
-    model = gln.load(run).to(device)
+def test(
+    name: Positional[Name], run: Path, output: Path, only: tuple[str, ...] = (), count: int | None = None
+) -> None:
+    """Test a model on all members of its family or ``only`` some, by default on the paper's number of graphs."""
+    check_source(output)
+    model = load_on_device(run)
     rows = []
     for spec in only or RECIPES[name].test:
-        graphs = draw(spec, count or count_of(spec), TEST_SEED, 1)
+        graphs = draw(spec, count or paper_count(spec), TEST_SEED, 1)
         start = time.perf_counter()
         row = {"graphs_of": spec, "graphs": len(graphs), "seed": TEST_SEED, **score(model, graphs)}
         row["seconds"] = round(time.perf_counter() - start, 2)
@@ -140,7 +147,7 @@ def test(name: str, run: Path, output: Path, only: list[str] | None, count: int 
             flush=True,
         )
     measured = {"order": "set", "model": model.config, "training": model.training_facts, "rows": rows}
-    write_result(output, "python " + " ".join(sys.argv), TEST_SEED, measured)
+    write_result(output, command(), TEST_SEED, measured)
 
 
 def score(model: torch.nn.Module, graphs: list[Data]) -> dict[str, float]:
@@ -175,33 +182,5 @@ def draw(spec: str, count: int, seed: int, workers: int) -> list[Data]:
     return parse_family(spec).sample(count, seed, workers=max(workers, 1))
 
 
-def count_of(spec: str) -> int:
-    """As many graphs as the paper has of this family."""
-    return parse_family(spec).paper_count or 300
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    commands = parser.add_subparsers(required=True, dest="command")
-    for name in ("train", "test"):
-        command = commands.add_parser(name)
-        command.add_argument("name", choices=list(RECIPES))
-        command.add_argument("--run", type=Path, required=True)
-    training = commands.choices["train"]
-    training.add_argument("--epochs", type=int)
-    training.add_argument("--workers", type=int, default=4)
-    training.add_argument(
-        "--seed", type=training_seed, default=TRAIN_SEED, help="seed of the weights and graphs"
-    )
-    testing = commands.choices["test"]
-    testing.add_argument("--output", type=Path, required=True)
-    testing.add_argument("--only", nargs="+", help="test only these members of the family")
-    testing.add_argument("--count", type=int, help="test graphs of each; by default the paper's number")
-    words = vars(parser.parse_args())
-    {"train": train, "test": test}[words.pop("command")](**words)
-
-
 if __name__ == "__main__":
-    main()
+    run_command(__doc__, train, test)

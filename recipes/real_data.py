@@ -10,24 +10,30 @@ photographs and handwritten digits in scikit-learn. Test data are never trained 
 
 from __future__ import annotations
 
-import argparse
 import csv
 import time
 from collections.abc import Iterator
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Literal
 
 import numpy as np
+import torch
+from matplotlib.figure import Figure
+from torch_geometric.data import Data
+from tyro.conf import Positional
 
 import gln
+from gln.baselines.neighbours import Neighbours
 from gln.errors import GLNError
+from gln.evaluation.statistics import component_labels
 from gln.files import write_atomically
-
-if TYPE_CHECKING:  # heavy, and not needed to write files
-    import torch
-    from torch_geometric.data import Data
+from gln.io import ReadOptions, find_files, read_items
+from gln.models.gln import SMALL
+from gln.storage.provenance import check_source, write_result
+from gln.workflows.recipe import neighbour_ranks
+from shared import command, run_command
 
 SEED = 0
 LARGEST = 40  # atoms per molecule, hydrogen included
@@ -132,6 +138,7 @@ def write_digits(folder: Path, count: int | None) -> None:
                 csv.writer(file).writerows(content)
 
 
+Name = Literal["molecules", "meshes", "photos", "digits"]
 WRITERS = {
     "molecules": write_molecules,
     "meshes": write_meshes,
@@ -140,9 +147,14 @@ WRITERS = {
 }
 
 
-def measure(name: str, folder: Path, run: str, output: Path) -> None:
-    from gln.storage.provenance import write_result
+def write(name: Positional[Name], folder: Positional[Path], count: int | None = None) -> None:
+    """Write the inputs: all of them, or ``count`` training molecules or tables, or vertices per mesh."""
+    WRITERS[name](folder, count)
 
+
+def measure(name: Positional[Name], folder: Positional[Path], run: str, output: Path) -> None:
+    """Measure a run or a shipped model on the test data."""
+    check_source(output)
     model = gln.load(run)
     start = time.perf_counter()
     rows = photo_rows(model, folder) if name == "photos" else scored_rows(model, folder)
@@ -150,17 +162,11 @@ def measure(name: str, folder: Path, run: str, output: Path) -> None:
     facts["seconds"] = round(time.perf_counter() - start, 1)
     for row in rows:
         print(row, flush=True)
-    command = f"python recipes/real_data.py measure {name} {folder} --run {run} --output {output}"
-    write_result(output, command, SEED, facts)
+    write_result(output, command(), SEED, facts)
 
 
 def scored_rows(model: torch.nn.Module, folder: Path) -> list[dict[str, Any]]:
     """Edge scores of the model on every test file, beside the F1 of three nearness rules."""
-    from gln.baselines.neighbours import Neighbours
-    from gln.io import find_files
-    from gln.models.gln import SMALL
-    from gln.workflows.recipe import neighbour_ranks
-
     train = graphs_in(folder / "train")
     rules = {rule: Neighbours(rule=rule).fit(train) for rule in ("knn", "mutual", "radius")}
     rows = []
@@ -215,12 +221,8 @@ def photo_rows(model: torch.nn.Module, folder: Path) -> list[dict[str, Any]]:
     return rows
 
 
-def draw_photos(run: str, folder: Path, output: Path) -> None:
+def draw(folder: Positional[Path], run: str, output: Path) -> None:
     """The photographs beside their regions, each in its mean colour, at two thresholds."""
-    from matplotlib.figure import Figure
-
-    from gln.evaluation.statistics import component_labels
-
     model = gln.load(run)
     items = photos_in(folder)
     figure = Figure(figsize=(10.5, 2.55 * len(items)), layout="constrained")
@@ -252,8 +254,6 @@ def mean_colours(region: torch.Tensor, colour: torch.Tensor) -> torch.Tensor:
 
 def grid_pairs(pos: torch.Tensor) -> torch.Tensor:
     """All pairs ``[m, 2]`` of pixels that share a side, in an image listed row by row."""
-    import torch
-
     columns, rows = (pos.max(dim=0).values + 1).long().tolist()
     number = torch.arange(rows * columns).view(rows, columns)
     across = torch.stack([number[:, :-1], number[:, 1:]], dim=-1).flatten(0, 1)
@@ -263,8 +263,6 @@ def grid_pairs(pos: torch.Tensor) -> torch.Tensor:
 
 def region_facts(image: Data, edges: torch.Tensor) -> dict[str, float]:
     """The number of regions, the share of pixels in the ten largest, and the share of colour variance explained."""
-    from gln.evaluation.statistics import component_labels
-
     (region,) = component_labels([gln.make_graph(pos=image.pos, edges=edges)])
     size = region.bincount()
     left = (image.x - mean_colours(region, image.x)[region]).square().sum() / (
@@ -275,14 +273,10 @@ def region_facts(image: Data, edges: torch.Tensor) -> dict[str, float]:
 
 
 def graphs_in(path: Path) -> list[Data]:
-    from gln.io import find_files, read_items
-
     return [item.graph for item in read_items(find_files([path]))]
 
 
 def photos_in(folder: Path) -> list[Any]:
-    from gln.io import ReadOptions, find_files, read_items
-
     return list(read_items(find_files([folder]), ReadOptions(image_size=PHOTO_SIZE)))
 
 
@@ -307,30 +301,5 @@ def package_folder(package: str) -> Path:
     return Path(spec.origin).parent
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    commands = parser.add_subparsers(required=True, dest="command")
-    for name in ("write", "measure"):
-        command = commands.add_parser(name)
-        command.add_argument("name", choices=WRITERS)
-        command.add_argument("folder", type=Path)
-    help_ = "use only this many training molecules or tables, or vertices per mesh"
-    commands.choices["write"].add_argument("--count", type=int, help=help_)
-    drawing = commands.add_parser("draw", help="the picture of the photographs and their regions")
-    drawing.add_argument("folder", type=Path)
-    for command in (commands.choices["measure"], drawing):
-        command.add_argument("--run", required=True, help="a run folder or a shipped model")
-        command.add_argument("--output", type=Path, required=True)
-    given = parser.parse_args()
-    if given.command == "write":
-        WRITERS[given.name](given.folder, given.count)
-    elif given.command == "measure":
-        measure(given.name, given.folder, given.run, given.output)
-    else:
-        draw_photos(given.run, given.folder, given.output)
-
-
 if __name__ == "__main__":
-    main()
+    run_command(__doc__, write, measure, draw)

@@ -5,15 +5,14 @@ python recipes/steps.py --output results/steps.json
 
 from __future__ import annotations
 
-import argparse
 import time
 from pathlib import Path
 
 import gln
 from gln.families import parse_family
-from gln.storage.provenance import write_result
+from gln.storage.provenance import check_source, write_result
+from shared import TEST_SEED, command, run_command
 
-SEED = 1_000_003  # not used for training or tuning
 TESTS = [
     ("delaunay", "delaunay:points=50", 100),
     ("delaunay", "delaunay:points=120", 20),
@@ -23,15 +22,12 @@ TESTS = [
 ]
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--output", type=Path, required=True)
-    output = parser.parse_args().output
+def steps_of_models(output: Path) -> None:
+    """Measure all models."""
+    check_source(output)
     start, rows = time.perf_counter(), []
     for name, spec, count in TESTS:
-        model, truths = gln.load(name), parse_family(spec).sample(count, SEED)
+        model, truths = gln.load(name), parse_family(spec).sample(count, TEST_SEED)
         steps = range(1, model.steps + 1)
         found = [gln.edge_scores(truths, gln.predict(model, truths, steps=step))["dice"] for step in steps]
         rows.append({"model": name, "family": spec, "graphs": count, "dice": [round(f, 4) for f in found]})
@@ -41,8 +37,8 @@ def main() -> None:
         "seconds": round(time.perf_counter() - start, 1),
         "rows": rows,
     }
-    write_result(output, "python recipes/steps.py --output results/steps.json", SEED, measured)
+    write_result(output, command(), TEST_SEED, measured)
 
 
 if __name__ == "__main__":
-    main()
+    run_command(__doc__, steps_of_models)

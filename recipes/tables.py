@@ -1,4 +1,4 @@
-"""Write the tables of the documentation from ``results/``: python recipes/tables.py
+"""Write the tables of the documentation from ``results/``: python -m recipes.tables
 
 Everything between the marks ``<!-- table: NAME -->`` and ``<!-- end -->`` of these pages is generated here, and edits
 to it are overwritten; ``python -m reproduction --write-docs`` fills the others. Without results, a table and its
@@ -13,14 +13,12 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from gln.bench.train_step import floor_words
+from benchmarks.common import notes, table
 from gln.files import write_atomically
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = ("docs/how-it-works.md", "docs/benchmarks.md")
 MARKS = re.compile(r"(<!-- table: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
-TITLES = {"allowed": "seconds allowed"}
-WORDS = ("peer", "ours", "seed", "difference")  # settings that need no column, or have one already
 
 
 def render(text: str, results: Path = ROOT / "results") -> str:
@@ -95,40 +93,10 @@ def benchmarks(results: Path) -> str:
     """One section for each ``bench-NAME.json``."""
     parts = []
     for name, facts in _read(results, "bench-*.json"):
-        rows = facts.get("rows") or facts.get("sizes") or [facts]
-        title = Path(name).stem.removeprefix("bench-")
-        if all("peer_seconds" in row for row in rows):
-            others = dict.fromkeys(row["settings"]["peer"] for row in rows)
-            note, rows = f"Peer: {'; '.join(others)}.\n\n", [_beside(row) for row in rows]
-        elif "rows" in facts or "sizes" in facts:
-            note = ""
-        else:
-            continue
-        floor = f"{floor_words(facts['floor'])}\n\n" if "floor" in facts else ""
-        parts.append(f"## {title}\n\n{note}{_columns(rows)}\n{floor}{_source(name, facts)}")
+        if rows := table(facts):
+            text = "\n\n".join([*notes(facts), _table(rows[0], rows[1:])])
+            parts.append(f"## {Path(name).stem.removeprefix('bench-')}\n\n{text}\n{_source(name, facts)}")
     return "\n".join(parts)
-
-
-def _beside(row: dict[str, Any]) -> dict[str, Any]:
-    """A row of a benchmark with a peer: its sizes, both times and their ratio."""
-    sizes = {key: value for key, value in row["settings"].items() if _plain(key, value)}
-    times = {"ours": _seconds(row["ours_seconds"]), "peer": _seconds(row["peer_seconds"])}
-    return sizes | times | {"ratio": f"{row['ratio']:.1f}×"}
-
-
-def _columns(rows: list[dict[str, Any]]) -> str:
-    """Rows, with the same keys or not, as a table; nested values are left out."""
-    nested = {key for row in rows for key, value in row.items() if isinstance(value, dict | list)}
-    header = [key for key in dict.fromkeys(key for row in rows for key in row) if key not in nested]
-    cells = [[_cell(row.get(key)) for key in header] for row in rows]
-    return _table([TITLES.get(key, key.replace("_", " ")) for key in header], cells)
-
-
-TABLES = {
-    "steps": steps,
-    "ablation": ablation,
-    "benchmarks": benchmarks,
-}
 
 
 def _read(results: Path, pattern: str) -> list[tuple[str, dict[str, Any]]]:
@@ -144,22 +112,6 @@ def _source(name: str, facts: dict[str, Any]) -> str:
 def _table(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
     lines = [header, ["---"] * len(header), *rows]
     return "".join(f"| {' | '.join(map(str, line))} |\n" for line in lines)
-
-
-def _plain(key: str, value: Any) -> bool:
-    return key not in WORDS and isinstance(value, int | float | str)
-
-
-def _cell(value: Any) -> str:
-    if isinstance(value, float):
-        return f"{value:.4g}"
-    if isinstance(value, int) and not isinstance(value, bool):
-        return f"{value:,}".replace(",", " ")
-    return "" if value is None else str(value)
-
-
-def _seconds(value: float) -> str:
-    return f"{value:.3g} s" if value < 1000 else f"{value:.0f} s"
 
 
 def _score(value: float) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gln import demo
+from examples import demo
 
 
 def test_it_trains_scores_and_draws(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -50,7 +50,8 @@ def test_show_draws_a_picture(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, s
         (["generate", "delaunay", "-o", "a.png", "--against", "nope"], "no family 'nope'"),
         (["evaluate", "delaunay", "--on", "delaunay:points=9", "--count", "2", "--steps", "0"], "steps=0"),
         (["train", "delaunay:points=5", "-o", "run", "--model", "GLN:width=abc"], "width='abc'"),
-        (["bench", "nothing"], "no benchmark 'nothing'"),
+        (["bench", "mmd", "-o", "a.json"], "run: python -m benchmarks NAME"),
+        (["reproduce", "--help"], "run: python -m reproduction EXPERIMENT"),
     ],
 )
 def test_a_mistake_is_one_sentence_and_exit_code_2(

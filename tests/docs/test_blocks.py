@@ -39,7 +39,7 @@ NOT_RUN = {
     "make ": "sets up or tests this very repository; .ci/run does it",
     "source ": "changes the shell it stands in",
     "python -m reproduction": "takes hours; tests/reproduction run it at scale smoke, and .ci/run all of it",
-    "gln bench": "times for minutes; tests/bench run each at a small size",
+    "python -m benchmarks": "times for minutes; tests/benchmarks run each at a small size",
 }
 # Pages whose commands other tests run: what stands there is parsed.
 ELSEWHERE = {"several-machines": "starts processes; the tests of several processes do"}

@@ -29,7 +29,7 @@ tables = load("tables")
 def test_pages_hold_what_was_measured(page: str) -> None:
     text = (ROOT / page).read_text(encoding="utf-8")
     assert tables.MARKS.search(text)
-    assert tables.render(text) == text, "run python recipes/tables.py"
+    assert tables.render(text) == text, "run python -m recipes.tables"
 
 
 def test_every_table_has_a_place() -> None:
@@ -68,7 +68,7 @@ def test_benchmarks_of_any_form_get_a_table(tmp_path: Path) -> None:
         "ratio": 2.0,
         "settings": {"nodes": 3, "peer": "slow"},
     }
-    facts = {"command": "gln bench one", "device": "CPU"}
+    facts = {"command": "python -m benchmarks one", "device": "CPU"}
     (tmp_path / "bench-one.json").write_text(json.dumps(facts | with_peer))
     rows = [{"points": 1000, "seconds": 1.5, "more": {}}, {"points": 2000, "seconds": 3.0, "f1": 0.99}]
     (tmp_path / "bench-two-things.json").write_text(json.dumps(facts | {"rows": rows}))

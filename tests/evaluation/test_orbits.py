@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch_geometric.data import Data
 
-from gln.bench.peers import in_orca_order, orbit_counter
+from benchmarks.common import in_orca_order, orbit_counter
 from gln.errors import GLNError
 from gln.evaluation.orbits import orbits
 from gln.graphs import as_graph, as_graphs, make_graph, to_networkx

@@ -24,7 +24,6 @@ ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "results/reproduction/full"
 KEPT = {path: json.loads(path.read_text("utf-8")) for path in sorted(RESULTS.rglob("*.json"))}
 TEXTS = {page: (ROOT / page).read_text("utf-8") for page in PAGES}
-DIRTY = Path(__file__).with_name("dirty.txt")  # cells from before uncommitted code was refused
 COLUMNS = {column.title: name for name, column in columns().items()}
 SCORES = r"-?\d+\.\d{4}\b|\d+(?:\.\d+)?e-\d+"
 
@@ -125,14 +124,6 @@ def test_every_kept_cell_belongs_to_an_experiment_and_says_where_it_comes_from()
         assert {"seed", "device", "seconds", "commit"} <= set(kept)
         where = (cell.scale, cell.protocol, cell.column, cell.row)
         assert (kept["scale"], kept["protocol"], kept["column"], kept["row"]) == where
-
-
-def test_cells_from_uncommitted_code_only_get_fewer() -> None:
-    listed = DIRTY.read_text("utf-8").split()
-    dirty = [path.relative_to(RESULTS).as_posix() for path, kept in KEPT.items() if "-" in kept["commit"]]
-    assert dirty == listed, (
-        f"measure again what is new, and take what is not dirty any more out of {DIRTY.name}"
-    )
 
 
 def test_the_commits_of_all_cells_are_known() -> None:

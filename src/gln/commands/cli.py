@@ -9,9 +9,9 @@ from collections.abc import Callable
 from tyro.extras import SubcommandApp
 
 from gln import __version__
-from gln.commands.benchmarks import bench
 from gln.commands.evaluate import evaluate, generate
 from gln.commands.look import list_, show
+from gln.commands.moved import MOVED
 from gln.commands.predict import predict
 from gln.commands.report import report
 from gln.commands.train import train
@@ -20,7 +20,7 @@ from gln.errors import GLNError, in_words, polite_kill
 
 app = SubcommandApp()
 app.command(name="list")(list_)
-for _command in (show, view, train, report, evaluate, predict, generate, bench):
+for _command in (show, view, train, report, evaluate, predict, generate):
     app.command(_command)
 
 
@@ -29,6 +29,9 @@ def main() -> None:
     if sys.argv[1:] == ["--version"]:
         print(f"gln {__version__}")
         return
+    if len(sys.argv) > 1 and sys.argv[1] in MOVED:
+        print(f"gln: {MOVED[sys.argv[1]]}", file=sys.stderr)
+        sys.exit(2)
     words = "Predict the graph over a set of nodes from the nodes themselves."
     in_sentences("gln", lambda: app.cli(prog="gln", description=words))
 

@@ -45,7 +45,7 @@ class FitFlags(FitConfig):
 
 @dataclass(frozen=True)
 class ShareFlags:
-    """Split the graphs among several processes; see docs/several-machines.md.
+    """Split the graphs among several processes; see the page on several machines.
 
     Args:
         devices: processes per machine, each on its own GPU if there are any; auto: one per GPU.

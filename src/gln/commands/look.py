@@ -8,7 +8,6 @@ from typing import Annotated, Any
 
 from tyro.conf import arg
 
-from gln.commands.benchmarks import BENCHMARKS
 from gln.commands.flags import FamilySpec, Seed
 
 FROM_DATA = (
@@ -21,7 +20,7 @@ FROM_DATA = (
 
 
 def list_() -> None:
-    """List the graph families, models, baselines, shipped models and benchmarks."""
+    """List the graph families, models, baselines and shipped models."""
     from inspect import signature
 
     from gln.baselines import BASELINES
@@ -44,7 +43,6 @@ def list_() -> None:
         kind = {"predict": "predictor", "sample": "sampler"}[baseline.kind]
         _describe(name, baseline.summary(), baseline.defaults(), f"{kind}; {baseline.fitted}")
     print(f"Shipped models: {', '.join(shipped()) or 'none yet'}")
-    print(f"Benchmarks: {', '.join(sorted(BENCHMARKS))}")
 
 
 def _describe(name: str, summary: str, settings: dict[str, Any], *more: str) -> None:

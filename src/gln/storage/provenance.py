@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 
+from gln.errors import GLNError
 from gln.files import write_atomically
 
 PACKAGES = ("gln", "torch", "torch-geometric", "pytorch-lightning", "torchmetrics", "safetensors", "numpy")
@@ -33,16 +34,15 @@ def versions() -> dict[str, str]:
 @cache
 def commit() -> str | None:
     """The commit of the source tree this package runs from, with ``-dirty`` if its code was changed; or ``None``."""
-    here = Path(__file__).parent.parent / "__init__.py"
-    git = ["git", "-C", str(here.parent)]
     try:
         # A package installed in a folder inside some other repository is not that repository's code.
-        _run([*git, "ls-files", "--error-unmatch", here.name])
-        head = _run([*git, "rev-parse", "HEAD"])
-        changed = _run(
-            [*git, "status", "--porcelain", "--untracked-files=no", "--", ".", ":(top)*.py", ":(top)*.yaml"]
+        _git("ls-files", "--error-unmatch", "__init__.py")
+        head = _git("rev-parse", "HEAD")
+        # Programs beside the package count, new ones too; results and pages do not: a run writes them.
+        changed = _git(
+            "status", "--porcelain", "--untracked-files=all", "--", ".", ":(top)*.py", ":(top)*.yaml"
         )
-        return f"{head}-dirty" if changed else head  # results and pages do not count: a run writes them
+        return f"{head}-dirty" if changed else head
     except (OSError, subprocess.SubprocessError):
         return None
 
@@ -59,8 +59,26 @@ def environment() -> dict[str, Any]:
     }
 
 
+def check_source(path: Path) -> None:
+    """Refuse a result from code that is not committed, unless ``path`` is outside the repository or ignored by it."""
+    if not (commit() or "").endswith("-dirty"):
+        return
+    try:
+        _git("check-ignore", "--quiet", str(path.absolute()))
+    except subprocess.CalledProcessError as answer:
+        if answer.returncode == 1:  # not ignored; 128: outside
+            raise GLNError(
+                f"Got uncommitted code for {path}; expected a result that a commit can repeat: commit first, or write "
+                "it outside the repository."
+            ) from None
+
+
 def write_result(path: Path, command: str, seed: int, measured: dict[str, Any]) -> None:
-    """Write a measured result as JSON, with all that a reader needs to trust and repeat it."""
+    """Write a measured result as JSON, with all that a reader needs to trust and repeat it.
+
+    A program that takes long calls :func:`check_source` before it starts, as this does at the end.
+    """
+    check_source(path)
     where = environment()
     device = where["gpu"] or f"CPU, {where['threads']} threads"
     facts = {"command": command, "seed": seed, "device": device, "commit": where["commit"], **measured}
@@ -69,6 +87,7 @@ def write_result(path: Path, command: str, seed: int, measured: dict[str, Any]) 
     write_atomically(path, text.encode())
 
 
-def _run(command: list[str]) -> str:
+def _git(*words: str) -> str:
+    command = ["git", "-C", str(Path(__file__).parent.parent), *words]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=10)
     return done.stdout.strip()

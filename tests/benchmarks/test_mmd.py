@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from gln.bench.mmd import run
+from benchmarks.mmd import run
 from gln.errors import GLNError
 
 
@@ -20,7 +20,7 @@ def test_ours_and_the_peer_agree_and_nothing_is_printed(capfd) -> None:
 
 def test_a_missing_peer_is_named(monkeypatch) -> None:
     monkeypatch.setitem(sys.modules, "pyemd", None)
-    with pytest.raises(GLNError, match=r"pyemd.*pip install 'gln\[test\]'"):
+    with pytest.raises(GLNError, match=r"pyemd.*pip install 'gln\[bench\]'"):
         run(graphs=2, nodes=10)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 
-from gln.bench.peers import in_orca_order, orbit_counter, silence, timed
+from benchmarks.common import in_orca_order, orbit_counter, side_by_side, silence, timed
 from gln.errors import GLNError
 from gln.evaluation.orbits import orbits_of
 from gln.families import family
@@ -40,25 +40,18 @@ def run(graphs: int = 100, nodes: int = 400, seed: int = 0) -> dict[str, Any]:
         ours, seconds = timed(lambda: orbits_of(surfaces))
         ours_turns.append(seconds)
         with silence():
-            peer, seconds = timed(lambda: [count(matrix) for matrix in matrices])
+            theirs, seconds = timed(lambda: [count(matrix) for matrix in matrices])
         peer_turns.append(seconds)
     if not all(
-        np.array_equal(mine.numpy(), in_orca_order(theirs)) for mine, theirs in zip(ours, peer, strict=True)
+        np.array_equal(one.numpy(), in_orca_order(two)) for one, two in zip(ours, theirs, strict=True)
     ):
         raise AssertionError("gln's orbits and its peer's differ.")
-
-    ours_seconds, peer_seconds = min(ours_turns), min(peer_turns)
-    return {
-        "name": "orbits",
-        "ours_seconds": ours_seconds,
-        "peer_seconds": peer_seconds,
-        "ratio": peer_seconds / ours_seconds,
-        "settings": {
-            "graphs": graphs,
-            "nodes": nodes,
-            "seed": seed,
-            "peer": "pyfglt per graph, adjacency matrices ready",
-            "ours": f"best of {REPEATS} turns each",
-            "threads": torch.get_num_threads(),
-        },
+    settings = {
+        "graphs": graphs,
+        "nodes": nodes,
+        "seed": seed,
+        "peer": "pyfglt per graph, adjacency matrices ready",
+        "ours": f"best of {REPEATS} turns each",
+        "threads": torch.get_num_threads(),
     }
+    return side_by_side("orbits", min(ours_turns), min(peer_turns), settings)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gln.bench import predict_files
+from benchmarks import predict_files
 from gln.errors import GLNError
 from tests.commands.test_cli import run as run_here
 
@@ -15,9 +15,8 @@ from tests.commands.test_cli import run as run_here
 def in_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """Commands run here, not in fresh processes, whose start is what the benchmark is about."""
 
-    def predict(source: Path, output: Path) -> Path:
+    def predict(source: Path, output: Path) -> None:
         assert run_here(monkeypatch, "predict", "delaunay", str(source), "-o", str(output)) == 0
-        return output
 
     monkeypatch.setattr(predict_files, "_predict", predict)
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from statistics import median
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import torch
 from torch import nn
+from tyro.conf import Suppress
 
+from benchmarks.common import device_name, fast_products, seconds_of, turns, weights_of
 from gln.baselines.set2graph import Set2Graph
 from gln.baselines.set2graph import Size as Widths
 from gln.errors import GLNError
@@ -49,7 +50,7 @@ class Work(NamedTuple):
     numbers: int
 
 
-def run(size: Size | None = None, seed: int = 0) -> dict[str, Any]:
+def run(size: Annotated[Size | None, Suppress] = None, seed: int = 0) -> dict[str, Any]:
     """Seconds of forward, loss, backward and AdamW over one batch of Delaunay sets, all ways in alternating turns.
 
     Args:
@@ -62,64 +63,41 @@ def run(size: Size | None = None, seed: int = 0) -> dict[str, Any]:
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     graphs = parse_family(f"delaunay:points={size.points}").sample(size.sets, seed)
     batch = GraphBatch.from_graphs(graphs).to(device)
-    before = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision("high")  # as training does on a GPU
-    try:
-        with torch.random.fork_rng():
-            torch.manual_seed(seed)
-            calls = {name: _step(*way, batch) for name, way in _ways(size, device).items()}
-            seconds = _measure(calls, size.repeats, device)
-            matrix, copy = _matrix_rate(size.square, device), _copy_rate(size.square, device)
-    finally:
-        torch.set_float32_matmul_precision(before)
+    with fast_products(), torch.random.fork_rng():
+        torch.manual_seed(seed)
+        calls = {name: _step(*way, batch) for name, way in _ways(size, device).items()}
+        warm = 3 if device.type == "cuda" else 1  # compiling takes several calls
+        times = turns(list(calls.values()), warm + size.repeats)[warm:]
+        matrix, copy = _matrix_rate(size.square, device), _copy_rate(size.square, device)
+    seconds = dict(zip(calls, map(median, zip(*times, strict=True)), strict=True))
     work = step_work(GLN(**size.model).config, size.sets, size.points)
     needs = {"matrix_seconds": work.products / matrix, "copy_seconds": 4 * work.numbers / copy}
     floor = max(needs.values())
-    return {
-        "name": "train-step",
-        "rows": [
-            {"way": name, "seconds": took, "ratio": seconds["Set2Graph"] / took, "of_floor": took / floor}
-            for name, took in seconds.items()
-        ],
-        "floor": {"products": work.products, "bytes": 4 * work.numbers, "seconds": floor, **needs},
-        "settings": {
-            "points": size.points,
-            "sets": size.sets,
-            "seed": seed,
-            "model": GLN(**size.model).config,
-            "peer": f"Set2Graph ({size.peer} widths)",
-            "device": torch.cuda.get_device_name() if device.type == "cuda" else "CPU",
-            "threads": torch.get_num_threads(),
-            "products_per_second": matrix,
-            "copied_bytes_per_second": copy,
-        },
+    rows = [
+        {"way": name, "seconds": took, "ratio": seconds["Set2Graph"] / took, "of_floor": took / floor}
+        for name, took in seconds.items()
+    ]
+    settings = {
+        "points": size.points,
+        "sets": size.sets,
+        "seed": seed,
+        "model": GLN(**size.model).config,
+        "peer": f"Set2Graph ({size.peer} widths)",
+        "device": device_name(),
+        "threads": torch.get_num_threads(),
+        "products_per_second": matrix,
+        "copied_bytes_per_second": copy,
     }
-
-
-def table(row: dict[str, Any]) -> str:
-    """The result as text: the time of a step each way, against the peer and the floor."""
-    lines = [f"{'GLN':<24}{'ms a step':>11}{'Set2Graph / it':>16}{'of the floor':>14}"]
-    for line in row["rows"]:
-        floor = "" if line["way"] == "Set2Graph" else f"{line['of_floor']:.1f}×"
-        lines.append(f"{line['way']:<24}{1e3 * line['seconds']:>11.2f}{line['ratio']:>15.2f}×{floor:>14}")
-    return "\n".join([*lines, floor_words(row["floor"])])
-
-
-def floor_words(floor: dict[str, Any]) -> str:
-    """The time that a step cannot go below, and why."""
-    return (
-        f"Floor: {1e3 * floor['seconds']:.2f} ms, the longer of {floor['products'] / 1e9:.1f} billion products "
-        f"({1e3 * floor['matrix_seconds']:.2f} ms as one float32 matrix product) and "
-        f"{floor['bytes'] / 1e9:.2f} GB moved ({1e3 * floor['copy_seconds']:.2f} ms as one copy)."
-    )
+    least = {"products": work.products, "bytes": 4 * work.numbers, "seconds": floor, **needs}
+    return {"name": "train-step", "rows": rows, "floor": least, "settings": settings}
 
 
 def step_work(config: dict[str, Any], sets: int, points: int) -> Work:
     """The least work of a training step over all pairs: forward, backward and AdamW."""
     forward = forward_work(config, sets, points)
-    weights = sum(weight.numel() for weight in GLN(**config).parameters())
     times = 1 + BACKWARD
-    return Work(times * forward.products, times * forward.numbers + OPTIMISER * weights)
+    numbers = times * forward.numbers + OPTIMISER * weights_of(GLN(**config))
+    return Work(times * forward.products, numbers)
 
 
 def forward_work(config: dict[str, Any], sets: int, points: int) -> Work:
@@ -140,9 +118,8 @@ def forward_work(config: dict[str, Any], sets: int, points: int) -> Work:
     step = [_linear(*layer) for layer in listen + think + ends + mix + weigh]
     step.append(Work(places * d, places * k + 2 * nodes * d))  # nodes listen to nodes
     if config["mixing"]:
-        step.append(
-            Work(3 * places * points * c, places * (4 * c + c + k))
-        )  # scores, and values from two sides
+        # scores, and values from two sides
+        step.append(Work(3 * places * points * c, places * (4 * c + c + k)))
     parts = [_linear(*layer) for layer in start] + config["steps"] * step
     return Work(sum(part.products for part in parts), sum(part.numbers for part in parts))
 
@@ -199,32 +176,14 @@ def _step(
     return step
 
 
-def _measure(calls: dict[str, Callable[[], None]], repeats: int, device: torch.device) -> dict[str, float]:
-    for call in calls.values():
-        for _ in range(3 if device.type == "cuda" else 1):  # compiles for all pairs and for candidates
-            call()
-    turns = [{name: _seconds(call, device) for name, call in calls.items()} for _ in range(repeats)]
-    return {name: median(turn[name] for turn in turns) for name in calls}
-
-
-def _seconds(call: Callable[[], Any], device: torch.device) -> float:
-    if device.type == "cuda":
-        torch.cuda.synchronize()
-    start = time.perf_counter()
-    call()
-    if device.type == "cuda":
-        torch.cuda.synchronize()
-    return time.perf_counter() - start
-
-
 def _matrix_rate(side: int, device: torch.device) -> float:
     """Multiply-adds per second."""
     one, two = torch.randn(2, side, side, device=device)
-    return side**3 / min(_seconds(lambda: one @ two, device) for _ in range(5))
+    return side**3 / min(seconds_of(lambda: one @ two) for _ in range(5))
 
 
 def _copy_rate(side: int, device: torch.device) -> float:
     """Bytes read and written per second."""
     one = torch.randn(8, side, side, device=device)
     two = torch.empty_like(one)
-    return 2 * 4 * one.numel() / min(_seconds(lambda: two.copy_(one), device) for _ in range(5))
+    return 2 * 4 * one.numel() / min(seconds_of(lambda: two.copy_(one)) for _ in range(5))

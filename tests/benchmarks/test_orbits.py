@@ -2,7 +2,7 @@ import sys
 
 import pytest
 
-from gln.bench.orbits import run
+from benchmarks.orbits import run
 from gln.errors import GLNError
 
 
@@ -20,7 +20,7 @@ def test_the_peers_own_lines_do_not_reach_the_screen(capfd) -> None:
 
 def test_without_the_peer_it_says_what_to_install(monkeypatch) -> None:
     monkeypatch.setitem(sys.modules, "pyfglt.fglt", None)
-    with pytest.raises(GLNError, match=r"pip install 'gln\[test\]'"):
+    with pytest.raises(GLNError, match=r"pip install 'gln\[bench\]'"):
         run(graphs=1, nodes=16)
 
 

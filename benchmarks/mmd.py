@@ -10,10 +10,18 @@ import networkx as nx
 import numpy as np
 from scipy.linalg import toeplitz
 
-from gln.bench.peers import in_orca_order, orbit_counter, silence, timed
+from benchmarks.common import (
+    in_orca_order,
+    orbit_counter,
+    peer,
+    seconds_of,
+    side_by_side,
+    silence,
+    threads,
+    timed,
+)
 from gln.errors import GLNError
 from gln.evaluation import mmd
-from gln.evaluation.counting.threads import one_thread
 
 REPEATS = 3
 
@@ -29,49 +37,40 @@ def run(graphs: int = 40, nodes: int = 100, seed: int = 0) -> dict[str, Any]:
     Args:
         graphs: number of graphs in each of the two sets.
         nodes: number of nodes of each graph.
-        seed: of the graphs: small worlds, with 10 % of the links rewired in one set and 30 % in the other.
+        seed: of the graphs.
     """
     if graphs < 1 or nodes < 8 or seed < 0:
         raise GLNError(f"Got graphs={graphs}, nodes={nodes}, seed={seed}; expected at least 1, 8 and 0.")
-    first, second = (
+    first, second = small_worlds(graphs, nodes, seed)
+    emd, count = peer("pyemd", "emd"), orbit_counter()
+    with silence():
+        theirs, peer_seconds = timed(lambda: _graphrnn_style(first, second, emd, count))
+    with threads(1):  # like the peer
+        ours, warm_up = timed(lambda: mmd(first, second))
+        seconds = median(seconds_of(lambda: mmd(first, second)) for _ in range(REPEATS))
+    difference = max(abs(ours[name] - theirs[name]) for name in theirs)
+    if difference > 1e-9:
+        raise AssertionError(
+            f"gln.mmd and its peer differ by {difference:.3g}: {dict(ours)} against {theirs}"
+        )
+    settings = {
+        "graphs": graphs,
+        "nodes": nodes,
+        "seed": seed,
+        "peer": "pyemd per pair, networkx clustering, pyfglt per graph",
+        "ours": f"median of {REPEATS} after a first call of {warm_up:.3f} s",
+        "threads": 1,
+        "difference": difference,
+    }
+    return side_by_side("mmd", seconds, peer_seconds, settings)
+
+
+def small_worlds(graphs: int, nodes: int, seed: int) -> list[Graphs]:
+    """Two sets of graphs, with 10 % of the links rewired in one and 30 % in the other."""
+    return [
         [nx.watts_strogatz_graph(nodes, 6, share, seed=2 * (seed * graphs + i) + k) for i in range(graphs)]
         for k, share in enumerate((0.1, 0.3))
-    )
-    emd, count = _emd_solver(), orbit_counter()
-    with silence():
-        peer, peer_seconds = timed(lambda: _graphrnn_style(first, second, emd, count))
-    with one_thread():  # like the peer
-        ours, warm_up = timed(lambda: mmd(first, second))
-        seconds = [timed(lambda: mmd(first, second))[1] for _ in range(REPEATS)]
-    difference = max(abs(ours[name] - peer[name]) for name in peer)
-    if difference > 1e-9:
-        raise AssertionError(f"gln.mmd and its peer differ by {difference:.3g}: {dict(ours)} against {peer}")
-    ours_seconds = median(seconds)
-    return {
-        "name": "mmd",
-        "ours_seconds": ours_seconds,
-        "peer_seconds": peer_seconds,
-        "ratio": peer_seconds / ours_seconds,
-        "settings": {
-            "graphs": graphs,
-            "nodes": nodes,
-            "seed": seed,
-            "peer": "pyemd per pair, networkx clustering, pyfglt per graph",
-            "ours": f"median of {REPEATS} after a first call of {warm_up:.3f} s",
-            "threads": 1,
-            "difference": difference,
-        },
-    }
-
-
-def _emd_solver() -> Callable[..., float]:
-    try:
-        from pyemd import emd
-    except ImportError as error:
-        raise GLNError(
-            f"The peer needs {error.name}, which is not installed; pip install 'gln[test]'."
-        ) from None
-    return emd
+    ]
 
 
 def _graphrnn_style(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from itertools import pairwise
 
 import numpy as np
 import pytest
 
-from gln.bench import scale
+from benchmarks import scale
+from benchmarks.common import in_fresh_process, notes, peak_memory, table
 from gln.errors import GLNError
 
 
@@ -15,7 +17,7 @@ from gln.errors import GLNError
 def in_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sizes are measured here, not in fresh processes, and on a CPU."""
     monkeypatch.setattr(scale.torch.cuda, "is_available", lambda: False)
-    monkeypatch.setattr(scale, "_in_own_process", scale.measure)
+    monkeypatch.setattr(scale, "in_fresh_process", lambda call, *args: call(*args))
 
 
 @pytest.mark.usefixtures("in_process")
@@ -26,23 +28,21 @@ def test_every_size_is_twice_the_one_before_and_has_its_ratios() -> None:
     assert row["time_ratios"] == [b["seconds"] / a["seconds"] for a, b in pairwise(sizes)]
     assert row["memory_ratios"] == pytest.approx([1, 1], abs=0.2)
     assert all(size["f1"] > 0.95 for size in sizes)  # sizes it was trained on
-    lines = scale.table(row).splitlines()
-    assert len(lines) == 4
-    assert f"{row['time_ratios'][1]:.2f}×" in lines[3]
+    assert [line[0] for line in table(row)] == ["points", "20", "40", "80"]
+    assert f"{row['time_ratios'][1]:.2f}×; memory" in notes(row)[0]
 
 
 def test_the_peak_is_of_all_that_was_held() -> None:
-    before = scale.peak_memory()
+    before = peak_memory()
     held = np.ones(2**25)  # 1/4 GiB
-    assert scale.peak_memory() >= max(before, held.nbytes / 2**30)
+    assert peak_memory() >= max(before, held.nbytes / 2**30)
     del held
-    assert scale.peak_memory() >= before
+    assert peak_memory() >= before
 
 
-def test_a_process_that_fails_is_told(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture) -> None:
-    monkeypatch.setattr(scale.sys, "executable", "false")
-    with pytest.raises(GLNError, match="1,000 points ended with code 1"):
-        scale.run(points=1000, doublings=0)
+def test_a_process_that_is_ended_is_told() -> None:
+    with pytest.raises(GLNError, match=r"process for _exit\(9,\) was ended"):
+        in_fresh_process(os._exit, 9)
 
 
 def test_a_mistake_is_one_sentence() -> None:

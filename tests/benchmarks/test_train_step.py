@@ -10,7 +10,8 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from gln.bench import train_step as bench
+from benchmarks import train_step as bench
+from benchmarks.common import notes, table
 from gln.errors import GLNError
 from gln.families import parse_family
 from gln.graphs import GraphBatch
@@ -46,7 +47,8 @@ def test_every_way_is_timed_beside_the_peer_and_the_floor(monkeypatch: pytest.Mo
     assert ours["ratio"] == peer["seconds"] / ours["seconds"]
     assert ours["of_floor"] == ours["seconds"] / row["floor"]["seconds"] > 1
     assert row["floor"]["seconds"] == max(row["floor"]["matrix_seconds"], row["floor"]["copy_seconds"])
-    assert len(bench.table(row).splitlines()) == 5
+    assert len(table(row)) == 4
+    assert notes(row)[0].startswith("Floor: ")
 
 
 def test_steps_bring_the_loss_down() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -12,7 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from gln.bench.peers import timed
+from benchmarks.common import seconds_of, side_by_side
 from gln.errors import GLNError
 
 
@@ -34,35 +35,28 @@ def run(files: int = 1000, calls: int = 10, nodes: int = 20, seed: int = 0) -> d
         )
     with TemporaryDirectory(prefix="gln-") as place:
         folder = Path(place)
-        paths = _write(folder / "points", files, nodes, seed)
-        _, ours_seconds = timed(lambda: _predict(folder / "points", folder / "all.csv"))
-        singles = [folder / f"{path.stem}.csv" for path in paths[:calls]]
-        _, some_seconds = timed(
-            lambda: [_predict(path, single) for path, single in zip(paths, singles, strict=False)]
-        )
-        together, alone = _edges(folder / "all.csv"), [_edges(single) for single in singles]
-        for path, edges in zip(paths, alone, strict=False):
-            if edges != {path.name: together[path.name]}:
+        paths = write_points(folder / "points", files, nodes, seed)
+        ours_seconds = seconds_of(lambda: _predict(folder / "points", folder / "all.csv"))
+        pairs = [(path, folder / path.name) for path in paths[:calls]]
+        each = sum(seconds_of(partial(_predict, *pair)) for pair in pairs) / calls
+        together = _edges(folder / "all.csv")
+        for path, alone in pairs:
+            if _edges(alone) != {path.name: together[path.name]}:
                 raise AssertionError(f"{path.name} has different edges alone than among {files} files.")
-    peer_seconds = some_seconds * files / calls
-    return {
-        "name": "predict-files",
-        "ours_seconds": ours_seconds,
-        "peer_seconds": peer_seconds,
-        "ratio": peer_seconds / ours_seconds,
-        "settings": {
-            "files": files,
-            "nodes": nodes,
-            "seed": seed,
-            "model": "delaunay, as shipped",
-            "peer": f"a call of gln predict per file; extrapolated from {calls} calls of {some_seconds / calls:.2f} s",
-            "ours": "one call of gln predict for all files",
-            "threads": torch.get_num_threads(),
-        },
+    settings = {
+        "files": files,
+        "nodes": nodes,
+        "seed": seed,
+        "model": "delaunay, as shipped",
+        "peer": f"a call of gln predict per file; extrapolated from {calls} calls of {each:.2f} s",
+        "ours": "one call of gln predict for all files",
+        "threads": torch.get_num_threads(),
     }
+    return side_by_side("predict-files", ours_seconds, files * each, settings)
 
 
-def _write(folder: Path, files: int, nodes: int, seed: int) -> list[Path]:
+def write_points(folder: Path, files: int, nodes: int, seed: int) -> list[Path]:
+    """Tables of random points in the plane."""
     folder.mkdir()
     rng = np.random.default_rng(seed)
     paths = [folder / f"{number:05}.csv" for number in range(files)]
@@ -72,10 +66,9 @@ def _write(folder: Path, files: int, nodes: int, seed: int) -> list[Path]:
     return paths
 
 
-def _predict(source: Path, output: Path) -> Path:
+def _predict(source: Path, output: Path) -> None:
     command = [sys.executable, "-m", "gln", "predict", "delaunay", str(source), "-o", str(output)]
     subprocess.run([*command, "--device", "cpu"], check=True, capture_output=True)
-    return output
 
 
 def _edges(path: Path) -> dict[str, set[tuple[str, str]]]:

@@ -1,0 +1,1 @@
+"""Benchmarks: speed and memory, side by side with peers. ``python -m benchmarks NAME``."""

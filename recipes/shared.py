@@ -1,0 +1,72 @@
+"""What the recipes share: seeds, the usual way to train, and their command lines."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+import tyro
+from torch import nn
+
+import gln
+from gln.errors import GLNError
+from gln.families import parse_family
+from gln.training.data import RandomRotation
+from gln.training.losses import Loss
+
+TRAIN_SEED, VAL_SEED, TEST_SEED = 1, 2, 1_000_003  # of graphs; the test graphs neither train nor tune
+RESULTS = Path("results")
+USUAL_LOSS: dict[str, Any] = {"edge": "plain", "psi1": 5, "every_step": True}
+USUAL_FIT: dict[str, Any] = {"lr": 1e-3, "warmup": 0.02, "weight_decay": 1e-4, "progress": False}
+
+
+def run_command(doc: str | None, *commands: Callable[..., None]) -> None:
+    """Run the function, or that of several, that the command line names; its parameters are the flags."""
+    try:
+        if len(commands) == 1:
+            tyro.cli(commands[0], description=doc)
+        else:
+            named = {command.__name__.replace("_", "-"): command for command in commands}
+            tyro.extras.subcommand_cli_from_dict(named, description=doc)
+    except GLNError as error:
+        sys.exit(str(error))
+
+
+def command() -> str:
+    """The command that is running."""
+    return shlex.join(["python", *sys.argv])
+
+
+def begin(seed: int) -> None:
+    """Matrix products and random weights as in every training here."""
+    torch.set_float32_matmul_precision("high")
+    torch.manual_seed(seed)
+
+
+def fit(model: nn.Module, train: list, val: list, run: Path, **settings: Any) -> Any:
+    """Train as usual, except for ``settings``; the same command again resumes."""
+    usual = USUAL_FIT | {"loss": Loss(**USUAL_LOSS), "augment": RandomRotation()}
+    return gln.fit(model, train, val, run=run, resume=True, **usual | settings)
+
+
+def check_training_seed(seed: int) -> None:
+    """Refuse a seed whose graphs are used for validation or testing."""
+    if seed in (VAL_SEED, TEST_SEED):
+        raise GLNError(f"Got seed={seed}, which draws the validation or test graphs; choose another.")
+
+
+def load_on_device(run: Path) -> nn.Module:
+    return gln.load(run).to("cuda" if torch.cuda.is_available() else "cpu")
+
+
+def weights_of(model: nn.Module) -> int:
+    return sum(weight.numel() for weight in model.parameters())
+
+
+def paper_count(spec: str) -> int:
+    """As many graphs as the paper has of this family, or 300."""
+    return parse_family(spec).paper_count or 300
