@@ -99,6 +99,9 @@ def benchmarks(results: Path) -> str:
     return "\n".join(parts)
 
 
+TABLES = {"steps": steps, "ablation": ablation, "benchmarks": benchmarks}
+
+
 def _read(results: Path, pattern: str) -> list[tuple[str, dict[str, Any]]]:
     return [
         (path.name, json.loads(path.read_text(encoding="utf-8"))) for path in sorted(results.glob(pattern))
