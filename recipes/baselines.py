@@ -27,9 +27,9 @@ from torch_geometric.data import Data
 import gln
 from delaunay import TEST_COUNT, TEST_SEED, TRAIN_SEED, VAL_SEED, score
 from gln.baselines import BASELINES, load_baseline, save_baseline
-from gln.baselines.set2graph import Set2Graph
 from gln.families import parse_family
 from gln.losses import Loss
+from gln.models.set2graph import Set2Graph
 from gln.training import Interrupted
 from gln.training.checkpoint import read_checkpoint
 from gln.training.facts import write_result

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from gln.errors import GLNError
 from gln.graphs import GraphBatch, make_graph
 from gln.losses import Edge, Loss, Structure
-from gln.models.output import StructureOutput
+from gln.models.contract import StructureOutput
 from gln.models.paper import PaperGLN
 
 SIZES = (4, 2, 6)

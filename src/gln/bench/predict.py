@@ -13,12 +13,12 @@ import torch
 from torch import nn
 from torch_geometric.data import Data
 
-from gln.baselines.set2graph import Set2Graph, Size
 from gln.errors import GLNError
 from gln.evaluation import edge_scores
 from gln.families import parse_family
 from gln.graphs import GraphBatch
 from gln.models import GLN
+from gln.models.set2graph import Set2Graph, Size
 from gln.training import load, predict
 from gln.training.saved import shipped
 from gln.training.tensors import read_json

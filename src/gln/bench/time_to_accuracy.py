@@ -11,13 +11,13 @@ import torch
 from torch import nn
 from torch_geometric.data import Data
 
-from gln.baselines.set2graph import Set2Graph
-from gln.baselines.set2graph import Size as Widths
 from gln.errors import GLNError
 from gln.evaluation import edge_scores
 from gln.families import parse_family
 from gln.losses import Loss
 from gln.models import GLN
+from gln.models.set2graph import Set2Graph
+from gln.models.set2graph import Size as Widths
 from gln.training import fit
 from gln.training.augment import RandomRotation
 from gln.training.prediction import predict

@@ -12,15 +12,15 @@ from typing import Any, NamedTuple
 import torch
 from torch import nn
 
-from gln.baselines.set2graph import Set2Graph
-from gln.baselines.set2graph import Size as Widths
 from gln.errors import GLNError
 from gln.families import parse_family
 from gln.graphs import GraphBatch
 from gln.losses import Loss
-from gln.models import GLN, pairs
+from gln.models import GLN
+from gln.models.set2graph import Set2Graph
+from gln.models.set2graph import Size as Widths
+from gln.ops import mix
 from gln.training.compiling import compile_steps
-from gln.training.prediction import full_precision
 
 BACKWARD = 2  # the gradients of a product are two products of its size
 OPTIMISER = 7  # per weight, AdamW reads it, its gradient and two moments, and writes all but the gradient
@@ -175,11 +175,8 @@ def _half() -> AbstractContextManager[Any]:
 @contextmanager
 def _plain() -> Iterator[None]:
     """Mix with separate products and a softmax, each through memory."""
-    kernels, pairs.KERNELS = pairs.KERNELS, {}
-    try:
+    with mix.reference():
         yield
-    finally:
-        pairs.KERNELS = kernels
 
 
 def _step(
@@ -193,7 +190,7 @@ def _step(
         optimiser.zero_grad()
         with context():
             output = model(batch)
-        loss(full_precision(output), batch).mean().backward()
+        loss(output.full_precision(), batch).mean().backward()
         optimiser.step()
 
     return step

@@ -13,7 +13,7 @@ from gln.baselines import BASELINES, Baseline, save_baseline
 from gln.baselines.folder import check_folder, mark_folder, run_facts
 from gln.errors import GLNError
 from gln.models import MODELS
-from gln.models.gln import GLN
+from gln.models.contract import ScalesFeatures
 from gln.point_sets import feature_scale
 from gln.specs import parse_spec, write_spec
 from gln.training import Interrupted, load
@@ -71,9 +71,9 @@ def fit_baseline(
 
 
 def scale_features(model: nn.Module, train: Sequence[Data]) -> str | None:
-    """Make GLN standardise the features, and describe it in words; ``None`` if there is nothing to scale."""
+    """Make the model standardise the features, and describe it in words; ``None`` if there is nothing to scale."""
     mean, deviation = feature_scale(train)
-    if not isinstance(model, GLN) or mean is None or deviation is None:
+    if not isinstance(model, ScalesFeatures) or mean is None or deviation is None:
         return None
     scaled = sum(pair != (0, 1) for pair in zip(mean, deviation, strict=True))
     if not scaled:

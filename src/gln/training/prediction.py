@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any, Protocol, cast, runtime_checkable
 
 import numpy as np
@@ -17,9 +16,7 @@ from gln.errors import GLNError
 from gln.graphs import GraphBatch, check_graph, make_graph
 from gln.graphs.check import whole_number
 from gln.models.candidates import TREE_NODES
-from gln.models.gln import GLN
-from gln.models.output import StructureOutput
-from gln.models.streaming import score_set
+from gln.models.contract import ScoresCandidates, StructureOutput
 
 LARGE = TREE_NODES  # larger sets are processed one by one, a block of nodes at a time
 TRIPLES = 2**26  # the most triples of nodes in a batch: GLN visits all of them in sets of up to 256 nodes
@@ -117,7 +114,7 @@ def _answers(
     """The graphs that a model predicts; with ``start``, the recurrence begins from the edges of ``graphs``."""
     answers: dict[int, Data] = {}
     for number, graph in enumerate(graphs):
-        if isinstance(model, GLN) and graph.num_nodes > LARGE:
+        if isinstance(model, ScoresCandidates) and graph.num_nodes > LARGE:
             answers[number] = joined(graph, *_large_edges(model, graph, threshold, steps, candidates, start))
     rest = [number for number in range(len(graphs)) if number not in answers]
     some = [graphs[number] for number in rest]
@@ -141,7 +138,7 @@ def soft_batches(
     """
     for numbers, blind, output in outputs(model, graphs, steps, batch_size, start):
         batch = GraphBatch.from_graphs([graphs[number] for number in numbers]).to(blind.mask.device)
-        yield numbers, batch, soft_adjacency(output), output.recall(batch.adj)
+        yield numbers, batch, output.soft_adjacency(), output.recall(batch.adj)
 
 
 def outputs(
@@ -156,7 +153,7 @@ def outputs(
 
     Large graphs come in smaller batches. With ``start``, the recurrence begins from the edges of the graphs.
     """
-    if candidates is not None and not isinstance(model, GLN):
+    if candidates is not None and not isinstance(model, ScoresCandidates):
         raise GLNError(f"{type(model).__name__} scores all pairs; leave out candidates, which are for GLN.")
     more = {} if candidates is None else {"candidates": candidates}
     order = sorted(range(len(graphs)), key=lambda number: graphs[number].num_nodes)  # less padding
@@ -193,7 +190,7 @@ def _check_scores(scores: Tensor) -> None:
 
 
 def _large_edges(
-    model: GLN, graph: Data, threshold: float, steps: int | None, candidates: int | None, start: bool
+    model: Any, graph: Data, threshold: float, steps: int | None, candidates: int | None, start: bool
 ) -> tuple[Tensor, Tensor]:
     """As :func:`edges_above`, for one large set, by blocks."""
     with _asking(model) as device:
@@ -201,7 +198,7 @@ def _large_edges(
         total = graph.num_nodes * model.checked_steps(steps)
         with tqdm(total=total, unit="node", unit_scale=True, disable=None, leave=False) as bar:
             known = graph.edge_index if start else None
-            source, target, score = score_set(model, batch, known, steps, candidates, tick=bar.update)
+            source, target, score = model.score_set(batch, known, steps, candidates, tick=bar.update)
     _check_scores(score)
     prob = score.to(torch.promote_types(score.dtype, torch.float32)).sigmoid()
     chosen = prob >= threshold
@@ -216,7 +213,7 @@ def edges_above(output: StructureOutput, threshold: float) -> list[tuple[Tensor,
     Scores over candidates are never expanded into a matrix of all pairs.
     """
     if output.candidates is None:
-        soft = soft_adjacency(output)
+        soft = output.soft_adjacency()
         graph, source, target = ((soft >= threshold) & output.mask).nonzero(as_tuple=True)
         prob = soft[graph, source, target]
     else:
@@ -234,7 +231,7 @@ def _sparse_mean(output: StructureOutput) -> tuple[Tensor, Tensor, Tensor, Tenso
     nodes = output.mask.shape[1]
     graph, source, slot = output.mask.nonzero(as_tuple=True)
     target = output.candidates[graph, source, slot]
-    prob = full_precision(output).logits[-1].sigmoid()[graph, source, slot]
+    prob = output.full_precision().logits[-1].sigmoid()[graph, source, slot]
     forth, back = (graph * nodes + source) * nodes + target, (graph * nodes + target) * nodes + source
     key, place = torch.cat([forth, back]).unique(return_inverse=True)
     mean = prob.new_zeros(len(key)).index_add(0, place, torch.cat([prob, prob])) / 2
@@ -258,18 +255,6 @@ def joined(graph: Data, edge_index: Tensor, prob: Tensor) -> Data:
     """The nodes of ``graph`` with these edges only."""
     rows = {name: graph[name] for name in ("pos", "x") if graph.get(name) is not None}
     return Data(**rows, edge_index=edge_index, edge_prob=prob, num_nodes=graph.num_nodes)
-
-
-def soft_adjacency(output: StructureOutput) -> Tensor:
-    """The last step's soft adjacency ``[B, N, N]``, the mean of both directions."""
-    soft = full_precision(output).probabilities()
-    return (soft + soft.transpose(1, 2)) / 2
-
-
-def full_precision(output: StructureOutput) -> StructureOutput:
-    """The output with logits in at least float32, whatever precision the model computed in."""
-    full = torch.promote_types(output.logits[-1].dtype, torch.float32)
-    return replace(output, logits=tuple(step.to(full) for step in output.logits))
 
 
 def as_points(item: Any, known: Any = None) -> Data:

@@ -11,10 +11,10 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 import gln
-from gln.baselines.set2graph import Set2Graph
 from gln.errors import GLNError
 from gln.graphs import GraphBatch, make_graph
 from gln.losses import Loss
+from gln.models.set2graph import Set2Graph
 
 
 def points(seed: int, count: int, width: int = 2) -> Data:
