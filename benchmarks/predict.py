@@ -12,10 +12,10 @@ from torch import nn
 from torch_geometric.data import Data
 
 from benchmarks.common import TEST_SEED, f1_of, threads, turns
-from gln.baselines.set2graph import Set2Graph, Size
 from gln.errors import GLNError
 from gln.families import parse_family
 from gln.graphs import GraphBatch
+from gln.models.set2graph import Set2Graph, Size
 from gln.storage.models import load
 from gln.storage.tensors import read_json
 

@@ -13,13 +13,13 @@ from torch import nn
 from tyro.conf import Suppress
 
 from benchmarks.common import device_name, fast_products, seconds_of, turns, weights_of
-from gln.baselines.set2graph import Set2Graph
-from gln.baselines.set2graph import Size as Widths
 from gln.errors import GLNError
 from gln.families import parse_family
 from gln.graphs import GraphBatch
-from gln.inference.predict import full_precision
-from gln.models import GLN, pairs
+from gln.models import GLN
+from gln.models.set2graph import Set2Graph
+from gln.models.set2graph import Size as Widths
+from gln.ops import mix
 from gln.training.compiling import compile_steps
 from gln.training.losses import Loss
 
@@ -152,11 +152,8 @@ def _half() -> AbstractContextManager[Any]:
 @contextmanager
 def _plain() -> Iterator[None]:
     """Mix with separate products and a softmax, each through memory."""
-    kernels, pairs.KERNELS = pairs.KERNELS, {}
-    try:
+    with mix.reference():
         yield
-    finally:
-        pairs.KERNELS = kernels
 
 
 def _step(
@@ -170,7 +167,7 @@ def _step(
         optimiser.zero_grad()
         with context():
             output = model(batch)
-        loss(full_precision(output), batch).mean().backward()
+        loss(output.full_precision(), batch).mean().backward()
         optimiser.step()
 
     return step

@@ -26,8 +26,8 @@ from torch_geometric.data import Data
 import gln
 from delaunay import TEST_COUNT, score
 from gln.baselines import BASELINES, load_baseline, save_baseline
-from gln.baselines.set2graph import Set2Graph
 from gln.families import parse_family
+from gln.models.set2graph import Set2Graph
 from gln.storage.provenance import check_source, write_result
 from gln.storage.tensors import read_json, write_json
 from gln.training import Interrupted

@@ -33,7 +33,7 @@ NEAREST = (8, 12, 16, 24, 32, 48, 64, 99)
 def recall(spec: str, count: int, nearest: int) -> float:
     graphs = parse_family(spec).sample(count, SEED)
     batches = [GraphBatch.from_graphs(graphs[i : i + 10]) for i in range(0, count, 10)]
-    found = [candidate_recall(candidate_pairs(b.pos, b.mask, nearest, sparse=False), b.adj) for b in batches]
+    found = [candidate_recall(candidate_pairs(b.pos, b.mask, nearest, listed=False), b.adj) for b in batches]
     return float(torch.cat(found).mean())
 
 

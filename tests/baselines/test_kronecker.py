@@ -8,11 +8,9 @@ import numpy as np
 import pytest
 import torch
 
-from gln.baselines import kronecker_placement
 from gln.baselines.kronecker import Kronecker, _step
 from gln.baselines.kronecker_model import LEAST, MOST, Kinds, draw_edges, pairs_of_kind
 from gln.baselines.kronecker_placement import Placement, count_ones, levels_for
-from gln.compiling import can_compile
 from gln.errors import GLNError
 from gln.graphs import check_graph, make_graph
 from tests.conftest import assert_same_graph
@@ -165,24 +163,6 @@ class TestPlacement:
         assert not np.array_equal(before, placed.position)
         for start, level in zip(placed.starts, placed.levels, strict=True):
             assert sorted(placed.position[start : start + 2**level]) == list(range(2**level))
-
-    @pytest.mark.skipif(not can_compile(), reason="needs numba")
-    def test_the_compiled_step_is_the_one_in_numpy(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        rng = np.random.default_rng(4)
-        graphs = [
-            make_graph(edges=np.argwhere(np.triu(rng.random((n, n)) < chance, 1)), num_nodes=n)
-            for n, chance in ((1, 0.5), (2, 1.0), (11, 0.9), (30, 0.1), (64, 0.05))
-        ]
-        one, other = (Placement(graphs, np.random.default_rng(5)) for _ in range(2))
-        odds = Kinds(one.levels).log_odds(np.tile(INITIATOR, (len(graphs), 1)))
-        for _ in range(100):
-            before = one.position.copy()
-            one.step(odds)
-            with monkeypatch.context() as patched:
-                patched.setattr(kronecker_placement, "can_compile", lambda: False)
-                other.step(odds)
-            assert np.array_equal(one.position, other.position)
-        assert not np.array_equal(one.position, before)
 
     def test_metropolis_reaches_the_posterior(self) -> None:
         """Many copies of a path of four nodes: how often each of its 24 placements is met, against its exact share."""

@@ -1,4 +1,4 @@
-"""Sums over all pairs: the compiled loop and the one in torch against a loop over pairs, at extremes too."""
+"""Sums over all pairs: the compiled loop against a loop over pairs, at extremes too."""
 
 from __future__ import annotations
 
@@ -8,16 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from gln.baselines import mmsb_pairs
 from gln.baselines.mmsb_pairs import Pairs, Sums, sum_pairs
-from gln.compiling import can_compile
-
-FORMS = [pytest.param(True, marks=pytest.mark.skipif(not can_compile(), reason="needs numba")), False]
-
-
-@pytest.fixture(params=FORMS, ids=["compiled", "torch"])
-def form(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mmsb_pairs, "can_compile", lambda: request.param)
 
 
 def random_pairs(sizes: list[int], density: float, held_out: float = 0.2) -> Pairs:
@@ -67,7 +58,6 @@ def assert_same(actual: Sums, expected: Sums) -> None:
         torch.testing.assert_close(one, other, rtol=1e-12, atol=0)
 
 
-@pytest.mark.usefixtures("form")
 class TestSums:
     @pytest.mark.parametrize("roles", [1, 2, 5])
     @pytest.mark.parametrize("sizes", [[1], [2, 3], [9, 1, 14, 5]])

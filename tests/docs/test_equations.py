@@ -10,7 +10,7 @@ from torch.nn.functional import gelu
 from gln.graphs import GraphBatch, make_graph
 from gln.models import GLN
 from gln.models.candidates import all_pairs, candidate_pairs
-from gln.models.gln_parts import Step
+from gln.models.gln import Step
 
 
 def the_start(model: GLN, N: list[list[int]], p: Tensor, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -89,8 +89,8 @@ def test_the_page_says_what_the_model_computes(nearest: int | None) -> None:
     batch = GraphBatch.from_graphs([make_graph(pos=p.float(), x=x.float())])
     p, x = batch.pos[0].double(), batch.x[0].double()
     mask = torch.ones(1, 8, dtype=torch.bool)
-    dense = all_pairs(mask) if nearest is None else candidate_pairs(p[None], mask, nearest, sparse=False)
-    pairs = dense if nearest is None else candidate_pairs(p[None], mask, nearest, sparse=True)
+    dense = all_pairs(mask) if nearest is None else candidate_pairs(p[None], mask, nearest, listed=False)
+    pairs = dense if nearest is None else candidate_pairs(p[None], mask, nearest, listed=True)
     output = model(batch, pairs=pairs)
 
     N = [row.nonzero().flatten().tolist() for row in dense.mask[0]]

@@ -5,9 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from gln.models.candidates import all_pairs, candidate_pairs
-from gln.models.pairs import SparsePairs
-from gln.models.proposal import Proposal
+from gln.models.candidates import Proposal, all_pairs, candidate_pairs
 
 GRID = torch.cartesian_prod(torch.arange(5.0), torch.arange(4.0))  # most distances are equal to others
 POINTS = {
@@ -25,24 +23,11 @@ def test_the_tree_sees_every_tie(
     points: torch.Tensor, nearest: int, rows: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mask = torch.ones(points.shape[:2], dtype=torch.bool)
-    expected = candidate_pairs(points, mask, nearest, sparse=True)
+    expected = candidate_pairs(points, mask, nearest, listed=True)
     monkeypatch.setattr("gln.models.candidates.TREE_NODES", 0)
     monkeypatch.setattr("gln.models.candidates.TREE_ROWS", rows)
-    got = candidate_pairs(points, mask, nearest, sparse=True)
-    assert isinstance(got, SparsePairs)
-    assert isinstance(expected, SparsePairs)
-    for name in ("index", "back", "mask"):
-        assert getattr(got, name).equal(getattr(expected, name))
-
-
-def test_every_slot_knows_the_way_back() -> None:
-    points = torch.rand(3, 20, 2, generator=torch.Generator().manual_seed(1))
-    mask = torch.arange(20) < torch.tensor([[20], [1], [7]])
-    pairs = candidate_pairs(points, mask, 4, sparse=True)
-    assert isinstance(pairs, SparsePairs)
-    for graph, node, slot in pairs.mask.nonzero().tolist():
-        other = pairs.index[graph, node, slot]
-        assert pairs.index[graph, other, pairs.back[graph, node, slot]] == node
+    got = candidate_pairs(points, mask, nearest, listed=True)
+    assert got.ends.equal(expected.ends)
 
 
 def test_as_many_candidates_as_nodes_are_all_pairs_however_the_graphs_are_padded() -> None:
@@ -69,12 +54,10 @@ def test_few_candidates_of_a_small_set_are_the_nearest_by_sorting() -> None:
 def test_the_tree_takes_positions_in_half_precision(monkeypatch: pytest.MonkeyPatch) -> None:
     points = torch.rand(2, 20, 2, generator=torch.Generator().manual_seed(4)).bfloat16()
     mask = torch.arange(20) < torch.tensor([[20], [7]])
-    expected = candidate_pairs(points, mask, 4, sparse=True)
+    expected = candidate_pairs(points, mask, 4, listed=True)
     monkeypatch.setattr("gln.models.candidates.TREE_NODES", 0)
-    got = candidate_pairs(points, mask, 4, sparse=True)
-    assert isinstance(got, SparsePairs)
-    assert isinstance(expected, SparsePairs)
-    assert got.index.equal(expected.index)
+    got = candidate_pairs(points, mask, 4, listed=True)
+    assert got.ends.equal(expected.ends)
 
 
 def test_a_proposal_does_not_see_the_unit_of_length_of_a_large_set() -> None:
@@ -88,3 +71,12 @@ def test_a_proposal_does_not_see_the_unit_of_length_of_a_large_set() -> None:
             strict=True,
         ):
             assert got.equal(expected)
+
+
+@pytest.mark.parametrize("workspace", [1, 100, 10**6])
+def test_proposals_are_the_same_a_few_rows_at_a_time(workspace: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gln.models.candidates.WORKSPACE", workspace)
+    torch.manual_seed(0)
+    propose, where = Proposal(0, 2, width=4, count=2), torch.rand(1, 40, 2)
+    x, mask = where[..., :0], torch.ones(1, 40, dtype=torch.bool)
+    assert propose.best_of_set(where[0], x[0]).equal(propose.best(propose(where, x, mask), mask))

@@ -12,9 +12,8 @@ from torch_geometric.data import Batch, Data
 import gln
 from gln.errors import GLNError
 from gln.graphs import GraphBatch, make_graph
-from gln.models.candidates import PairList, all_pairs, candidate_pairs, candidate_recall
+from gln.models.candidates import all_pairs, candidate_pairs, candidate_recall
 from gln.models.gln import GLN
-from gln.models.pairs import SparsePairs
 
 SIZES = (1, 2, 5, 12, 9)
 
@@ -129,16 +128,12 @@ def test_translation_and_unit_of_length_change_nothing() -> None:
 
 
 @pytest.mark.parametrize("nearest", [2, 4, 11])
-@pytest.mark.parametrize("workspace", [1, 5000, 2**26])
-def test_dense_equals_sparse_in_values_and_gradients(nearest: int, workspace: int) -> None:
-    """For any K, and so for K = n − 1; for any number of rows at once."""
+def test_all_pairs_and_a_list_agree_in_values_and_gradients(nearest: int) -> None:
+    """For any K, and so for K = n − 1."""
     model, batch = model_of(), batch_of()
-    dense = candidate_pairs(batch.pos, batch.mask, nearest, sparse=False)
-    sparse = candidate_pairs(batch.pos, batch.mask, nearest, sparse=True)
-    assert isinstance(sparse, SparsePairs)
-    sparse = SparsePairs(sparse.index, sparse.back, sparse.mask, workspace)
+    forms = [candidate_pairs(batch.pos, batch.mask, nearest, listed=listed) for listed in (False, True)]
     gradients = []
-    outputs = [model(batch, pairs=pairs) for pairs in (dense, sparse)]
+    outputs = [model(batch, pairs=pairs) for pairs in forms]
     for output in outputs:
         model.zero_grad()
         sum(logits[output.mask].square().sum() for logits in output.logits).backward()
@@ -147,27 +142,7 @@ def test_dense_equals_sparse_in_values_and_gradients(nearest: int, workspace: in
         assert close(outputs[0].probabilities(step), outputs[1].probabilities(step))
     assert torch.allclose(*gradients, rtol=1e-9, atol=1e-9)
     if nearest == 11:
-        assert torch.equal(dense.mask, all_pairs(batch.mask).mask)
-
-
-def test_the_mixing_over_third_nodes_equals_three_loops() -> None:
-    rng = torch.Generator().manual_seed(1)
-    mask = candidate_pairs(torch.rand(1, 6, 2, generator=rng), torch.ones(1, 6, dtype=torch.bool), 2).mask
-    read = torch.randn(1, 6, 6, 4, 2, 3, generator=rng, dtype=torch.float64)
-    query, key, first, second = read.unbind(3)
-    pairs = all_pairs(torch.ones(1, 6, dtype=torch.bool))
-    pairs = type(pairs)(mask)
-    mixed, total = pairs.mix(read)
-    for i, j in mask[0].nonzero().tolist():
-        for head in range(2):
-            weights, value = torch.ones((), dtype=torch.float64), torch.zeros(3, dtype=torch.float64)
-            for k in range(6):
-                if mask[0, i, k] and mask[0, j, k]:
-                    weight = (query[0, i, k, head] @ key[0, j, k, head]).exp()
-                    weights = weights + weight
-                    value = value + weight * (first[0, i, k, head] + second[0, j, k, head])
-            assert close(mixed[0, i, j, head], value / weights)
-            assert close(total[0, i, j, head], weights.log())
+        assert torch.equal(forms[0].mask, all_pairs(batch.mask).mask)
 
 
 @pytest.mark.parametrize("candidates", [2])
@@ -184,12 +159,12 @@ def test_the_initial_structure_has_an_effect_and_its_edges_are_candidates(candid
     assert not close(plain.probabilities()[near], informed.probabilities()[near])
 
 
-@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("listed", [False, True])
 def test_an_initial_identity_makes_no_node_its_own_neighbour(
-    sparse: bool, monkeypatch: pytest.MonkeyPatch
+    listed: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("gln.models.gln.SMALL", 0)
-    monkeypatch.setattr("gln.models.candidates.DENSE_NODES", 0 if sparse else 99)
+    monkeypatch.setattr("gln.models.candidates.DENSE_NODES", 0 if listed else 99)
     output = model_of(candidates=2)(batch_of((12, 5)), initial=torch.eye(12))
     assert not output.probabilities().diagonal(dim1=1, dim2=2).any()
     assert not output.probabilities()[1, 5:].any()
@@ -231,18 +206,10 @@ def test_candidate_recall_is_the_share_of_edges_that_can_be_found() -> None:
     mask = torch.ones(1, 4, dtype=torch.bool)
     adj = torch.zeros(1, 4, 4, dtype=torch.bool)
     adj[0, 0, 1] = adj[0, 1, 0] = adj[0, 0, 3] = adj[0, 3, 0] = True
-    for sparse in (False, True):
-        assert candidate_recall(candidate_pairs(pos, mask, 1, sparse=sparse), adj).item() == 0.5
-        extra = PairList(*(torch.tensor([value]) for value in (0, 0, 3)))
-        assert candidate_recall(candidate_pairs(pos, mask, 1, extra, sparse=sparse), adj).item() == 1
-
-
-def test_the_tree_finds_the_same_candidates_as_the_matrix(monkeypatch: pytest.MonkeyPatch) -> None:
-    batch = batch_of((40, 23))
-    by_matrix = candidate_pairs(batch.pos, batch.mask, 5, sparse=True)
-    monkeypatch.setattr("gln.models.candidates.TREE_NODES", 0)
-    by_tree = candidate_pairs(batch.pos, batch.mask, 5, sparse=True)
-    assert torch.equal(by_matrix.index, by_tree.index)
+    for listed in (False, True):
+        assert candidate_recall(candidate_pairs(pos, mask, 1, listed=listed), adj).item() == 0.5
+        extra = torch.tensor([[0], [3]])
+        assert candidate_recall(candidate_pairs(pos, mask, 1, extra, listed=listed), adj).item() == 1
 
 
 @pytest.mark.parametrize(
@@ -289,6 +256,12 @@ def test_proposed_pairs_are_candidates_and_the_proposal_learns(candidates: int) 
 def test_a_pyg_batch_is_answered_as_the_padded_one_with_edges_or_without() -> None:
     graphs = [make_graph(pos=torch.rand(n, 2), x=torch.rand(n, 1)) for n in (4, 7)]
     model = model_of()
+    graphs[0].pos.requires_grad_()
+    (gradient,) = torch.autograd.grad(model(Batch.from_data_list(graphs)).logits[-1].sum(), graphs[0].pos)
+    assert gradient.abs().sum() > 0
+    graphs[0].pos.requires_grad_(False)
+    with pytest.raises(GLNError, match="Got a list; expected a GraphBatch"):
+        model(graphs)
     bare = Batch.from_data_list([Data(pos=graph.pos, x=graph.x) for graph in graphs])
     assert close(model(bare).logits[-1], model(GraphBatch.from_graphs(graphs)).logits[-1])
     assert close(
@@ -396,19 +369,6 @@ def test_a_model_in_half_precision_runs(candidates: int) -> None:
     exact, coarse = model(batch).probabilities(), half(batch).probabilities()
     assert coarse.dtype == torch.bfloat16
     assert (exact - coarse.double()).abs().mean() < 0.05
-
-
-def test_compiled_it_gives_the_same_answer_and_gradient() -> None:
-    model, batch = model_of(steps=2), batch_of((6, 5))
-    plain = model(batch)
-    plain.logits[-1][plain.mask].square().sum().backward()
-    expected = [weight.grad.clone() for weight in model.parameters()]
-    model.zero_grad()
-    model.compile(backend="aot_eager")  # all of the tracing, none of the code generation, which takes minutes
-    compiled = model(batch)
-    compiled.logits[-1][compiled.mask].square().sum().backward()
-    assert close(compiled.probabilities(), plain.probabilities())
-    assert all(close(weight.grad, grad) for weight, grad in zip(model.parameters(), expected, strict=True))
 
 
 def test_the_node_index_is_a_feature_where_asked_for() -> None:

@@ -11,8 +11,7 @@ import torch
 
 from gln.errors import GLNError
 from gln.graphs import GraphBatch
-from gln.models.paper import PaperGLN
-from gln.models.paper_parts import initial_structure
+from gln.models.paper import PaperGLN, initial_structure
 from tests.models.paper_loops import by_the_equations, by_the_released_code
 
 NODES = 4

@@ -13,8 +13,8 @@ import pytest
 import torch
 
 from gln import GLN, PaperGLN
-from gln.baselines.set2graph import Set2Graph
 from gln.errors import GLNError
+from gln.models.set2graph import Set2Graph
 from gln.storage import models as saved
 from gln.storage.models import load, save, shipped
 from tests.training.tiny import Payload, tiny

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from gln.errors import GLNError
 from gln.graphs import GraphBatch, make_graph
-from gln.models.output import StructureOutput
+from gln.models.contract import StructureOutput
 from gln.models.paper import PaperGLN
 from gln.training.losses import Edge, Loss, Structure
 

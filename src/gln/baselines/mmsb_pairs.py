@@ -1,6 +1,6 @@
 """The pairs of many graphs that the blockmodel looks at, and the sums that each round takes over them.
 
-With numba, this is one compiled loop that holds a row of one graph; without, the same in torch, a few graphs at a time.
+The sums are one compiled loop that holds a row of one graph.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gln.compiling import Kernel, can_compile, compiled, spread
+from gln.ops.loops import Kernel, compiled, spread
 
 CHUNK = 2**18  # pairs at a time, so that arrays roughly fit the processor's cache
 WIDEST = 700.0  # exp(± this) fits float64
@@ -73,22 +73,6 @@ def sum_pairs(pairs: Pairs, weight: Tensor, blocks: Tensor) -> Sums:
         weight: weight of every node's roles ``[G, N, K]``; the largest of each node is 1.
         blocks: the probability of an edge between two roles ``[G, K, K]``, symmetric, above 0 and below 1.
     """
-    if can_compile():
-        return _sum_compiled(pairs, weight, blocks)
-    parts = [_sum_plain(chunk, weight[part], blocks[part]) for part, chunk in pairs.chunks()]
-    return Sums(*(torch.cat(values) for values in zip(*parts, strict=True)))
-
-
-def _sum_plain(pairs: Pairs, weight: Tensor, blocks: Tensor) -> Sums:
-    logs, sums = weight.new_zeros(len(weight)), []
-    for looked_at, chance in ((pairs.joined, blocks), (pairs.parted, 1 - blocks)):
-        evidence = weight @ chance @ weight.mT  # [G, N, N]
-        logs += torch.where(looked_at, evidence.log(), 0.0).sum(dim=(1, 2)) / 2
-        sums.append(torch.where(looked_at, evidence.reciprocal(), 0.0) @ weight)
-    return Sums(logs, *sums)
-
-
-def _sum_compiled(pairs: Pairs, weight: Tensor, blocks: Tensor) -> Sums:
     chances = (blocks, 1 - blocks)
     # e_pq is a sum of K² terms, each at most 1; the term of the two largest weights is a chance. So e_pq lies between
     # the least chance and K², and this many factors can be multiplied within float64 before taking one logarithm.

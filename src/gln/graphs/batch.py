@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -100,6 +100,27 @@ class GraphBatch:
         moved = {name: change(value) for name, value in self._features().items()}
         adj = change(_stored(self.adj)).expand(self.adj.shape)
         return replace(self, **moved, adj=adj, mask=change(self.mask))
+
+
+def as_batch(given: Any) -> GraphBatch:
+    """The padded batch of what a model is given: a batch itself, or the nodes of a PyG ``Batch`` or ``Data``.
+
+    Gradients pass through ``pos`` and ``x``; the edges of PyG's graphs are left out.
+    """
+    if isinstance(given, GraphBatch):
+        return given
+    if not any(kind.__module__.startswith("torch_geometric.") for kind in type(given).__mro__):
+        raise GLNError(f"Got a {type(given).__name__}; expected a GraphBatch, or a Batch or Data of PyG.")
+    from torch_geometric.utils import to_dense_batch
+
+    padded = {
+        name: to_dense_batch(given[name], given.batch) for name in ("pos", "x") if given.get(name) is not None
+    }
+    if not padded:
+        raise GLNError("The batch has neither pos nor x; a model needs at least one of them.")
+    _, mask = next(iter(padded.values()))
+    rows = {name: None if name not in padded else padded[name][0] for name in ("pos", "x")}
+    return GraphBatch(**rows, adj=_nothing(mask), mask=mask)
 
 
 def pair_mask(mask: Tensor) -> Tensor:

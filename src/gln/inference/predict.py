@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -17,9 +17,7 @@ from gln.graphs import GraphBatch
 from gln.graphs.check import as_record, check_graph, make_graph, whole_number
 from gln.graphs.record import ROWS, Graph, is_a, is_data
 from gln.models.candidates import TREE_NODES
-from gln.models.gln import GLN
-from gln.models.output import StructureOutput
-from gln.models.streaming import score_set
+from gln.models.contract import ScoresCandidates, StructureOutput
 
 if TYPE_CHECKING:
     from torch_geometric.data import Batch
@@ -139,7 +137,7 @@ def _answers(model: nn.Module, graphs: Sequence[Graph], choice: Choice, start: b
     answers: dict[int, Graph] = {}
     threshold, steps, candidates = choice.cut(model), choice.steps, choice.candidates
     for number, graph in enumerate(graphs):
-        if isinstance(model, GLN) and graph.num_nodes > LARGE:
+        if isinstance(model, ScoresCandidates) and graph.num_nodes > LARGE:
             edges, prob = _large_edges(model, graph, threshold, steps, candidates, start)
             answers[number] = graph.with_edges(edges, edge_prob=prob)
     rest = [number for number in range(len(graphs)) if number not in answers]
@@ -164,7 +162,7 @@ def soft_batches(
     """
     for numbers, blind, output in outputs(model, graphs, steps, batch_size, start):
         batch = GraphBatch.from_graphs([graphs[number] for number in numbers]).to(blind.mask.device)
-        yield numbers, batch, soft_adjacency(output), output.recall(batch.adj)
+        yield numbers, batch, output.soft_adjacency(), output.recall(batch.adj)
 
 
 def outputs(
@@ -179,7 +177,7 @@ def outputs(
 
     Large graphs come in smaller batches. With ``start``, the recurrence begins from the edges of the graphs.
     """
-    if candidates is not None and not isinstance(model, GLN):
+    if candidates is not None and not isinstance(model, ScoresCandidates):
         raise GLNError(f"{type(model).__name__} scores all pairs; leave out candidates, which are for GLN.")
     more = {} if candidates is None else {"candidates": candidates}
     order = sorted(range(len(graphs)), key=lambda number: graphs[number].num_nodes)  # less padding
@@ -216,7 +214,7 @@ def _check_scores(scores: Tensor) -> None:
 
 
 def _large_edges(
-    model: GLN, graph: Graph, threshold: float, steps: int | None, candidates: int | None, start: bool
+    model: Any, graph: Graph, threshold: float, steps: int | None, candidates: int | None, start: bool
 ) -> tuple[Tensor, Tensor]:
     """As :func:`edges_above`, for one large set, by blocks."""
     with _asking(model) as device:
@@ -224,7 +222,7 @@ def _large_edges(
         total = graph.num_nodes * model.checked_steps(steps)
         with tqdm(total=total, unit="node", unit_scale=True, disable=None, leave=False) as bar:
             known = graph.edge_index if start else None
-            source, target, score = score_set(model, batch, known, steps, candidates, tick=bar.update)
+            source, target, score = model.score_set(batch, known, steps, candidates, tick=bar.update)
     _check_scores(score)
     prob = score.to(torch.promote_types(score.dtype, torch.float32)).sigmoid()
     chosen = prob >= threshold
@@ -239,7 +237,7 @@ def edges_above(output: StructureOutput, threshold: float) -> list[tuple[Tensor,
     Scores over candidates are never expanded into a matrix of all pairs.
     """
     if output.candidates is None:
-        soft = soft_adjacency(output)
+        soft = output.soft_adjacency()
         graph, source, target = ((soft >= threshold) & output.mask).nonzero(as_tuple=True)
         prob = soft[graph, source, target]
     else:
@@ -257,7 +255,7 @@ def _sparse_mean(output: StructureOutput) -> tuple[Tensor, Tensor, Tensor, Tenso
     nodes = output.mask.shape[1]
     graph, source, slot = output.mask.nonzero(as_tuple=True)
     target = output.candidates[graph, source, slot]
-    prob = full_precision(output).logits[-1].sigmoid()[graph, source, slot]
+    prob = output.full_precision().logits[-1].sigmoid()[graph, source, slot]
     forth, back = (graph * nodes + source) * nodes + target, (graph * nodes + target) * nodes + source
     key, place = torch.cat([forth, back]).unique(return_inverse=True)
     mean = prob.new_zeros(len(key)).index_add(0, place, torch.cat([prob, prob])) / 2
@@ -275,18 +273,6 @@ def keep_strongest(graph: Graph, count: int) -> Graph:
     pair = torch.minimum(source, target) * graph.num_nodes + torch.maximum(source, target)
     stays = torch.isin(pair, pair[graph.edge_prob >= least[source]])
     return graph.with_edges(graph.edge_index[:, stays], edge_prob=graph.edge_prob[stays])
-
-
-def soft_adjacency(output: StructureOutput) -> Tensor:
-    """The last step's soft adjacency ``[B, N, N]``, the mean of both directions."""
-    soft = full_precision(output).probabilities()
-    return (soft + soft.transpose(1, 2)) / 2
-
-
-def full_precision(output: StructureOutput) -> StructureOutput:
-    """The output with logits in at least float32, whatever precision the model computed in."""
-    full = torch.promote_types(output.logits[-1].dtype, torch.float32)
-    return replace(output, logits=tuple(step.to(full) for step in output.logits))
 
 
 def as_points(item: Any, known: Any = None) -> Graph:

@@ -1,81 +1,85 @@
 """Which pairs a model scores: all of them, or every node with its K nearest, made symmetric.
 
-Candidates are chosen by distance, ties included, so that the order of the nodes does not matter. The share of true
-edges among them, the *candidate recall*, limits what a model can find; it is reported wherever candidates are used.
+Candidates are chosen by distance, ties included, so that the order of the nodes does not matter; a learned score can
+propose further ones. The share of true edges among them, the *candidate recall*, limits what a model can find; it is
+reported wherever candidates are used.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 import torch
 from scipy.spatial import cKDTree
-from torch import Tensor
+from torch import Tensor, nn
 
 from gln.graphs.batch import pair_mask
-from gln.models.output import StructureOutput
-from gln.models.pairs import DensePairs, SparsePairs
+from gln.models.contract import StructureOutput
+from gln.models.features import mlp
+from gln.models.pairs import AllPairs, ListedPairs, Pairs, block_size
 
-DENSE_NODES = 128  # up to this size, the dense form's matrix products beat the sparse form's gathers
+DENSE_NODES = 128  # up to this size, the matrix products of all pairs beat the gathers of a list
 TREE_NODES = 4000  # above this size, a k-d tree beats the matrix of all distances
 TREE_ROWS = 2**16  # nodes queried at once
 TIE = 1 + 1e-6  # distances within this factor count as equal
+WORKSPACE = 2**24  # scores held at once where the matrix of all pairs would be too large
 
 
-class PairList(NamedTuple):
-    """Pairs as flat lists of equal length: index of the graph in the batch, source node, target node."""
-
-    graph: Tensor
-    source: Tensor
-    target: Tensor
-
-
-def join_pairs(lists: list[PairList]) -> PairList | None:
-    """Join several lists into one; ``None`` if there are none."""
-    return PairList(*(torch.cat(parts) for parts in zip(*lists, strict=True))) if lists else None
-
-
-def all_pairs(mask: Tensor) -> DensePairs:
+def all_pairs(mask: Tensor) -> AllPairs:
     """All pairs of different real nodes; ``mask`` ``[B, N]``."""
-    return DensePairs(pair_mask(mask))
+    return AllPairs(pair_mask(mask))
 
 
 def candidate_pairs(
     where: Tensor,
     mask: Tensor,
     nearest: int | Tensor,
-    extra: PairList | None = None,
-    sparse: bool | None = None,
-) -> DensePairs | SparsePairs:
+    extra: Tensor | None = None,
+    listed: bool | None = None,
+) -> Pairs:
     """Pair every node with its ``nearest`` nodes and add the ``extra`` pairs, made symmetric.
 
     Args:
         where: positions ``[B, N, p]``.
         mask: real nodes ``[B, N]``.
         nearest: K, or one K per graph ``[B]``; as many as there are nodes, or more, give all pairs.
-        extra: further pairs, such as known or proposed edges.
-        sparse: force the sparse or the dense form; by default the number of nodes decides.
+        extra: further pairs, such as known or proposed edges: their ends ``[2, q]`` among the ``B · N`` nodes.
+        listed: force one form or the other; by default the number of nodes decides.
     """
-    nodes = mask.shape[1]
-    counts = torch.as_tensor(nearest, device=mask.device).expand(len(mask))  # [B]
-    sparse = nodes > DENSE_NODES if sparse is None else sparse
-    if nodes <= TREE_NODES:
-        near = _near_by_matrix(where, mask, counts)
-        if not sparse:
-            return _dense(near, mask, extra)
-        pairs = PairList(*near.nonzero(as_tuple=True))
+    count, nodes = mask.shape
+    counts = torch.as_tensor(nearest, device=mask.device).expand(count)  # [B]
+    listed = nodes > DENSE_NODES if listed is None else listed
+    extra = torch.empty(2, 0, dtype=torch.long, device=mask.device) if extra is None else extra
+    if nodes > TREE_NODES:
+        ends = _near_by_tree(where, mask, counts)
     else:
-        pairs = _near_by_tree(where, mask, counts)
-    joined = join_pairs([pairs] if extra is None else [pairs, extra])
-    assert joined is not None
-    return _sparse(joined, mask)
+        near = _near_by_matrix(where, mask, counts)
+        if not listed:
+            near.view(-1, nodes)[extra[0], extra[1] % nodes] = True
+            near &= pair_mask(mask)
+            return AllPairs(near | near.transpose(1, 2))
+        graph, source, target = near.nonzero(as_tuple=True)
+        ends = torch.stack([source, target]) + graph * nodes
+    ends = torch.cat([ends, extra], dim=1)
+    ends = ends[:, mask.flatten()[ends].all(0)]
+    order = _spatial_order(where) if ends.shape[1] > block_size(where.device) else None
+    return ListedPairs.from_ends(ends, (count, nodes), order)
 
 
-def candidate_recall(pairs: DensePairs | SparsePairs, adj: Tensor) -> Tensor:
+def candidate_recall(pairs: Pairs, adj: Tensor) -> Tensor:
     """Share of the true edges ``adj`` ``[B, N, N]`` that are among ``pairs``, per graph ``[B]``; 1 without edges."""
-    index = pairs.target if isinstance(pairs, SparsePairs) else None
-    return StructureOutput((), (), pairs.mask, index).recall(adj)
+    return StructureOutput((), (), pairs.mask, pairs.candidates).recall(adj)
+
+
+def _spatial_order(where: Tensor) -> Tensor:
+    """An order ``[B · N]`` of the points ``[B, N, p]`` that keeps neighbours together, one graph after another."""
+    count, nodes, _ = where.shape
+    orders = [cKDTree(points).indices for points in _as_numpy(where)]
+    return torch.from_numpy(np.concatenate(orders) + np.arange(count).repeat(nodes) * nodes).to(where.device)
+
+
+def _as_numpy(where: Tensor) -> np.ndarray:
+    """NumPy has no bfloat16."""
+    return where.to(torch.promote_types(where.dtype, torch.float32)).numpy(force=True)
 
 
 def _near_by_matrix(where: Tensor, mask: Tensor, nearest: Tensor) -> Tensor:
@@ -95,39 +99,32 @@ def _near_by_matrix(where: Tensor, mask: Tensor, nearest: Tensor) -> Tensor:
     return (distance <= ranked.gather(2, place) * TIE) & everything
 
 
-def _near_by_tree(where: Tensor, mask: Tensor, nearest: Tensor) -> PairList:
-    """The same as a list, for sets too large for a matrix; ties add at most ``nearest`` nodes."""
+def _near_by_tree(where: Tensor, mask: Tensor, nearest: Tensor) -> Tensor:
+    """The same as ends ``[2, q]``, for sets too large for a matrix; ties add at most ``nearest`` nodes."""
     parts = []
-    sizes, counts = mask.sum(1).tolist(), nearest.tolist()
-    where = where.to(torch.promote_types(where.dtype, torch.float32))  # NumPy has no bfloat16
-    for number, (points, size, count) in enumerate(zip(where.numpy(force=True), sizes, counts, strict=True)):
-        source, target = nearest_nodes(cKDTree(points[:size]), count)
-        parts.append((np.full(len(source), number), source, target))
-    return PairList(
-        *(torch.from_numpy(np.concatenate(part)).to(where.device) for part in zip(*parts, strict=True))
-    )
+    for number, points in enumerate(_as_numpy(where)):
+        size, count = int(mask[number].sum()), int(nearest[number])
+        parts.append(nearest_nodes(cKDTree(points[:size]), count) + number * mask.shape[1])
+    return torch.from_numpy(np.concatenate(parts, axis=1)).to(where.device)
 
 
-def nearest_nodes(tree: cKDTree, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Pair every node of ``tree`` with its ``count`` nearest and with those as near as the last of them: two lists.
+def nearest_nodes(tree: cKDTree, count: int) -> np.ndarray:
+    """Pair every node of ``tree`` with its ``count`` nearest and with those as near as the last of them: ``[2, q]``.
 
     Ties add at most ``count`` nodes.
     """
     parts = []
     for start in range(0, tree.n, TREE_ROWS):
         rows = np.arange(start, min(start + TREE_ROWS, tree.n))
-        source, target, crowded = _query(tree, rows, count, count + 2)
-        parts.append((source, target))
+        ends, crowded = _query(tree, rows, count, count + 2)
+        parts.append(ends)
         if len(crowded):
-            parts.append(_query(tree, crowded, count, 2 * count + 1)[:2])
-    source, target = (np.concatenate(part) for part in zip(*parts, strict=True))
-    return source, target
+            parts.append(_query(tree, crowded, count, 2 * count + 1)[0])
+    return np.concatenate(parts, axis=1)
 
 
-def _query(
-    tree: cKDTree, rows: np.ndarray, count: int, take: int
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The pairs of the ``rows`` whose ties all fit into ``take`` nodes, and the other rows, which need more."""
+def _query(tree: cKDTree, rows: np.ndarray, count: int, take: int) -> tuple[np.ndarray, np.ndarray]:
+    """The pairs ``[2, q]`` of the rows whose ties all fit into ``take`` nodes, and the other rows."""
     take, full = min(take, tree.n), 2 * count + 1
     distance, target = tree.query(tree.data[rows], k=take, workers=torch.get_num_threads())
     distance, target = distance.reshape(len(rows), take), target.reshape(len(rows), take)
@@ -135,27 +132,64 @@ def _query(
     crowded = (distance[:, -1:] <= reach)[:, 0] & (take < min(full, tree.n))
     near = (distance <= reach) & (target != rows[:, None]) & ~crowded[:, None]
     row, slot = near.nonzero()
-    return rows[row], target[row, slot], rows[crowded]
+    return np.stack([rows[row], target[row, slot]]), rows[crowded]
 
 
-def _dense(near: Tensor, mask: Tensor, extra: PairList | None) -> DensePairs:
-    if extra is not None:
-        near[extra.graph, extra.source, extra.target] = True
-        near &= pair_mask(mask)
-    return DensePairs(near | near.transpose(1, 2))
+class Proposal(nn.Module):
+    """The paper's bilinear score ``H Q tanh(H Z)ᵀ``, symmetrised, over all pairs: it proposes distant candidates.
 
+    It sees each node on its own, by its features and its position within the whole set.
+    """
 
-def _sparse(pairs: PairList, mask: Tensor) -> SparsePairs:
-    """The pairs in slots, as many per node as the node with the most pairs needs."""
-    count, nodes = mask.shape
-    graph, source, target = pairs
-    real = (source != target) & mask[graph, source] & mask[graph, target]
-    graph, source, target = graph[real], source[real], target[real]
-    forth, back = (graph * nodes + source) * nodes + target, (graph * nodes + target) * nodes + source
-    key = torch.cat([forth, back]).unique()  # sorted by graph, source, target
-    row, target = key // nodes, key % nodes
-    degree = torch.bincount(row, minlength=count * nodes)
-    slot = torch.arange(len(key), device=mask.device) - (degree.cumsum(0) - degree)[row]
-    index = torch.full((count * nodes, max(int(degree.max()), 1)), nodes, device=mask.device)
-    index[row, slot] = target
-    return SparsePairs.from_index(index.view(count, nodes, -1))
+    def __init__(self, in_channels: int, pos_channels: int, width: int, count: int) -> None:
+        super().__init__()
+        self.count = count
+        self.embed = mlp(in_channels + (pos_channels or in_channels), 2 * width, width)
+        self.Z = nn.Linear(width, width, bias=False)
+        self.Q = nn.Linear(width, width, bias=False)
+        self.bias = nn.Parameter(torch.zeros(()))
+
+    def forward(self, where: Tensor, x: Tensor, mask: Tensor) -> Tensor:
+        """Scores ``[B, N, N]``."""
+        first, second = self._ends(where, x, mask)
+        score = first @ second.mT
+        return self._both_ways(score, score.mT)
+
+    def best(self, score: Tensor, mask: Tensor) -> Tensor:
+        """Pair every node with those it scores highest, ties included: ends ``[2, q]`` among the ``B · N`` nodes."""
+        pairs = pair_mask(mask)
+        graph, *ends = (self._highest(score.masked_fill(~pairs, -torch.inf)) & pairs).nonzero(as_tuple=True)
+        return torch.stack(ends) + graph * mask.shape[1]
+
+    def best_of_set(self, where: Tensor, x: Tensor) -> Tensor:
+        """The same pairs ``[2, q]`` for one set ``[n, ·]``, found some rows of the matrix at a time."""
+        mask = torch.ones(1, len(x), dtype=torch.bool, device=x.device)
+        first, second = (values[0] for values in self._ends(where[None], x[None], mask))  # [n, d]
+        rows = max(1, WORKSPACE // len(x))
+        parts = []
+        for start in range(0, len(x), rows):
+            own = slice(start, start + rows)
+            score = self._both_ways(first[own] @ second.mT, second[own] @ first.mT)  # [rows, n]
+            score.diagonal(start).fill_(-torch.inf)  # no node is paired with itself
+            row, target = (self._highest(score) & score.isfinite()).nonzero(as_tuple=True)
+            parts.append(torch.stack([row + start, target]))
+        return torch.cat(parts, dim=1)
+
+    def _ends(self, where: Tensor, x: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+        """The two factors of the score, before both directions are averaged, both ``[B, N, d]``."""
+        real = mask[..., None]
+        count = real.sum(1, keepdim=True)
+        centred = (where - (where * real).sum(1, keepdim=True) / count) * real
+        square = (centred.square() / count).sum((1, 2), keepdim=True)  # a sum of squares alone may overflow
+        spread = square.where(square > 0, 1).sqrt()
+        h = self.embed(torch.cat([centred / spread, x], dim=-1))
+        return self.Q(h), torch.tanh(self.Z(h))
+
+    def _both_ways(self, forth: Tensor, back: Tensor) -> Tensor:
+        root = self.Q.out_features**0.5
+        return (forth / root + back / root) / 2 + self.bias
+
+    def _highest(self, score: Tensor) -> Tensor:
+        """True where a score is among the ``count`` highest of its row, ties included."""
+        reach = score.topk(min(self.count, score.shape[-1]), dim=-1).values[..., -1:]
+        return score >= reach

@@ -8,37 +8,35 @@ The paper's alternation, no longer tied to one node order and one n. Every step
    next ``A`` (α, ρ).
 
 New compared with the paper: every pair has a state of its own, pairs exchange information over third nodes, and no
-weight has a shape that depends on n. Pairs are all pairs or K candidates per node (:mod:`gln.models.pairs`).
+weight has a shape that depends on n. Pairs are all pairs or K candidates per node (:mod:`gln.models.pairs`); below,
+``[..., c]`` stands for the values of nodes or pairs in either form.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
-from torch_geometric.data import Data
-from torch_geometric.utils import to_dense_batch
+from torch.nn.functional import gelu
 
-from gln.compiling import can_compile
 from gln.errors import GLNError
 from gln.graphs import GraphBatch
+from gln.graphs.batch import as_batch
 from gln.graphs.check import check_whole, whole_number
-from gln.models.candidates import PairList, all_pairs, candidate_pairs, join_pairs
-from gln.models.features import index_features, mlp, pair_features
-from gln.models.gln_parts import Step
-from gln.models.output import StructureOutput
-from gln.models.pairs import DensePairs, SparsePairs
-from gln.models.proposal import Proposal
-from gln.models.small import score_small, worth_compiling
-from gln.models.streaming import stream_padded
+from gln.models.candidates import Proposal, all_pairs, candidate_pairs
+from gln.models.contract import ScoredPairs, StructureOutput
+from gln.models.features import index_features, local_unit, mlp, pair_features
+from gln.models.pairs import Block, ListedPairs, Pairs, block_size, joined
 
 SMALL = 128  # sets of up to this many nodes are scored over all pairs
 FEWEST = 8  # the smallest K drawn in training, or half the model's candidates if that is more
 # The least that each setting may be.
 LEAST = {"width": 1, "pair_width": 1, "kernels": 1, "steps": 1, "candidates": 1}
 LEAST |= {"proposals": 0, "index_channels": 0}
+
+Tick = Callable[[int], object]
 
 
 class GLN(nn.Module):
@@ -87,8 +85,11 @@ class GLN(nn.Module):
         x_mean: Sequence[float] | None = None,
         x_std: Sequence[float] | None = None,
     ) -> None:
-        config = {name: value for name, value in locals().items() if name not in ("self", "__class__")}
         super().__init__()
+        config: dict[str, Any] = {"in_channels": in_channels, "pos_channels": pos_channels, "width": width}
+        config |= {"pair_width": pair_width, "kernels": kernels, "steps": steps, "shared": shared}
+        config |= {"candidates": candidates, "proposals": proposals, "mixing": mixing, "feedback": feedback}
+        config |= {"index_channels": index_channels}
         if in_channels < 0 or pos_channels < 0 or in_channels + pos_channels < 1:
             raise GLNError(
                 f"Got in_channels={in_channels} and pos_channels={pos_channels}; a node needs a position or a feature."
@@ -101,11 +102,10 @@ class GLN(nn.Module):
             )
         if index_channels % 2:
             raise GLNError(f"GLN got index_channels={index_channels}; expected 0 or a positive even number.")
-        self.config: dict[str, Any] = config
+        self.config = config
         self.threshold = 0.5
-        self.in_channels, self.pos_channels = in_channels, pos_channels
+        self.in_channels, self.pos_channels, self.index_channels = in_channels, pos_channels, index_channels
         self.steps, self.shared, self.candidates = steps, shared, candidates
-        self.pair_width, self.index_channels = pair_width, index_channels
         features = in_channels + index_channels
         self.propose = Proposal(features, pos_channels, width, proposals) if proposals else None
         self.embed_node = mlp(max(features, 1), width, width)
@@ -114,33 +114,12 @@ class GLN(nn.Module):
         self.blocks = nn.ModuleList(Step(width, pair_width, kernels, mixing, feedback) for _ in range(blocks))
         self.scale_features(x_mean, x_std)
 
-    def scale_features(self, x_mean: Sequence[float] | None, x_std: Sequence[float] | None) -> None:
-        """Read ``(x − x_mean) / x_std`` in place of ``x`` from now on; ``None`` for both leaves ``x`` unchanged."""
-        if (x_mean is None) != (x_std is None):
-            raise GLNError("GLN got only one of x_mean and x_std; give both, or neither to keep x as it is.")
-        for name, given in (("x_mean", x_mean), ("x_std", x_std)):
-            values = None if given is None else [float(value) for value in given]
-            self.register_buffer(
-                name, None if values is None else self._scale(name, values), persistent=False
-            )
-            self.config[name] = values
-
-    def _scale(self, name: str, values: list[float]) -> Tensor:
-        scale = next(self.parameters()).new_tensor(values)
-        fit = scale.isfinite() & ((scale > 0) | (name == "x_mean"))
-        if len(scale) != self.in_channels or not bool(fit.all()):
-            above = " above 0" if name == "x_std" else ""
-            raise GLNError(
-                f"GLN got {name}={values}; expected a number{above} for each of the {self.in_channels} columns of x."
-            )
-        return scale
-
     def forward(
         self,
-        batch: GraphBatch | Data,
+        batch: GraphBatch,
         initial: Tensor | None = None,
         steps: int | None = None,
-        pairs: DensePairs | SparsePairs | None = None,
+        pairs: Pairs | None = None,
         candidates: int | None = None,
     ) -> StructureOutput:
         """The structure after every step.
@@ -154,53 +133,76 @@ class GLN(nn.Module):
             candidates: K for sets of all sizes, small ones too; default: all pairs for sets of up to ``SMALL`` nodes,
                 and the model's own K for larger ones.
         """
-        batch = _padded(batch) if isinstance(batch, Data) else batch  # a Batch is a Data too
+        batch = as_batch(batch)
         steps = self.checked_steps(steps)
-        x, pos = self.inputs(batch)
+        where, pos, x = self.inputs(batch)
         initial = None if initial is None else _structure(initial, batch.mask, x)
-        where = pos if self.pos_channels else x
         proposal = None if self.propose is None else self.propose(where, x, batch.mask)
         if pairs is None:
             pairs = self._choose(where, batch.mask, initial, proposal, candidates)
-        if not torch.is_grad_enabled() and x.is_cpu and self._compiles(pairs, x):
-            return self._without_gradients(pairs, where, pos, x, initial, steps, proposal)
+        a = None if initial is None else pairs.on_pairs(initial)
+        states, scores = [], []
+        for h, score in self.unroll(pairs, (where, pos, x), a, steps):
+            states.append(pairs.to_batch(h))
+            scores.append(pairs.in_slots(score))
+        return StructureOutput(tuple(scores), tuple(states), pairs.mask, pairs.candidates, proposal)
 
-        e = self.embed_pair(pair_features(pairs, where, pos, x))  # [B, N, S, c]
-        h = self.embed_node(x if x.shape[-1] else x.new_ones(*batch.mask.shape, 1))  # [B, N, d]
-        # Adding 0 · e gives the first A a gradient like the later ones: what is compiled for one step then serves all.
-        a = _on_pairs(pairs, initial, e) + 0 * e[..., 0]  # [B, N, S]
-        logits, states = [], []
-        for number in range(steps):
-            h, e, score = self.step(number)(pairs, h, e, a)
-            a = score.sigmoid() * pairs.mask
-            logits.append(score)
-            states.append(h)
-        index = pairs.target if isinstance(pairs, SparsePairs) else None
-        return StructureOutput(tuple(logits), tuple(states), pairs.mask, index, proposal)
-
-    @torch.compiler.disable
-    def _compiles(self, pairs: DensePairs | SparsePairs, like: Tensor) -> bool:
-        """Whether the compiled CPU loops are available and faster."""
-        return can_compile() if isinstance(pairs, SparsePairs) else worth_compiling(pairs, like)
-
-    @torch.compiler.disable
-    def _without_gradients(
+    @torch.no_grad()
+    def score_set(
         self,
-        pairs: DensePairs | SparsePairs,
-        where: Tensor,
-        pos: Tensor,
-        x: Tensor,
-        initial: Tensor | None,
+        batch: GraphBatch,
+        known: Tensor | None = None,
+        steps: int | None = None,
+        candidates: int | None = None,
+        block: int | None = None,
+        tick: Tick | None = None,
+    ) -> ScoredPairs:
+        """The last step's score of every candidate pair of one set, however large, in memory O(n·K).
+
+        Args:
+            batch: the nodes of one graph; its edges are not read.
+            known: edges ``[2, m]`` to start from, in both directions; they become candidates.
+            steps: how many to run.
+            candidates: how many nearest nodes each node is paired with; default: the model's own number.
+            block: how many pairs to process at once; by default what suits the device.
+            tick: called with the number of nodes of every block that has finished a step.
+        """
+        where, pos, x = self.inputs(batch)
+        known = torch.empty(2, 0, dtype=torch.long) if known is None else known
+        extra = known = known.to(x.device)
+        if self.propose is not None:
+            extra = torch.cat([known, self.propose.best_of_set(where[0], x[0])], dim=1)
+        pairs = candidate_pairs(where, batch.mask, candidates or self.candidates, extra, listed=True)
+        assert isinstance(pairs, ListedPairs)
+        a = x.new_zeros(pairs.ends.shape[1])
+        a[pairs.places(known)] = 1
+        score = a
+        for _, score in self.unroll(pairs, (where, pos, x), a, self.checked_steps(steps), block, tick):  # noqa: B007
+            pass  # only the last step counts
+        return ScoredPairs(pairs.batch_ends[0], pairs.batch_ends[1], score)
+
+    def unroll(
+        self,
+        pairs: Pairs,
+        inputs: tuple[Tensor, Tensor, Tensor],
+        a: Tensor | None,
         steps: int,
-        proposal: Tensor | None,
-    ) -> StructureOutput:
-        """The same without empty slots and without gradients: many times faster on a CPU."""
-        given = (where, pos, x, _on_pairs(pairs, initial, x), steps)
-        if isinstance(pairs, SparsePairs):
-            logits, states = zip(*stream_padded(self, pairs, *given), strict=True)
-            return StructureOutput(logits, states, pairs.mask, pairs.target, proposal)
-        logits, states = zip(*score_small(self, pairs, *given), strict=True)
-        return StructureOutput(logits, states, pairs.mask, None, proposal)
+        block: int | None = None,
+        tick: Tick | None = None,
+    ) -> Iterator[tuple[Tensor, Tensor]]:
+        """The node states ``[..., d]`` and the score of every pair ``[...]`` after each step."""
+        where, pos, x = (pairs.from_batch(values) for values in inputs)
+        blocks = _blocks(pairs, block or block_size(x.device))
+        unit = joined([local_unit(block, where) for block in blocks])[..., None]
+        h = self.embed_node(x if x.shape[-1] else x.new_ones(*x.shape[:-1], 1))
+        e = [self.embed_pair(pair_features(block, where, pos, x, unit)) for block in blocks]
+        # Adding 0 · e gives the first A a gradient like the later ones: what is compiled for one step then serves all.
+        nothing = 0 * joined([part[..., 0] for part in e])
+        a = nothing if a is None else a + nothing
+        for number in range(steps):
+            h, score = self.step(number)(pairs, blocks, h, e, a, tick)
+            a = pairs.only(score.sigmoid())
+            yield h, score
 
     @torch.compiler.disable
     def _choose(
@@ -210,7 +212,7 @@ class GLN(nn.Module):
         initial: Tensor | None,
         proposal: Tensor | None,
         candidates: int | None = None,
-    ) -> DensePairs | SparsePairs:
+    ) -> Pairs:
         """All pairs of a small set, candidates of a large one; in training, a random number of candidates.
 
         Each graph is judged by its own size: padding must not matter.
@@ -227,15 +229,17 @@ class GLN(nn.Module):
         if self.training:
             least = min(max(FEWEST, candidates // 2), candidates)
             most = torch.where(small, sizes, 2 * candidates).clamp(min=least)
-            nearest = torch.where(
-                small & (everything < 0.5), sizes, (least * (most / least) ** share).round().long()
-            )
+            drawn = (least * (most / least) ** share).round().long()
+            nearest = torch.where(small & (everything < 0.5), sizes, drawn)
         if not all_small and bool((nearest >= sizes).all()):
             return all_pairs(mask)
-        extra = [] if initial is None else [PairList(*(initial >= 0.5).nonzero(as_tuple=True))]
+        extra = [torch.empty(2, 0, dtype=torch.long, device=mask.device)]
+        if initial is not None:
+            graph, *ends = (initial >= 0.5).nonzero(as_tuple=True)
+            extra.append(torch.stack(ends) + graph * mask.shape[1])
         if self.propose is not None and proposal is not None:
             extra.append(self.propose.best(proposal, mask))
-        return candidate_pairs(where, mask, nearest, join_pairs(extra))
+        return candidate_pairs(where, mask, nearest, torch.cat(extra, dim=1))
 
     def step(self, number: int) -> Step:
         """The module with the weights of step ``number``."""
@@ -251,13 +255,13 @@ class GLN(nn.Module):
             )
         return wanted
 
-    def inputs(self, batch: GraphBatch) -> tuple[Tensor, Tensor]:
-        """Checked inputs: ``x``, scaled, and ``pos``; of width 0 where the model takes none."""
+    def inputs(self, batch: GraphBatch) -> tuple[Tensor, Tensor, Tensor]:
+        """Checked inputs ``[B, N, ·]``: where the nodes are, ``pos``, and ``x``, scaled; of width 0 if not taken."""
         weight = next(self.parameters())
         found = []
         for name, value, expected in (
-            ("x", batch.x, self.in_channels),
             ("pos", batch.pos, self.pos_channels),
+            ("x", batch.x, self.in_channels),
         ):
             got = 0 if value is None else value.shape[-1]
             if expected and got != expected:
@@ -265,24 +269,149 @@ class GLN(nn.Module):
             if value is None or not expected:
                 value = weight.new_zeros(*batch.mask.shape, 0)
             found.append(value.to(weight.dtype))
+        pos, x = found
         if self.x_mean is not None and self.x_std is not None:
-            found[0] = ((found[0] - self.x_mean) / self.x_std).masked_fill(~batch.mask[..., None], 0)
+            x = ((x - self.x_mean) / self.x_std).masked_fill(~batch.mask[..., None], 0)
         if self.index_channels:
             place = index_features(batch.mask, self.index_channels).to(weight.dtype)
-            found[0] = torch.cat([found[0], place], dim=-1)
-        return found[0], found[1]
+            x = torch.cat([x, place], dim=-1)
+        return pos if self.pos_channels else x, pos, x
+
+    def scale_features(self, x_mean: Sequence[float] | None, x_std: Sequence[float] | None) -> None:
+        """Read ``(x − x_mean) / x_std`` in place of ``x`` from now on; ``None`` for both leaves ``x`` unchanged."""
+        if (x_mean is None) != (x_std is None):
+            raise GLNError("GLN got only one of x_mean and x_std; give both, or neither to keep x as it is.")
+        for name, given in (("x_mean", x_mean), ("x_std", x_std)):
+            values = None if given is None else [float(value) for value in given]
+            scale = None if values is None else self._scale(name, values)
+            self.register_buffer(name, scale, persistent=False)
+            self.config[name] = values
+
+    def _scale(self, name: str, values: list[float]) -> Tensor:
+        scale = next(self.parameters()).new_tensor(values)
+        fit = scale.isfinite() & ((scale > 0) | (name == "x_mean"))
+        if len(scale) != self.in_channels or not bool(fit.all()):
+            above = " above 0" if name == "x_std" else ""
+            raise GLNError(
+                f"GLN got {name}={values}; expected a number{above} for each of the {self.in_channels} columns of x."
+            )
+        return scale
 
 
-def _padded(batch: Data) -> GraphBatch:
-    """The nodes of a PyG batch, or of one graph, padded, without the edges."""
-    if batch.get("pos") is None and batch.get("x") is None:
-        raise GLNError("The batch has neither pos nor x; a model needs at least one of them.")
-    pos, x = (
-        None if batch.get(name) is None else to_dense_batch(batch[name], batch.batch) for name in ("pos", "x")
-    )
-    mask = (pos or x)[1]  # type: ignore[index]
-    empty = mask.new_zeros(*mask.shape, mask.shape[1])
-    return GraphBatch(pos and pos[0], x and x[0], empty, mask)
+class Step(nn.Module):
+    """One step: nodes listen to one another through the structure, then the structure is re-scored."""
+
+    def __init__(self, width: int, pair_width: int, kernels: int, mixing: bool, feedback: bool) -> None:
+        super().__init__()
+        self.feedback = feedback
+        self.listen = Listen(width, pair_width, kernels)
+        self.think = nn.Sequential(nn.LayerNorm(width), mlp(width, 2 * width, width))
+        self.ends = Ends(width, pair_width)
+        self.mix = Mix(pair_width, kernels) if mixing else None
+        self.weigh = nn.Sequential(nn.LayerNorm(pair_width), mlp(pair_width, 2 * pair_width, pair_width))
+        self.score = nn.Sequential(nn.LayerNorm(pair_width), nn.Linear(pair_width, 1))
+
+    def forward(
+        self,
+        pairs: Pairs,
+        blocks: Sequence[Block],
+        h: Tensor,
+        e: list[Tensor],
+        a: Tensor,
+        tick: Tick | None = None,
+    ) -> tuple[Tensor, Tensor]:
+        """New node states ``[..., d]`` and scores, shaped like ``a``.
+
+        The pair states ``e``, one tensor ``[..., c]`` per block, are replaced one by one: a large set needs no second
+        copy of them.
+        """
+        a = a if self.feedback else pairs.only(torch.ones_like(a))
+        h = h + self.listen(pairs, blocks, h, e, a)
+        h = h + self.think(h)
+        ends = self.ends.project(h)
+        for number, block in enumerate(blocks):
+            e[number] = e[number] + self.ends(block, *ends, a)
+        before: list[Tensor | None] = list(
+            e
+        )  # a block reads its surroundings as they were before any block mixed
+        scores = []
+        for number, block in enumerate(blocks):
+            if self.mix is not None:
+                e[number] = e[number] + self.mix(block, block.around(before, number))
+            e[number] = e[number] + self.weigh(e[number])
+            scores.append(self.score(e[number]).squeeze(-1))
+            if tick is not None:
+                tick(len(block.rows(h)))
+        score = joined(scores)
+        return h, (score + pairs.reverse(score)) / 2
+
+
+class Listen(nn.Module):
+    """The paper's η and λ: ``Σ_i τ(A) H W_i``, with each kernel ``i`` gated by the pair's state."""
+
+    def __init__(self, width: int, pair_width: int, kernels: int) -> None:
+        super().__init__()
+        self.kernels = kernels
+        self.norm, self.pair_norm = nn.LayerNorm(width), nn.LayerNorm(pair_width)
+        self.W = nn.Linear(width, width, bias=False)
+        self.gate = nn.Linear(pair_width, kernels)
+        self.U = nn.Linear(width, width)
+
+    def forward(self, pairs: Pairs, blocks: Sequence[Block], h: Tensor, e: list[Tensor], a: Tensor) -> Tensor:
+        values = self.W(self.norm(h)).unflatten(-1, (self.kernels, -1))  # [..., k, d/k]
+        root = (1 + pairs.total(a)).rsqrt()[..., None]  # D̂^(-1/2): every node also counts itself
+        heard = []
+        for block, state in zip(blocks, e, strict=True):
+            tau = block.pairs(a)[..., None] * block.source(root) * block.target(root)  # [..., 1]
+            weight = tau * 2 * self.gate(self.pair_norm(state)).sigmoid()  # [..., k]
+            heard.append(block.aggregate(weight, values))
+        own = root[..., None].square() * values
+        return self.U(gelu((joined(heard) + own).flatten(-2)))
+
+
+class Ends(nn.Module):
+    """What a pair reads: its two ends and its own entry in the current structure."""
+
+    def __init__(self, width: int, pair_width: int) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(width)
+        self.source, self.target = nn.Linear(width, 2 * pair_width), nn.Linear(width, 2 * pair_width)
+        self.structure = nn.Linear(1, pair_width)
+        self.out = nn.Linear(pair_width, pair_width)
+
+    def project(self, h: Tensor) -> tuple[Tensor, Tensor]:
+        """What every node contributes as a source and as a target, both ``[..., 2c]``."""
+        h = self.norm(h)
+        return self.source(h), self.target(h)
+
+    def forward(self, block: Block, sources: Tensor, targets: Tensor, a: Tensor) -> Tensor:
+        left, left_factor = block.source(sources).chunk(2, dim=-1)
+        right, right_factor = block.target(targets).chunk(2, dim=-1)
+        structure = self.structure(block.pairs(a)[..., None])
+        both = left + right + left_factor * right_factor + structure  # sum and product: α
+        return self.out(gelu(both))
+
+
+class Mix(nn.Module):
+    """Pairs read pairs: ``ij`` attends over third nodes ``k``, scored by ``ik`` and ``jk`` together."""
+
+    def __init__(self, pair_width: int, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.norm = nn.LayerNorm(pair_width)
+        self.read = nn.Linear(pair_width, 4 * pair_width)
+        self.out = nn.Linear(pair_width + heads, pair_width)
+
+    def forward(self, block: Block, around: Tensor) -> Tensor:
+        """What the pairs of a block read of the pairs around it, ``[..., c]``."""
+        read = self.read(self.norm(around)).unflatten(-1, (4, self.heads, -1))  # query, key, first, second
+        mixed, total = block.mix(read)
+        return self.out(torch.cat([mixed.flatten(-2), total], dim=-1))
+
+
+@torch.compiler.disable
+def _blocks(pairs: Pairs, size: int) -> Sequence[Block]:
+    return pairs.blocks(size)
 
 
 def _structure(initial: Tensor, mask: Tensor, like: Tensor) -> Tensor:
@@ -294,10 +423,3 @@ def _structure(initial: Tensor, mask: Tensor, like: Tensor) -> Tensor:
             f"[{count}, {nodes}, {nodes}]."
         )
     return initial.to(like).expand(count, nodes, nodes)
-
-
-def _on_pairs(pairs: DensePairs | SparsePairs, structure: Tensor | None, like: Tensor) -> Tensor:
-    """The entries of a structure ``[B, N, N]`` at the pairs: ``[B, N, S]``; zeros if there is no structure."""
-    if structure is None:
-        return like.new_zeros(pairs.mask.shape)
-    return (structure.gather(2, pairs.target) if isinstance(pairs, SparsePairs) else structure) * pairs.mask

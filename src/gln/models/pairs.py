@@ -1,243 +1,396 @@
-"""Pairs of nodes, all of them or K candidates per node, behind one set of operations.
+"""Pairs of nodes, all of them or listed candidates, behind one set of operations.
 
-A pair state is ``[B, N, S, c]``: row ``i`` holds the states of the directed pairs ``i → j``, one per slot. In the
-dense form slot ``j`` *is* node ``j`` (``S = N``); in the sparse form it is the node ``index[i, slot]`` (``S = K``).
-Both forms hold a symmetric set of pairs and compute the same function of it. A third form, without empty slots and
-for inference only, is in :mod:`gln.models.flat`.
+========================  ===========================  =====================================
+                          :class:`AllPairs`            :class:`ListedPairs`
+========================  ===========================  =====================================
+values of nodes           ``[B, N, ...]``              ``[n, ...]``, all graphs concatenated
+values of pairs           ``[B, N, N, ...]``           ``[m, ...]``, sorted by both ends
+========================  ===========================  =====================================
 
-===============  =================================================================================
-``of_rows``      node values of the rows at hand: all nodes, unless the pairs are a block of a larger set
-``of_source``    node values at the first end of every pair, ``v_i``
-``of_target``    node values at the second end, ``v_j``
-``reverse``      the state of ``j → i`` at the place of ``i → j``
-``total``        ``Σ_j w_ij``: the degree of every node
-``aggregate``    ``Σ_j w_ij v_j``: pairs to nodes
-``mix``          attention of the pair ``i → j`` over third nodes ``k`` that both ends are paired with
-===============  =================================================================================
+Both hold a symmetric set of directed pairs ``i → j`` and compute the same function of it. A large set is processed some
+rows of pairs at a time, in *blocks*; one block with all rows is the ordinary case. Of values of nodes and pairs
+
+================================  ===========================================================================
+``only``                          keeps those of pairs, and makes 0 what belongs to no pair
+``total``                         is ``Σ_j w_ij``: the degree of every node
+``reverse``                       puts the value of ``j → i`` at the place of ``i → j``
+a block's ``rows``, ``pairs``     are those of the block
+a block's ``source``, ``target``  are the nodes' values at the two ends of its pairs, ``v_i`` and ``v_j``
+a block's ``by_row``              are the values of its pairs with one row per node
+a block's ``aggregate``           is ``Σ_j w_ij v_j``: from pairs to nodes
+a block's ``around``              are the values of all pairs that its mixing reads
+a block's ``mix``                 lets its pairs read pairs over third nodes (:mod:`gln.ops`)
+================================  ===========================================================================
 """
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from types import ModuleType
-from typing import Protocol
+from itertools import pairwise
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
-from torch.utils.checkpoint import checkpoint
+from torch.nn import functional
 
-from gln.compiling import gpu_kernels
-from gln.models import mixing_cpu
-from gln.models.mixing_operator import NEVER
+from gln.ops import mix_all, mix_listed
 
-
-class PairEnds(Protocol):
-    """The operations on some rows of pairs; ``mask`` ``[B, N, S]`` is True on pairs, False on empty slots."""
-
-    @property
-    def mask(self) -> Tensor: ...
-
-    def of_rows(self, values: Tensor) -> Tensor: ...
-
-    def of_source(self, values: Tensor) -> Tensor: ...
-
-    def of_target(self, values: Tensor) -> Tensor: ...
-
-    def aggregate(self, weight: Tensor, values: Tensor) -> Tensor: ...
+# Pairs processed at once where no gradient is kept: what suits a cache, and what fills a GPU.
+BLOCK = {"cpu": 2**14, "cuda": 2**21}
 
 
-class Pairs(PairEnds, Protocol):
-    """The operations on a whole set of pairs."""
-
-    def reverse(self, state: Tensor) -> Tensor: ...
-
-    def total(self, weight: Tensor) -> Tensor: ...
-
-    def mix(self, read: Tensor) -> tuple[Tensor, Tensor]: ...
+def block_size(device: torch.device) -> int:
+    """How many pairs to process at once; with gradients all of them, because everything is kept anyway."""
+    return 2**62 if torch.is_grad_enabled() else BLOCK.get(device.type, BLOCK["cpu"])
 
 
-def _attend(scores: Tensor, allowed: Tensor, axis: int) -> tuple[Tensor, Tensor]:
-    """Softmax weights over an axis, and their log-normaliser.
+def joined(parts: list[Tensor]) -> Tensor:
+    """The values of all blocks."""
+    return parts[0] if len(parts) == 1 else torch.cat(parts)
 
-    An extra slot of score 0 and value 0 takes part, so that a pair without third nodes is well defined.
+
+@dataclass(frozen=True)
+class AllPairs:
+    """An entry for every two nodes; a block has some of the graphs.
+
+    ==========  ===============  =======================================================
+    ``mask``    ``[B, N, N]``    symmetric: True on entries that are pairs
+    ``graphs``  slice            the graphs of a block among all
+    ==========  ===============  =======================================================
     """
-    scores = scores.masked_fill(~allowed, NEVER)
-    total = torch.logaddexp(scores.logsumexp(axis), scores.new_zeros(()))
-    return (scores - total.unsqueeze(axis)).exp(), total
 
+    mask: Tensor
+    graphs: slice = field(default_factory=lambda: slice(None))
 
-# The same mixing in one kernel, by device.
-KERNELS: dict[str, ModuleType] = {"cpu": mixing_cpu, **gpu_kernels("gln.models.fused")}
+    candidates = None  # slot j is node j
 
+    def blocks(self, size: int) -> list[AllPairs]:
+        """All graphs, in blocks of at most ``size`` entries, or of a single graph with more."""
+        count = max(1, size // self.mask[0].numel())
+        if count >= len(self.mask):
+            return [self]
+        cuts = [slice(first, first + count) for first in range(0, len(self.mask), count)]
+        return [AllPairs(self.mask[some], some) for some in cuts]
 
-def _kernels(read: Tensor) -> ModuleType | None:
-    """The kernels that take ``read``, if any."""
-    kernels = KERNELS.get(read.device.type)
-    return kernels if kernels is not None and kernels.takes(read) else None
-
-
-class _AllRows:
-    """What the two forms that hold all rows have in common."""
-
-    def of_rows(self, values: Tensor) -> Tensor:
-        """``[B, N, ...]``, unchanged: every node has a row."""
+    def from_batch(self, values: Tensor) -> Tensor:
+        """``[B, N, ...]``, unchanged."""
         return values
 
-    def of_source(self, values: Tensor) -> Tensor:
-        """``[B, N, c] → [B, N, 1, c]``, to be broadcast."""
-        return values[:, :, None]
+    to_batch = in_slots = from_batch
+
+    def on_pairs(self, structure: Tensor) -> Tensor:
+        """The entries of ``A`` ``[B, N, N]`` at the pairs."""
+        return self.only(structure)
+
+    def only(self, values: Tensor) -> Tensor:
+        return values * self.mask.view(*self.mask.shape, *[1] * (values.dim() - 3))
 
     def total(self, weight: Tensor) -> Tensor:
-        """``[B, N, S] → [B, N]``."""
         return weight.sum(-1)
 
-
-@dataclass(frozen=True)
-class DensePairs(_AllRows):
-    """An entry for every two nodes; the symmetric ``mask`` ``[B, N, N]`` is True on those that are pairs."""
-
-    mask: Tensor
-
-    def of_target(self, values: Tensor) -> Tensor:
-        """``[B, N, c] → [B, 1, N, c]``, to be broadcast."""
-        return values[:, None]
-
-    def reverse(self, state: Tensor) -> Tensor:
-        """``[B, N, N, ...] → [B, N, N, ...]``."""
-        return state.transpose(1, 2)
-
-    def aggregate(self, weight: Tensor, values: Tensor) -> Tensor:
-        """Weights ``[B, N, N, h]``, node values ``[B, N, h, c]`` → ``[B, N, h, c]``."""
-        return torch.einsum("bijh,bjhc->bihc", weight, values)
-
-    def mix(self, read: Tensor) -> tuple[Tensor, Tensor]:
-        """For every pair ``ij``: ``Σ_k a_ijk (first_ik + second_jk)`` with ``a = softmax_k(query_ik · key_jk)``.
-
-        Args:
-            read: query, key, first and second of every pair, ``[B, N, N, 4, h, d]``.
-
-        Returns:
-            The mixed values ``[B, N, N, h, d]`` and the log-normaliser, a soft maximum of the scores, ``[B, N, N, h]``.
-        """
-        if kernels := _kernels(read):
-            return kernels.mix_dense(read, self)
-        query, key, first, second = read.unbind(3)
-        scores = torch.einsum("bikhd,bjkhd->bhijk", query, key)
-        allowed = (
-            self.mask[:, None, :, None, :] & self.mask[:, None, None, :, :]
-        )  # k is paired with i and with j
-        weight, total = _attend(scores, allowed, -1)
-        mixed = torch.einsum("bhijk,bikhc->bijhc", weight, first) + torch.einsum(
-            "bhijk,bjkhc->bijhc", weight, second
-        )
-        return mixed, total.permute(0, 2, 3, 1)
-
-
-@dataclass(frozen=True)
-class SparsePairs(_AllRows):
-    """K candidates per node: state O(N·K), workspace O(chunk·K²).
-
-    ===========  =============  ==================================================================
-    ``index``    ``[B, N, K]``  the node in each slot, ascending; ``N`` in empty slots
-    ``back``     ``[B, N, K]``  the slot of ``i`` in the row of ``index[i, slot]``; 0 where empty
-    ``mask``     ``[B, N, K]``  True on pairs
-    ===========  =============  ==================================================================
-    """
-
-    index: Tensor
-    back: Tensor
-    mask: Tensor
-    workspace: int = 2**26  # the most numbers held at once while third nodes are looked up
-
-    @classmethod
-    def from_index(cls, index: Tensor) -> SparsePairs:
-        """From symmetric candidates ``[B, N, K]``: ascending node numbers, then ``N`` in empty slots."""
-        nodes = index.shape[1]
-        mask = index < nodes
-        graph, source, slot = mask.nonzero(as_tuple=True)
-        target = index[mask]
-        key = (graph * nodes + source) * nodes + target  # already ascending
-        back = torch.zeros_like(index)
-        back[mask] = slot[torch.searchsorted(key, (graph * nodes + target) * nodes + source)]
-        return cls(index, back, mask)
+    def reverse(self, values: Tensor) -> Tensor:
+        return values.transpose(1, 2)
 
     @property
-    def target(self) -> Tensor:
-        """The node in each slot, 0 where empty, so that it can always be gathered."""
-        return self.index.where(self.mask, 0)
+    def shape(self) -> torch.Size:
+        return self.mask.shape
 
-    def of_target(self, values: Tensor) -> Tensor:
-        """``[B, N, c] → [B, N, K, c]``."""
-        return _rows(values, self.target)
+    def rows(self, values: Tensor) -> Tensor:
+        return values[self.graphs]
 
-    def reverse(self, state: Tensor) -> Tensor:
-        """``[B, N, K, ...] → [B, N, K, ...]``."""
-        slots = state.shape[2]
-        return _rows(state.flatten(1, 2), self.target * slots + self.back)
+    pairs = rows
+
+    def source(self, values: Tensor) -> Tensor:
+        """``[B, N, c] → [b, N, 1, c]``, to be broadcast."""
+        return values[self.graphs][:, :, None]
+
+    def target(self, values: Tensor) -> Tensor:
+        """``[B, N, c] → [b, 1, N, c]``, to be broadcast."""
+        return values[self.graphs][:, None]
+
+    def by_row(self, values: Tensor, fill: float) -> Tensor:
+        """``[b, N, N]``, with ``fill`` where there is no pair."""
+        return values.masked_fill(~self.mask, fill)
 
     def aggregate(self, weight: Tensor, values: Tensor) -> Tensor:
-        """Weights ``[B, N, K, h]``, node values ``[B, N, h, c]`` → ``[B, N, h, c]``."""
-        return torch.einsum("bijh,bijhc->bihc", weight, self.of_target(values))
+        """Weights ``[b, N, N, h]``, node values ``[B, N, h, c]`` → ``[b, N, h, c]``."""
+        return torch.einsum("bijh,bjhc->bihc", weight, values[self.graphs])
+
+    def around(self, states: list[Tensor | None], number: int) -> Tensor:
+        """The values of block ``number``: graphs read no other graphs. They are not needed again."""
+        state, states[number] = states[number], None
+        assert state is not None
+        return state
 
     def mix(self, read: Tensor) -> tuple[Tensor, Tensor]:
-        """As :meth:`DensePairs.mix`, with as many rows at a time as the workspace holds."""
-        if kernels := _kernels(read):
-            return kernels.mix_sparse(read, self)
-        count, nodes, slots, _, *state = read.shape
-        chunk = max(1, self.workspace // (count * slots * slots * math.prod(state)))
-        # With gradients, a chunk is recomputed in the backward pass instead of being stored.
-        again = torch.is_grad_enabled() and nodes > chunk
-        ours, theirs = read[:, :, :, 0::2], read[:, :, :, 1::2]  # query and first, key and second
-        parts = []
-        for start in range(0, nodes, chunk):
-            rows = slice(start, start + chunk)
-            if again:
-                some = (self._mix_rows, ours[:, rows], theirs, rows)
-                parts.append(checkpoint(*some, use_reentrant=False, preserve_rng_state=False))
-            else:
-                parts.append(self._mix_rows(ours[:, rows], theirs, rows))
-        mixed, total = zip(*parts, strict=True)
-        return torch.cat(mixed, dim=1), torch.cat(total, dim=1)
+        """``[b, N, N, 4, h, d] → [b, N, N, h, d], [b, N, N, h]``."""
+        return mix_all(read, self.mask)
 
-    def _mix_rows(self, ours: Tensor, theirs: Tensor, rows: slice) -> tuple[Tensor, Tensor]:
-        """Query and first of some rows ``[B, R, K, 2, h, d]`` against key and second of all ``[B, N, K, 2, h, d]``."""
-        place, shared = self._third_nodes(rows)
-        place = self.target[:, rows, :, None] * self.mask.shape[2] + place  # row and slot in one number
-        query, first = ours[:, :, None].unbind(4)  # [B, R, 1, K, h, d]
-        key, second = _rows(theirs.flatten(1, 2), place).unbind(4)  # [B, R, J, K, h, d]
-        # Elementwise products and sums: one matrix product per pair would mean many tiny ones.
-        weight, total = _attend((query * key).sum(-1), shared[..., None], 3)  # [B, R, J, K, h], [B, R, J, h]
-        return (weight[..., None] * (first + second)).sum(3), total
 
-    def _third_nodes(self, rows: slice) -> tuple[Tensor, Tensor]:
-        """The slot of ``k`` in the row of ``j``, and whether it has one, both ``[B, R, K, K]``.
+@dataclass(frozen=True)
+class ListedPairs:
+    """The ``m`` directed pairs of ``n = B · N`` nodes as one list, sorted by source, then by target.
 
-        For the pairs ``ij`` of some rows and every ``k`` that ``i`` is paired with.
+    ===========  =============  ===================================================================
+    ``start``    ``[n + 1]``    where the pairs of each node begin
+    ``ends``     ``[2, m]``     source and target of every pair
+    ``back``     ``[m]``        the position of ``j → i`` for every pair ``i → j``
+    ``longest``  number         the most pairs of any node, at least 1
+    ``size``     ``(B, N)``     of the batch
+    ``order``    ``[n]``        the node of the batch that has each number; ``None``: in its order
+    ===========  =============  ===================================================================
+    """
+
+    start: Tensor
+    ends: Tensor
+    back: Tensor
+    longest: int
+    size: tuple[int, int]
+    order: Tensor | None = None
+
+    @classmethod
+    def from_ends(cls, ends: Tensor, size: tuple[int, int], order: Tensor | None = None) -> ListedPairs:
+        """From pairs ``[2, q]`` in any order, in one direction or both, perhaps repeated; loops are dropped.
+
+        With ``order``, nodes are renumbered by it: those that are near should have near numbers, so that blocks read
+        little of one another.
         """
-        index, mask, target = self.index[:, rows], self.mask[:, rows], self.target[:, rows]
-        theirs = _rows(self.index, target)  # candidates of j
-        ours = index[:, :, None].expand(theirs.shape).contiguous()
-        place = torch.searchsorted(theirs, ours).clamp_(max=index.shape[2] - 1)
-        return place, (theirs.gather(-1, place) == ours) & mask[:, :, None] & mask[..., None]
+        nodes = size[0] * size[1]
+        ends = ends if order is None else order.argsort()[ends]
+        ends = ends[:, ends[0] != ends[1]]
+        key = torch.cat([ends[0] * nodes + ends[1], ends[1] * nodes + ends[0]]).unique()  # ascending
+        ends = torch.stack([key // nodes, key % nodes])
+        degree = torch.bincount(ends[0], minlength=nodes)
+        # Sorted by target and then by source, the reversed pairs are in the order of the pairs.
+        back = ends[1].argsort(stable=True)
+        return cls(_bounds(degree), ends, back, max(int(degree.max()), 1), size, order)
+
+    def blocks(self, size: int) -> list[ListedBlock]:
+        """All rows, in blocks of at most ``size`` pairs, or of a single row with more."""
+        if self.ends.shape[1] <= size:
+            everything = Near(self.start, self.ends[1], (0, len(self.start) - 1), (0, self.ends.shape[1]), [])
+            return [
+                ListedBlock(self, slice(0, len(self.start) - 1), slice(0, self.ends.shape[1]), everything)
+            ]
+        bounds, cuts = self.start.cpu(), [0]
+        while cuts[-1] < len(bounds) - 1:
+            last = int(torch.searchsorted(bounds, bounds[cuts[-1]] + size, right=True)) - 1
+            cuts.append(max(last, cuts[-1] + 1))
+        first_pairs = self.start[cuts]
+        scratch = torch.full_like(self.start[:-1], -1)
+        blocks = []
+        for rows, own in zip(_slices(cuts), _slices(first_pairs.tolist()), strict=True):
+            blocks.append(ListedBlock(self, rows, own, self._near(rows, own, first_pairs, scratch)))
+        last_reader = {
+            number: reader for reader, block in enumerate(blocks) for number, _ in block.near.parts
+        }
+        return [
+            replace(block, done=[n for n, reader in last_reader.items() if reader == number])
+            for number, block in enumerate(blocks)
+        ]
+
+    def _near(self, rows: slice, own: slice, first_pairs: Tensor, scratch: Tensor) -> Near:
+        """What the mixing of some rows reads; ``scratch`` ``[n]`` is −1 everywhere, before and after."""
+        start, target = self.start, self.ends[1]
+        own_nodes = torch.arange(rows.start, rows.stop, device=start.device)
+        nodes = torch.cat([own_nodes, target[own]]).unique()  # ascending
+        scratch[nodes] = torch.arange(len(nodes), device=start.device)
+        degree = start[nodes + 1] - start[nodes]
+        before = degree.cumsum(0) - degree
+        total = int(degree.sum())
+        row = torch.arange(len(nodes), device=start.device).repeat_interleave(degree, output_size=total)
+        position = torch.arange(total, device=start.device) + (start[nodes] - before)[row]
+        local = scratch[target[position]]
+        scratch[nodes] = -1
+        inside = local >= 0
+        position = position[inside]
+        found = torch.cat(
+            [torch.searchsorted(position, first_pairs), torch.searchsorted(nodes, own_nodes[:1])]
+        )
+        *cuts, first_row = found.tolist()
+        first_pair = int(torch.searchsorted(position, own.start))
+        parts = [
+            (number, position[cuts[number] : cuts[number + 1]] - first_pairs[number])
+            for number in range(len(cuts) - 1)
+            if cuts[number] < cuts[number + 1]
+        ]
+        return Near(
+            _bounds(torch.bincount(row[inside], minlength=len(nodes))),
+            local[inside],
+            (first_row, first_row + rows.stop - rows.start),
+            (first_pair, first_pair + own.stop - own.start),
+            parts,
+        )
+
+    def from_batch(self, values: Tensor) -> Tensor:
+        """``[B, N, ...] → [n, ...]``."""
+        values = values.flatten(0, 1)
+        return values if self.order is None else values[self.order]
+
+    def to_batch(self, values: Tensor) -> Tensor:
+        """``[n, ...] → [B, N, ...]``."""
+        values = values if self.order is None else torch.empty_like(values).index_copy(0, self.order, values)
+        return values.unflatten(0, self.size)
+
+    def in_slots(self, values: Tensor) -> Tensor:
+        """``[m] → [B, N, K]``, 0 in empty slots."""
+        slots = values.new_zeros(self.size[0] * self.size[1] * self.longest)
+        return slots.index_copy(0, self.slot, values).view(*self.size, self.longest)
 
     @cached_property
-    def places(self) -> Tensor:
-        """:meth:`_third_nodes` of all rows as one small number each, −1 where there is no slot: ``[B, N, K, K]``."""
-        count, nodes, slots = self.mask.shape
-        chunk = max(1, self.workspace // (count * slots * slots))
-        parts = [self._third_nodes(slice(start, start + chunk)) for start in range(0, nodes, chunk)]
-        return torch.cat([place.where(shared, -1).to(torch.int16) for place, shared in parts], dim=1)
+    def batch_ends(self) -> Tensor:
+        """Source and target of every pair as nodes of the concatenated graphs of the batch: ``[2, m]``."""
+        return self.ends if self.order is None else self.order[self.ends]
+
+    @cached_property
+    def slot(self) -> Tensor:
+        """The place of every pair in ``[B, N, K]``: ``[m]``; in the row of a node, targets ascend."""
+        source, target = self.batch_ends
+        rank = torch.arange(len(source), device=source.device)
+        start = self.start[:-1]
+        if self.order is not None:
+            by_ends = (source * len(start) + target).argsort()
+            rank = torch.empty_like(by_ends).index_copy(0, by_ends, rank)
+            degree = torch.bincount(source, minlength=len(start))
+            start = degree.cumsum(0) - degree
+        return source * self.longest + rank - start[source]
+
+    @property
+    def mask(self) -> Tensor:
+        """True on the slots ``[B, N, K]`` that hold pairs."""
+        return self.in_slots(torch.ones_like(self.slot, dtype=torch.bool))
+
+    @property
+    def candidates(self) -> Tensor:
+        """The node in each slot ``[B, N, K]``, 0 where empty, so that it can always be gathered."""
+        return self.in_slots(self.batch_ends[1] % self.size[1])
+
+    def on_pairs(self, structure: Tensor) -> Tensor:
+        """The entries of ``A`` ``[B, N, N]`` at the pairs: ``[m]``."""
+        source, target = self.batch_ends
+        return structure.flatten()[source * self.size[1] + target % self.size[1]]
+
+    def places(self, ends: Tensor) -> Tensor:
+        """The positions of the pairs with these ends ``[2, q]``, nodes of the batch; all must exist: ``[q]``."""
+        ends, nodes = ends if self.order is None else self.order.argsort()[ends], len(self.start) - 1
+        return torch.searchsorted(self.ends[0] * nodes + self.ends[1], ends[0] * nodes + ends[1])
+
+    def only(self, values: Tensor) -> Tensor:
+        """Unchanged: there are no empty places."""
+        return values
+
+    def total(self, weight: Tensor) -> Tensor:
+        return torch.segment_reduce(weight, "sum", lengths=self.start.diff(), unsafe=True)
+
+    def reverse(self, values: Tensor) -> Tensor:
+        return values.index_select(0, self.back)
 
 
-def _rows(values: Tensor, index: Tensor) -> Tensor:
-    """The rows of ``values`` ``[B, M, ...]`` at ``index`` ``[B, ...]``, counted within each batch entry.
+class Near(NamedTuple):
+    """The rows of a block and of all nodes that they are paired with, with only the pairs among these nodes.
 
-    ``index_select`` sums its gradient in a fixed order, so that training on a CPU is repeatable.
+    ==========  ===========  =====================================================================
+    ``start``   ``[l + 1]``  where the pairs of each of these ``l`` rows begin
+    ``target``  ``[p]``      the second end of every pair, counted among these rows
+    ``rows``    two numbers  first and last of the rows of the block itself
+    ``own``     two numbers  first and last of the pairs of the block itself
+    ``parts``   list         in which block the pairs are, and where in it; empty: all in this one
+    ==========  ===========  =====================================================================
     """
-    start = (
-        torch.arange(len(values), device=values.device).view(-1, *[1] * (index.dim() - 1)) * values.shape[1]
-    )
-    picked = values.flatten(0, 1).index_select(0, (start + index).flatten())
-    return picked.view(*index.shape, *values.shape[2:])
+
+    start: Tensor
+    target: Tensor
+    rows: tuple[int, int]
+    own: tuple[int, int]
+    parts: list[tuple[int, Tensor]]
+
+
+@dataclass(frozen=True)
+class ListedBlock:
+    """Some rows of a list of pairs, whose pairs are its slice ``own``.
+
+    ``done`` are the numbers of the blocks that no later block reads.
+    """
+
+    whole: ListedPairs
+    at: slice
+    own: slice
+    near: Near
+    done: list[int] | None = None
+
+    @property
+    def shape(self) -> tuple[int]:
+        return (self.own.stop - self.own.start,)
+
+    def only(self, values: Tensor) -> Tensor:
+        return values
+
+    def rows(self, values: Tensor) -> Tensor:
+        return values[self.at]
+
+    def pairs(self, values: Tensor) -> Tensor:
+        return values[self.own]
+
+    def source(self, values: Tensor) -> Tensor:
+        """``[n, c] → [m, c]``."""
+        return values.index_select(0, self.whole.ends[0, self.own])
+
+    def target(self, values: Tensor) -> Tensor:
+        """``[n, c] → [m, c]``. ``index_select`` sums its gradient in a fixed order on a CPU."""
+        return values.index_select(0, self.whole.ends[1, self.own])
+
+    def by_row(self, values: Tensor, fill: float) -> Tensor:
+        """``[m] → [r, K]``: each row's values, then ``fill``."""
+        row = self.whole.ends[0, self.own]
+        slot = torch.arange(self.own.start, self.own.stop, device=row.device) - self.whole.start[row]
+        padded = values.new_full((self.at.stop - self.at.start, self.whole.longest), fill)
+        return padded.index_put((row - self.at.start, slot), values)
+
+    def aggregate(self, weight: Tensor, values: Tensor) -> Tensor:
+        """Weights ``[m, h]``, node values ``[n, h, c]`` → ``[r, h, c]``, without gathering the values."""
+        pairs, heads = weight.shape
+        head = torch.arange(heads, device=weight.device)
+        places = head[:, None] + heads * self.whole.ends[1, self.own]  # [h, m], in a table of n · h rows
+        begin = self.whole.start[self.at] - self.own.start  # [r]
+        sums = functional.embedding_bag(
+            places.flatten(),
+            values.flatten(0, 1),
+            (head[:, None] * pairs + begin).flatten(),
+            mode="sum",
+            per_sample_weights=weight.T.flatten().to(values.dtype),
+        )
+        return sums.unflatten(0, (heads, -1)).transpose(0, 1)
+
+    def around(self, states: list[Tensor | None], number: int) -> Tensor:
+        """The values ``[p, c]`` of the pairs in ``near``; forgets those that no later block reads."""
+        if not self.near.parts:
+            (state,) = states
+            assert state is not None
+            return state
+        found = []
+        for block, places in self.near.parts:
+            state = states[block]
+            assert state is not None
+            found.append(state.index_select(0, places))
+        for block in self.done or []:
+            states[block] = None
+        return torch.cat(found)
+
+    def mix(self, read: Tensor) -> tuple[Tensor, Tensor]:
+        """``[p, 4, h, d] → [m, h, d], [m, h]``."""
+        start, target, rows, own, _ = self.near
+        return mix_listed(read, start, target, rows, own, self.whole.longest)
+
+
+def _slices(cuts: list[int]) -> list[slice]:
+    return [slice(*ends) for ends in pairwise(cuts)]
+
+
+def _bounds(lengths: Tensor) -> Tensor:
+    """Where consecutive stretches begin, and where the last ends."""
+    return functional.pad(lengths.cumsum(0), (1, 0))
+
+
+Pairs = AllPairs | ListedPairs
+Block = AllPairs | ListedBlock

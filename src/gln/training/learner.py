@@ -21,8 +21,7 @@ from torch.utils.data import DataLoader
 
 from gln.errors import GLNError
 from gln.graphs import GraphBatch
-from gln.inference.predict import full_precision, soft_adjacency
-from gln.models.output import StructureOutput
+from gln.models.contract import StructureOutput
 from gln.storage.models import annotate, write_model
 from gln.training.checkpoint import Checkpoint, Progress, write_checkpoint
 from gln.training.config import FitConfig
@@ -157,7 +156,7 @@ class Learner(LightningModule):
 
     def _losses(self, share: Share, output: StructureOutput) -> Tensor:
         with torch.autocast(self.device.type, enabled=False):
-            return self.loss(full_precision(output), share.batch, self.model)  # [B]
+            return self.loss(output.full_precision(), share.batch, self.model)  # [B]
 
     def on_validation_epoch_start(self) -> None:
         self._settle()
@@ -168,7 +167,7 @@ class Learner(LightningModule):
         output = self.model(batch.batch)
         losses = self._losses(batch, output)
         if batch.weight:  # a placeholder only keeps the process in step
-            self.validation.add(losses, soft_adjacency(output), batch.batch)
+            self.validation.add(losses, output.soft_adjacency(), batch.batch)
 
     def on_validation_epoch_end(self) -> None:
         add_up = partial(self._reduce, how="sum")

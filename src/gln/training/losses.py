@@ -36,7 +36,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 
 from gln.errors import GLNError
 from gln.graphs import GraphBatch
-from gln.models.output import StructureOutput
+from gln.models.contract import StructureOutput
 
 Edge = Literal["balanced", "literal", "plain", "released"]
 Structure = Literal["dice", "iou", "none"]

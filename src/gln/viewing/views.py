@@ -15,7 +15,7 @@ from gln.errors import GLNError
 from gln.graphs import as_graphs
 from gln.graphs.record import Graph
 from gln.inference.predict import Choice, Predictor, as_points, edges_above, outputs, predict_graphs
-from gln.models.output import StructureOutput
+from gln.models.contract import StructureOutput, starting_structure
 
 LARGEST = 20_000  # the most nodes of a graph that a page shows
 
@@ -126,15 +126,6 @@ def _every_step(model: nn.Module, output: StructureOutput, threshold: float) -> 
         once = edges[0] < edges[1]
         chances = torch.stack([prob[once] for _, prob in graph])  # [steps, m]
         if len(graph) > 1:
-            chances = torch.cat([_start(model, edges[:, once]), chances])
+            chances = torch.cat([starting_structure(model, edges[:, once])[None], chances])
         seen.append(Seen(edges[:, once].T.numpy(), chances.float().numpy(), threshold))
     return seen
-
-
-def _start(model: nn.Module, pairs: torch.Tensor) -> torch.Tensor:
-    """``A⁰`` at ``pairs [2, m]``: zeros, unless the model has another starting structure."""
-    initial = getattr(model, "A0", None)
-    if initial is None:
-        return torch.zeros(1, pairs.shape[1])
-    initial = initial.float().cpu()
-    return ((initial + initial.T) / 2)[pairs[0], pairs[1]][None]

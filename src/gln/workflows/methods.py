@@ -14,7 +14,7 @@ from gln.errors import GLNError
 from gln.graphs.features import feature_scale
 from gln.graphs.record import Graph
 from gln.models import MODELS
-from gln.models.gln import GLN
+from gln.models.contract import ScalesFeatures
 from gln.registry import parse_spec, write_spec
 from gln.storage.models import load
 from gln.training import Interrupted
@@ -72,9 +72,9 @@ def fit_baseline(
 
 
 def scale_features(model: nn.Module, train: Sequence[Graph]) -> str | None:
-    """Make GLN standardise the features, and describe it in words; ``None`` if there is nothing to scale."""
+    """Make the model standardise the features, and describe it in words; ``None`` if there is nothing to scale."""
     mean, deviation = feature_scale(train)
-    if not isinstance(model, GLN) or mean is None or deviation is None:
+    if not isinstance(model, ScalesFeatures) or mean is None or deviation is None:
         return None
     scaled = sum(pair != (0, 1) for pair in zip(mean, deviation, strict=True))
     if not scaled:

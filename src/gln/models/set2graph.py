@@ -1,7 +1,6 @@
 """Set2Graph (Serviansky et al., 2020): a network over the set, then one over every pair of nodes.
 
-It is a model like those of :mod:`gln.models`, trained by :func:`gln.fit`. It sees ``pos`` and ``x`` as they are: unlike
-GLN, it depends on where the points lie and on the unit of measurement.
+It sees ``pos`` and ``x`` as they are: unlike GLN, it depends on where the points lie and on the unit of measurement.
 """
 
 from __future__ import annotations
@@ -14,7 +13,8 @@ from torch import Tensor, nn
 
 from gln.errors import GLNError
 from gln.graphs import GraphBatch
-from gln.models.output import StructureOutput
+from gln.graphs.batch import as_batch
+from gln.models.contract import StructureOutput
 
 Size = Literal["published", "small"]
 
@@ -40,7 +40,6 @@ class Set2Graph(nn.Module):
     def __init__(
         self, in_channels: int = 0, pos_channels: int = 2, size: Size = "published", total: bool = False
     ) -> None:
-        config = {name: value for name, value in locals().items() if name not in ("self", "__class__")}
         super().__init__()
         if in_channels < 0 or pos_channels < 0 or in_channels + pos_channels < 1:
             raise GLNError(
@@ -48,7 +47,8 @@ class Set2Graph(nn.Module):
             )
         if size not in get_args(Size):
             raise GLNError(f"Set2Graph got size={size!r}; choose from {', '.join(get_args(Size))}.")
-        self.config: dict[str, Any] = config
+        self.config: dict[str, Any] = {"in_channels": in_channels, "pos_channels": pos_channels}
+        self.config |= {"size": size, "total": total}
         self.threshold = 0.5
         self.inputs = in_channels + pos_channels
         self.total = total
@@ -63,6 +63,7 @@ class Set2Graph(nn.Module):
         """The scores of all pairs in one step; ``initial`` is refused, as there is no recurrence to start."""
         if initial is not None or steps not in (None, 1):
             raise GLNError("Set2Graph scores all pairs in one step; leave out known edges and steps.")
+        batch = as_batch(batch)
         nodes = self._nodes(batch)
         scores = self._score(nodes, batch.mask)
         scores = (scores + scores.transpose(1, 2)) / 2

@@ -11,9 +11,9 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 import gln
-from gln.baselines.set2graph import Set2Graph
 from gln.errors import GLNError
 from gln.graphs import GraphBatch, make_graph
+from gln.models.set2graph import Set2Graph
 from gln.training.losses import Loss
 
 

@@ -1,26 +1,84 @@
-"""The loops of :mod:`gln.models.mixing_cpu` for the dense form, compiled by numba.
+"""The mixing on a CPU: loops that numba compiles, for each number of heads and head width.
 
-A call processes the items ``begin : end``. An item is one head of one graph; the graphs vary fastest, so that every
-thread gets graphs of all sizes. Within an item, the pairs ``jk`` of a node ``k`` are contiguous, and all ``j`` are
-processed at once with vector instructions. Nodes without pairs, such as padding, are left out.
+Only results are stored; for the gradient, weights are computed again. Every sum is added up by one thread in a fixed
+order, so the number of threads changes nothing.
+
+*All pairs*: a call processes the items ``begin : end``. An item is one head of one graph; the graphs vary fastest, so
+that every thread gets graphs of all sizes. Within an item, the pairs ``jk`` of a node ``k`` are contiguous, and all
+``j`` are processed at once with vector instructions. Nodes without pairs, such as padding, are left out.
+
+*Listed pairs*: a call processes the rows ``begin : end`` and writes only to their pairs; for each pair it visits only
+the third nodes that both ends share. Exchanging the ends of a pair exchanges (query, first) with (key, second), so one
+loop computes both halves of the gradient.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from functools import cache
 from typing import NamedTuple
 
 import numpy as np
+import torch
+from torch import Tensor
 
-from gln.compiling import Kernel, compiled, exp
-from gln.models.mixing_operator import NEVER
+from gln.ops.loops import Kernel, compiled, spread
+from gln.ops.mix import NEVER
+from gln.ops.vectors import add_scaled, dot, exp
 
 LANES = 16  # numbers in the widest vector registers
 ROWS = 4  # of a graph at once, to go through memory less often
 
 
-class DenseLoops(NamedTuple):
+def mix_all(read: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+    """The arguments of these four are those of the operators in :mod:`gln.ops.mix`, contiguous."""
+    count, _, _, _, heads, width = read.shape
+    mixed, total = read.new_zeros(*mask.shape, heads, width), read.new_zeros(*mask.shape, heads)
+    arrays = [values.numpy() for values in (*_real_nodes(mask), read, mask, mixed, total)]
+    spread(all_loops(width).forward, 0, count * heads, *arrays)
+    return mixed, total
+
+
+def mix_all_backward(read: Tensor, mask: Tensor, total: Tensor, delta: Tensor, grad: Tensor) -> Tensor:
+    count, _, _, _, heads, width = read.shape
+    result = torch.zeros_like(read)
+    given = (*_real_nodes(mask), read, mask, total, delta, grad, result)
+    spread(all_loops(width).backward, 0, count * heads, *(values.numpy() for values in given))
+    return result
+
+
+def _real_nodes(mask: Tensor) -> tuple[Tensor, Tensor]:
+    """The nodes of every graph, those with pairs first, ``[B, N]``, and how many have pairs, ``[B]``."""
+    real = mask.any(-1)
+    return real.sort(dim=1, descending=True, stable=True).indices, real.sum(1)
+
+
+def mix_listed(
+    read: Tensor, start: Tensor, target: Tensor, rows: Sequence[int], own: Sequence[int], longest: int
+) -> tuple[Tensor, Tensor]:
+    heads, width = read.shape[2:]
+    mixed = read.new_empty(own[1] - own[0], heads, width)
+    total = read.new_empty(own[1] - own[0], heads)
+    arrays = [values.numpy() for values in (start, target, read.view(-1), mixed.flatten(1), total)]
+    spread(listed_loops(heads, width).forward, *rows, own[0], longest, *arrays)
+    return mixed, total
+
+
+def mix_listed_backward(
+    read: Tensor, start: Tensor, target: Tensor, back: Tensor, own: Sequence[int], longest: int,
+    total: Tensor, delta: Tensor, grad: Tensor,
+) -> Tensor:  # fmt: skip
+    heads, width = read.shape[2:]
+    result = torch.zeros_like(read)
+    given = (start, target, back, read.view(-1), total, delta, grad.view(-1), result.view(-1))
+    arrays = [values.numpy() for values in given]
+    for mine in (0, 1):
+        spread(listed_loops(heads, width).backward, 0, len(start) - 1, mine, own[0], longest, *arrays)
+    return result
+
+
+class Loops(NamedTuple):
     """The mixing and its gradient."""
 
     forward: Kernel
@@ -28,8 +86,114 @@ class DenseLoops(NamedTuple):
 
 
 @cache
-def dense_loops(width: int) -> DenseLoops:
-    """The loops, compiled for this head width."""
+def listed_loops(heads: int, width: int) -> Loops:
+    """The loops over listed pairs."""
+    channels = heads * width
+    states = 4 * channels  # query, key, first and second of a pair
+
+    def forward(begin, end, shift, longest, start, target, read, mixed, total):  # type: ignore[no-untyped-def]
+        """``read`` ``[p · 4 · h · d]``; ``mixed`` ``[m, h · d]`` and ``total`` ``[m, h]`` begin with pair ``shift``."""
+        zero, one = read.dtype.type(0), read.dtype.type(1)
+        place = np.full(len(start) - 1, -1, np.int64)  # position of ik for every node k
+        ik, jk = np.empty(longest + 1, np.int64), np.empty(longest + 1, np.int64)  # where they begin
+        weight = np.empty(longest * heads, read.dtype)  # [third node, head]
+        most, norm = np.empty(heads, read.dtype), np.empty(heads, read.dtype)
+        value = np.empty(channels, read.dtype)
+        for i in range(begin, end):
+            for p in range(start[i], start[i + 1]):
+                place[target[p]] = p
+            for p in range(start[i], start[i + 1]):
+                j, count = target[p], 0
+                for q in range(start[j], start[j + 1]):
+                    at = place[target[q]]
+                    ik[count], jk[count] = states * at, states * q
+                    count += at >= 0
+                most[:] = zero  # an extra slot of score 0 and value 0 takes part
+                for c in range(count):
+                    query, key = ik[c], jk[c] + channels
+                    for h in range(heads):
+                        score = dot(read, query + h * width, read, key + h * width, width)
+                        weight[c * heads + h] = score
+                        most[h] = max(most[h], score)
+                for c in range(count):
+                    for h in range(heads):
+                        weight[c * heads + h] -= most[h]
+                for c in range(count * heads):
+                    weight[c] = exp(weight[c])
+                for h in range(heads):
+                    norm[h] = exp(-most[h])
+                value[:] = zero
+                for c in range(count):
+                    first, second = ik[c] + 2 * channels, jk[c] + 3 * channels
+                    for h in range(heads):
+                        share, here = weight[c * heads + h], h * width
+                        norm[h] += share
+                        add_scaled(value, here, share, read, first + here, width)
+                        add_scaled(value, here, share, read, second + here, width)
+                for h in range(heads):
+                    total[p - shift, h] = most[h] + math.log(norm[h])
+                    share = one / norm[h]
+                    for d in range(h * width, h * width + width):
+                        mixed[p - shift, d] = value[d] * share
+            for p in range(start[i], start[i + 1]):
+                place[target[p]] = -1
+
+    def backward(  # type: ignore[no-untyped-def]
+        begin, end, mine, shift, longest, start, target, back, read, total, delta, grad, result
+    ):
+        """``mine``: 0 for the gradients of query and first, 1 for those of key and second.
+
+        ``back`` ``[p]``: the position of ``j → i`` for every pair ``i → j``. ``delta`` like ``total``; ``grad`` and
+        ``result`` like ``mixed`` and ``read``, as one stretch; ``result`` starts at zero.
+        """
+        place = np.full(len(start) - 1, -1, np.int64)
+        ik, jk = np.empty(longest + 1, np.int64), np.empty(longest + 1, np.int64)
+        weight = np.empty(longest * heads, read.dtype)  # [third node, head]
+        pull = np.empty(longest * heads, read.dtype)  # the gradient of its score
+        # Which of ours meets which of theirs; the order is query, key, first, second.
+        score_ours, score_theirs = mine * channels, (1 - mine) * channels
+        value_ours, value_theirs = (2 + mine) * channels, (3 - mine) * channels
+        for i in range(begin, end):
+            for p in range(start[i], start[i + 1]):
+                place[target[p]] = p
+            for p in range(start[i], start[i + 1]):
+                answer = (back[p] if mine else p) - shift  # where the pair's result is
+                if answer < 0 or answer >= len(total):
+                    continue
+                j, count = target[p], 0
+                for q in range(start[j], start[j + 1]):
+                    at = place[target[q]]
+                    ik[count], jk[count] = states * at, states * q
+                    count += at >= 0
+                wanted = answer * channels
+                for c in range(count):
+                    one, two = ik[c] + score_ours, jk[c] + score_theirs
+                    first, second = ik[c] + value_ours, jk[c] + value_theirs
+                    for h in range(heads):
+                        here = h * width
+                        score = dot(read, one + here, read, two + here, width)
+                        value = dot(grad, wanted + here, read, first + here, width)
+                        value += dot(grad, wanted + here, read, second + here, width)
+                        weight[c * heads + h] = score - total[answer, h]
+                        pull[c * heads + h] = value - delta[answer, h]
+                for c in range(count * heads):
+                    weight[c] = exp(weight[c])
+                    pull[c] *= weight[c]
+                for c in range(count):
+                    one, two, first = ik[c] + score_ours, jk[c] + score_theirs, ik[c] + value_ours
+                    for h in range(heads):
+                        share, part, here = weight[c * heads + h], pull[c * heads + h], h * width
+                        add_scaled(result, one + here, part, read, two + here, width)
+                        add_scaled(result, first + here, share, grad, wanted + here, width)
+            for p in range(start[i], start[i + 1]):
+                place[target[p]] = -1
+
+    return Loops(compiled(forward), compiled(backward))
+
+
+@cache
+def all_loops(width: int) -> Loops:
+    """The loops over all pairs."""
 
     def forward(begin, end, nodes, counts, read, pair, out, total):  # type: ignore[no-untyped-def]
         """``read`` ``[B, N, N, 4, h, d]``; ``out`` ``[B, N, N, h, d]`` and ``total`` ``[B, N, N, h]``.
@@ -200,4 +364,4 @@ def dense_loops(width: int) -> DenseLoops:
                         its[0, d], its[2, d] = to_query[j, d], to_first[j, d]
                         its[1, d], its[3, d] = to_key[d, j], to_second[d, j]
 
-    return DenseLoops(compiled(forward), compiled(backward))
+    return Loops(compiled(forward), compiled(backward))

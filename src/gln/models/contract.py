@@ -1,0 +1,216 @@
+"""What training, inference and saving rely on: what a model is, what it returns, and what only some models can do.
+
+Any ``nn.Module`` that is a :class:`Model` can be trained, saved and asked. Abilities beyond that are protocols of their
+own, checked with ``isinstance``; functions here answer for models that have nothing to say.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
+
+import torch
+from torch import Tensor, nn
+
+from gln.errors import GLNError
+from gln.graphs.batch import GraphBatch
+from gln.registry import parse_spec
+
+if TYPE_CHECKING:
+    from torch_geometric.data import Data
+
+
+class Model(Protocol):
+    """A model; ``every_step`` and ``training_facts`` may be absent.
+
+    ====================  ===================================================================================
+    ``config``            plain JSON values; ``type(model)(**config)`` rebuilds the model
+    ``threshold``         the probability at or above which a pair is an edge; 0.5 until training chooses it
+    ``every_step``        whether its usual loss is on every step's structure
+    ``training_facts``    how it was trained, stored with it
+    ====================  ===================================================================================
+    """
+
+    config: dict[str, Any]
+    threshold: float
+    every_step: bool
+    training_facts: dict[str, Any] | None
+
+    def forward(self, batch: GraphBatch, initial: Tensor | None, steps: int | None) -> StructureOutput:
+        """Start from the structure ``initial``; ``batch.adj`` is never read."""
+
+
+@dataclass(frozen=True)
+class StructureOutput:
+    """The structure after every step, scored over all pairs or over ``K`` candidate pairs per node.
+
+    ==============  ==============================  =====================================================
+    ``logits``      steps × ``[B, N, N | K]``       ``sigmoid`` of it is the step's soft adjacency ``A``
+    ``states``      steps × ``[B, N, d]``           the step's node states ``H``
+    ``mask``        ``[B, N, N | K]``               bool: True on the pairs that were scored
+    ``candidates``  ``[B, N, K]`` or ``None``       the node of each candidate; ``None``: all pairs
+    ``proposal``    ``[B, N, N]`` or ``None``       scores by which further candidates were proposed
+    ==============  ==============================  =====================================================
+    """
+
+    logits: tuple[Tensor, ...]
+    states: tuple[Tensor, ...]
+    mask: Tensor
+    candidates: Tensor | None = None
+    proposal: Tensor | None = None
+
+    def target(self, adj: Tensor) -> Tensor:
+        """The true adjacency ``[B, N, N]`` at the scored entries, shaped like one step's logits."""
+        return adj if self.candidates is None else adj.gather(2, self.candidates) & self.mask
+
+    def recall(self, adj: Tensor) -> Tensor:
+        """Share of the true edges ``adj`` ``[B, N, N]`` that were scored at all, per graph ``[B]``; 1 without edges."""
+        edges = adj.flatten(1).sum(1)
+        found = (self.target(adj) & self.mask).flatten(1).sum(1)
+        return torch.where(edges > 0, found / edges.clamp(min=1), 1.0)
+
+    def probabilities(self, step: int = -1) -> Tensor:
+        """The soft adjacency ``[B, N, N]`` after ``step``, zero where no pair was scored."""
+        scored = self.logits[step].sigmoid().masked_fill(~self.mask, 0)
+        if self.candidates is None:
+            return scored
+        count, nodes, _ = scored.shape
+        dense = torch.zeros(count, nodes, nodes, dtype=scored.dtype, device=scored.device)
+        # Masked slots add nothing, whichever node they hold.
+        return dense.scatter_add(2, self.candidates, scored)
+
+    def adjacency(self, step: int = -1, threshold: float = 0.5, hard: bool = False) -> Tensor:
+        """The adjacency ``[B, N, N]`` for use in a larger network: soft, or 0 and 1 with the soft one's gradient."""
+        soft = self.probabilities(step)
+        if not hard:
+            return soft
+        edges = (soft >= threshold) & (soft > 0)  # at a threshold of 0, too, only scored pairs are edges
+        return edges.to(soft.dtype) + (soft - soft.detach())
+
+    def full_precision(self) -> StructureOutput:
+        """The output with logits in at least float32, whatever precision the model computed in."""
+        full = torch.promote_types(self.logits[-1].dtype, torch.float32)
+        return replace(self, logits=tuple(step.to(full) for step in self.logits))
+
+    def soft_adjacency(self) -> Tensor:
+        """The last step's soft adjacency ``[B, N, N]`` in full precision, the mean of both directions."""
+        soft = self.full_precision().probabilities()
+        return (soft + soft.transpose(1, 2)) / 2
+
+
+class ScoredPairs(NamedTuple):
+    """Directed pairs in no particular order: their two ends and their scores, all ``[m]``."""
+
+    source: Tensor
+    target: Tensor
+    score: Tensor
+
+
+@runtime_checkable
+class ScoresCandidates(Protocol):
+    """Scores candidate pairs: its ``forward`` takes ``candidates=``, and one set may be larger than any matrix."""
+
+    candidates: int
+
+    def checked_steps(self, steps: int | None) -> int:
+        """The number of steps to run; refuse one that the weights do not allow."""
+
+    def score_set(
+        self,
+        batch: GraphBatch,
+        known: Tensor | None = None,
+        steps: int | None = None,
+        candidates: int | None = None,
+        block: int | None = None,
+        tick: Callable[[int], object] | None = None,
+    ) -> ScoredPairs:
+        """The last step's score of every candidate pair of one set, however large."""
+
+
+@runtime_checkable
+class ScalesFeatures(Protocol):
+    """Reads ``(x − x_mean) / x_std`` in place of ``x``."""
+
+    def scale_features(self, x_mean: Sequence[float] | None, x_std: Sequence[float] | None) -> None: ...
+
+
+@runtime_checkable
+class ChecksNodes(Protocol):
+    """Says itself which nodes it cannot read; of other models, ``pos_channels`` and ``in_channels`` say it."""
+
+    def misfit(self, nodes: int, pos_width: int, x_width: int) -> str | None: ...
+
+
+@runtime_checkable
+class StartsFromStructure(Protocol):
+    """Begins its recurrence with a structure of its own, ``A0 [N, N]``, where none is given."""
+
+    A0: Tensor
+
+
+WORDS = {"pos": "positions (pos)", "x": "features (x)"}
+
+
+def misfit(model: Any, nodes: int, pos_width: int, x_width: int) -> str | None:
+    """Why ``model`` cannot read such nodes, as the end of a sentence; ``None`` if it can."""
+    if isinstance(model, ChecksNodes):
+        return model.misfit(nodes, pos_width, x_width)
+    for name, (got, wanted) in _inputs(model, pos_width, x_width).items():
+        if wanted and not got:
+            return f"it has no {WORDS[name]}, but the model was trained with {wanted} per node; see --{name}."
+        if wanted and got != wanted:
+            return (
+                f"it has {got} {WORDS[name]} per node, but the model was trained with {wanted}; see --{name}."
+            )
+    return None
+
+
+def unread(model: Any, pos_width: int, x_width: int) -> list[str]:
+    """Which of ``pos`` and ``x`` the nodes have but the model does not read."""
+    if isinstance(model, ChecksNodes):
+        return []
+    inputs = _inputs(model, pos_width, x_width)
+    return [name for name, (got, wanted) in inputs.items() if got and wanted == 0]
+
+
+def _inputs(model: Any, pos_width: int, x_width: int) -> dict[str, tuple[int, int | None]]:
+    """What nodes have and what the model wants; ``None`` where its config does not say."""
+    config = getattr(model, "config", {})
+    return {"pos": (pos_width, config.get("pos_channels")), "x": (x_width, config.get("in_channels"))}
+
+
+def starting_structure(model: Any, pairs: Tensor) -> Tensor:
+    """``A⁰`` at ``pairs [2, m]``: zeros, unless the model has another starting structure."""
+    if not isinstance(model, StartsFromStructure):
+        return torch.zeros(pairs.shape[1])
+    initial = model.A0.float().cpu()
+    return ((initial + initial.T) / 2)[pairs[0], pairs[1]]
+
+
+def input_settings(graphs: Sequence[Data]) -> dict[str, int]:
+    """The widths of ``pos`` and ``x``, by the names they have in most models' settings."""
+    pos, x = (0 if graphs[0].get(name) is None else graphs[0][name].shape[1] for name in ("pos", "x"))
+    return {"in_channels": x, "pos_channels": pos}
+
+
+def build_model(text: str, graphs: Sequence[Data]) -> nn.Module:
+    """Build a model, such as ``GLN:width=64``, with inputs as wide as the features of ``graphs``.
+
+    A class with a method ``input_settings(graphs)`` says itself which of its settings follow from them.
+    """
+    from gln.models import MODELS
+
+    models: Mapping[str, type[nn.Module]] = MODELS
+    asked, settings = parse_spec(text)
+    names = {name.lower(): name for name in models}
+    if asked.lower() not in names:
+        raise GLNError(f"There is no model {asked!r}; choose from {', '.join(sorted(models))}.")
+    name = names[asked.lower()]
+    known = list(inspect.signature(models[name]).parameters)
+    for setting in settings:
+        if setting not in known:
+            raise GLNError(f"{name} has no setting {setting!r}; choose from {', '.join(known)}.")
+    inputs = getattr(models[name], "input_settings", input_settings)(graphs)
+    return models[name](**{key: value for key, value in inputs.items() if key in known} | settings)

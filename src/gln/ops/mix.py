@@ -1,0 +1,246 @@
+"""Mixing over third nodes: every pair ``ij`` attends over the nodes ``k`` that both of its ends are paired with.
+
+``Σ_k a_ijk (first_ik + second_jk)`` with ``a_ij = softmax_k(query_ik · key_jk)``, over several heads. One more slot of
+score 0 and value 0 takes part, so that a pair without third nodes is well defined. A pair also gets the log-normaliser
+of its softmax, a soft maximum of its scores.
+
+There is one operator for all pairs and one for pairs in a list. Each is a few lines of torch here, its reference, and a
+kernel per device that never stores a weight: numba on a CPU (:mod:`gln.ops.cpu`), Triton on a GPU (:mod:`gln.ops.gpu`).
+Compilers see one opaque operator with a gradient; transforms of torch and exports see through it to the reference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache
+from importlib.util import find_spec
+from typing import Any
+
+import torch
+from torch import Tensor
+
+NEVER = -1e4  # a score whose softmax weight is exactly zero, finite so that gradients stay finite
+WORTH = 2**16  # with fewer scores on a CPU, loading the compiled loops does not pay
+MOST_SLOTS = 256  # more do not fit into the registers of a GPU program
+
+
+_use_kernels = True
+
+
+@contextmanager
+def reference() -> Iterator[None]:
+    """Compute the reference instead of a kernel for a while."""
+    global _use_kernels
+    before, _use_kernels = _use_kernels, False
+    try:
+        yield
+    finally:
+        _use_kernels = before
+
+
+def mix_all(read: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+    """Mix all pairs of graphs with up to ``N`` nodes.
+
+    Args:
+        read: query, key, first and second of every pair, ``[B, N, N, 4, h, d]``.
+        mask: which entries are pairs, symmetric, ``[B, N, N]``.
+
+    Returns:
+        The mixed values ``[B, N, N, h, d]`` and the log-normaliser ``[B, N, N, h]``; any number where there is no pair.
+    """
+    count, nodes, _, _, heads, _ = read.shape
+    if not _has_kernel(read, count * nodes**3 * heads, nodes):
+        return mix_all_reference(read, mask)
+    mixed, total = _mix_all(_precise(read), mask.contiguous())
+    return mixed.to(read.dtype), total.to(read.dtype)
+
+
+def mix_listed(
+    read: Tensor, start: Tensor, target: Tensor, rows: Sequence[int], own: Sequence[int], longest: int
+) -> tuple[Tensor, Tensor]:
+    """Mix pairs in a list: some rows of it, which read the pairs of all rows.
+
+    Args:
+        read: query, key, first and second of every pair, ``[p, 4, h, d]``.
+        start: where the pairs of each row begin, ``[l + 1]``; the list is symmetric and sorted.
+        target: the row that is the second end of every pair, ``[p]``.
+        rows: first and last (exclusive) of the rows to mix.
+        own: first and last of their pairs.
+        longest: no row has more pairs than this.
+
+    Returns:
+        The mixed values ``[m, h, d]`` and the log-normaliser ``[m, h]`` of the pairs of these rows.
+    """
+    if not _has_kernel(read, (own[1] - own[0]) * longest * read.shape[2], longest):
+        return mix_listed_reference(read, start, target, rows, own)
+    mixed, total = _mix_listed(_precise(read), start, target, rows, own, longest)
+    return mixed.to(read.dtype), total.to(read.dtype)
+
+
+def _has_kernel(read: Tensor, scores: int, slots: int) -> bool:
+    """Whether a kernel takes this and pays off; not where torch must look inside."""
+    if not _use_kernels or torch.compiler.is_exporting() or _is_transformed(read):
+        return False
+    if read.is_cpu:
+        return scores >= WORTH
+    width = read.shape[-1]
+    fits = read.dtype != torch.float64 and slots <= MOST_SLOTS and width & (width - 1) == 0
+    return read.is_cuda and fits and _has_triton()
+
+
+def _is_transformed(read: Tensor) -> bool:
+    return not torch.compiler.is_compiling() and torch._C._functorch.is_functorch_wrapped_tensor(read)
+
+
+@cache
+def _has_triton() -> bool:
+    return find_spec("triton") is not None
+
+
+def _precise(read: Tensor) -> Tensor:
+    """Numba has no half precision."""
+    return read.to(torch.promote_types(read.dtype, torch.float32)) if read.is_cpu else read
+
+
+def mix_all_reference(read: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+    """:func:`mix_all` in plain torch."""
+    query, key, first, second = read.unbind(3)
+    shared = mask[:, None, :, None, :] & mask[:, None, None, :, :]  # k is paired with i and with j
+    scores = torch.einsum("bikhd,bjkhd->bhijk", query, key).masked_fill(~shared, NEVER)
+    total = torch.logaddexp(scores.logsumexp(-1), scores.new_zeros(()))
+    weight = (scores - total.unsqueeze(-1)).exp()
+    mixed = torch.einsum("bhijk,bikhd->bijhd", weight, first) + torch.einsum(
+        "bhijk,bjkhd->bijhd", weight, second
+    )
+    return mixed, total.permute(0, 2, 3, 1)
+
+
+def mix_listed_reference(
+    read: Tensor, start: Tensor, target: Tensor, rows: Sequence[int], own: Sequence[int]
+) -> tuple[Tensor, Tensor]:
+    """:func:`mix_listed` in plain torch."""
+    query, key, first, second = read.unbind(1)
+    pair, ik, jk = _third_nodes(start, target, slice(*rows), slice(*own))
+    score = (query[ik] * key[jk]).sum(-1)  # [t, h]
+    zero = score.new_zeros(own[1] - own[0], score.shape[1])
+    most = zero.scatter_reduce(0, pair[:, None].expand_as(score), score, "amax").detach()
+    weight = (score - most[pair]).exp()
+    norm = (-most).exp().index_add(0, pair, weight)
+    value = weight[..., None] * (first[ik] + second[jk])
+    mixed = read.new_zeros(*zero.shape, read.shape[-1]).index_add(0, pair, value) / norm[..., None]
+    return mixed, most + norm.log()
+
+
+def _third_nodes(start: Tensor, target: Tensor, rows: slice, own: slice) -> tuple[Tensor, Tensor, Tensor]:
+    """For every own pair ``ij`` and third node ``k``: which pair, and where ``ik`` and ``jk`` are, all ``[t]``."""
+    nodes, degree = len(start) - 1, start.diff()
+    ends = torch.arange(nodes, device=start.device).repeat_interleave(degree) * nodes + target  # ascending
+    source = torch.arange(nodes, device=start.device)[rows].repeat_interleave(degree[rows])  # [m]
+    pair = torch.arange(len(source), device=start.device).repeat_interleave(degree[source])
+    before = (degree[source].cumsum(0) - degree[source])[pair]
+    ik = start[source][pair] + torch.arange(len(pair), device=start.device) - before
+    wanted = target[own][pair] * nodes + target[ik]
+    jk = torch.searchsorted(ends, wanted).clamp(max=max(len(ends) - 1, 0))
+    shared = ends[jk] == wanted
+    return pair[shared], ik[shared], jk[shared]
+
+
+def _kernels(given: Tensor) -> Any:
+    """The module with the kernels for the device of ``given``; imported here because that takes a while."""
+    if given.is_cuda:
+        from gln.ops import gpu
+
+        return gpu
+    from gln.ops import cpu
+
+    return cpu
+
+
+# With w the weight of a third node and v the product of its value with the gradient of the mixed values, the gradient
+# of its score is w (v − delta); delta gathers what the softmax and the log-normaliser add.
+
+
+@torch.library.custom_op("gln::mix_all", mutates_args=())
+def _mix_all(read: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+    return _kernels(read).mix_all(read.contiguous(), mask)
+
+
+@torch.library.custom_op("gln::mix_all_backward", mutates_args=())
+def _mix_all_backward(read: Tensor, mask: Tensor, total: Tensor, delta: Tensor, grad: Tensor) -> Tensor:
+    given = (total.contiguous(), delta.contiguous(), grad.contiguous())
+    return _kernels(read).mix_all_backward(read.contiguous(), mask, *given)
+
+
+@torch.library.custom_op("gln::mix_listed", mutates_args=())
+def _mix_listed(
+    read: Tensor, start: Tensor, target: Tensor, rows: Sequence[int], own: Sequence[int], longest: int
+) -> tuple[Tensor, Tensor]:
+    return _kernels(read).mix_listed(read.contiguous(), start, target, rows, own, longest)
+
+
+@torch.library.custom_op("gln::mix_listed_backward", mutates_args=())
+def _mix_listed_backward(
+    read: Tensor, start: Tensor, target: Tensor, own: Sequence[int], longest: int,
+    total: Tensor, delta: Tensor, grad: Tensor,
+) -> Tensor:  # fmt: skip
+    back = target.argsort(stable=True)  # the position of ji for every ij: sorted by target, then by source
+    given = (total.contiguous(), delta.contiguous(), grad.contiguous())
+    return _kernels(read).mix_listed_backward(read.contiguous(), start, target, back, own, longest, *given)
+
+
+@_mix_all.register_fake
+def _(read: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+    return _empty(read, *read.shape[:3])
+
+
+@_mix_listed.register_fake
+def _(
+    read: Tensor, start: Tensor, target: Tensor, rows: Sequence[int], own: Sequence[int], longest: int
+) -> tuple[Tensor, Tensor]:
+    return _empty(read, own[1] - own[0])
+
+
+def _empty(read: Tensor, *shape: int) -> tuple[Tensor, Tensor]:
+    like = torch.promote_types(read.dtype, torch.float32)
+    return read.new_empty(*shape, *read.shape[-2:], dtype=like), read.new_empty(
+        *shape, read.shape[-2], dtype=like
+    )
+
+
+@_mix_all_backward.register_fake
+@_mix_listed_backward.register_fake
+def _(read: Tensor, *rest: Any) -> Tensor:
+    return torch.empty_like(read, memory_format=torch.contiguous_format)
+
+
+def _keep_all(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+    ctx.save_for_backward(*inputs, *output)
+
+
+def _all_gradient(ctx: Any, grad: Tensor, grad_total: Tensor) -> tuple[Tensor, None]:
+    read, mask, mixed, total = ctx.saved_tensors
+    delta = (grad * mixed).sum(-1) - grad_total
+    return _mix_all_backward(read, mask, total, delta, grad), None
+
+
+def _keep_listed(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+    *tensors, _, ctx.own, ctx.longest = inputs
+    ctx.save_for_backward(*tensors, *output)
+
+
+def _listed_gradient(ctx: Any, grad: Tensor, grad_total: Tensor) -> tuple[Tensor | None, ...]:
+    *given, mixed, total = ctx.saved_tensors
+    delta = (grad * mixed).sum(-1) - grad_total
+    return (
+        _mix_listed_backward(*given, ctx.own, ctx.longest, total, delta, grad),
+        None,
+        None,
+        None,
+        None,
+        None,
+    )
+
+
+_mix_all.register_autograd(_all_gradient, setup_context=_keep_all)
+_mix_listed.register_autograd(_listed_gradient, setup_context=_keep_listed)
