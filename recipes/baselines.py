@@ -30,9 +30,9 @@ from gln.baselines import BASELINES, load_baseline, save_baseline
 from gln.baselines.set2graph import Set2Graph
 from gln.families import parse_family
 from gln.storage.provenance import write_result
+from gln.storage.runs import read_checkpoint
 from gln.storage.tensors import read_json, write_json
 from gln.training import Interrupted
-from gln.training.checkpoint import read_checkpoint
 from gln.training.losses import Loss
 from gln.workflows.runs import read_run
 
@@ -66,7 +66,7 @@ def graphrnn(family: str, run: Path, minutes: float, variant: str, batch_size: i
 
 def score_graphrnn(run: Path, samples: int) -> None:
     model, family = load_baseline(run), (run / "family.txt").read_text().strip()
-    history = read_checkpoint(run / "checkpoint.safetensors").progress.history
+    history = read_checkpoint(run / "checkpoint.safetensors").progress["history"]
     train, val, held_out = parts_of(family)
     start = time.perf_counter()
     drawn = gln.generate(model, samples, SEED)

@@ -20,7 +20,7 @@ from gln.families import parse_family
 from gln.graphs import GraphBatch
 from gln.inference.predict import predict
 from gln.models import GLN
-from gln.storage.models import load, shipped
+from gln.storage.models import load_model, shipped
 from gln.storage.tensors import read_json
 
 MODEL = "delaunay"
@@ -66,9 +66,9 @@ def run(
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         trained = SMALLER in shipped()
-        smaller = load(SMALLER) if trained else GLN(pos_channels=2, **SMALLER_CONFIG)
+        smaller = load_model(SMALLER) if trained else GLN(pos_channels=2, **SMALLER_CONFIG)
         baseline = Set2Graph(size=peer)
-    model = load(MODEL)
+    model = load_model(MODEL)
     ours: list[Way] = [(MODEL, model, candidates) for candidates in (None, *CANDIDATES)]
     ours.append((SMALLER, smaller, CANDIDATES[-1]))
     f1 = [_f1(way, test) if trained or way[1] is model else None for way in ours]

@@ -87,9 +87,9 @@ def measure(points: int, device: str, seed: int) -> dict[str, Any]:
     from gln.evaluation.edges import edge_scores
     from gln.families.delaunay import delaunay_edges
     from gln.inference.predict import predict
-    from gln.storage.models import load
+    from gln.storage.models import load_model
 
-    model = load(MODEL).to(device)
+    model = load_model(MODEL).to(device)
     pos = np.random.default_rng(seed).random((points, 2), dtype=np.float32)
     predict(model, pos[:WARM])
     start, start_cpu = time.perf_counter(), time.process_time()

@@ -12,12 +12,11 @@ from gln.experiments.data import SEED, Parts, standardised
 from gln.experiments.specs import Settings
 from gln.models import build_model
 from gln.registry import parse_spec, write_spec
-from gln.seeding import seeded
-from gln.storage.models import load
+from gln.seeds import seeded
 from gln.training import fit
 from gln.training.losses import Loss
 from gln.workflows.device import put_on
-from gln.workflows.methods import fit_baseline
+from gln.workflows.methods import fit_baseline, load
 
 
 def make_system(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -164,7 +164,7 @@ def soft_batches(
     """
     for numbers, blind, output in outputs(model, graphs, steps, batch_size, start):
         batch = GraphBatch.from_graphs([graphs[number] for number in numbers]).to(blind.mask.device)
-        yield numbers, batch, soft_adjacency(output), output.recall(batch.adj)
+        yield numbers, batch, output.soft_adjacency(), output.recall(batch.adj)
 
 
 def outputs(
@@ -239,7 +239,7 @@ def edges_above(output: StructureOutput, threshold: float) -> list[tuple[Tensor,
     Scores over candidates are never expanded into a matrix of all pairs.
     """
     if output.candidates is None:
-        soft = soft_adjacency(output)
+        soft = output.soft_adjacency()
         graph, source, target = ((soft >= threshold) & output.mask).nonzero(as_tuple=True)
         prob = soft[graph, source, target]
     else:
@@ -257,7 +257,7 @@ def _sparse_mean(output: StructureOutput) -> tuple[Tensor, Tensor, Tensor, Tenso
     nodes = output.mask.shape[1]
     graph, source, slot = output.mask.nonzero(as_tuple=True)
     target = output.candidates[graph, source, slot]
-    prob = full_precision(output).logits[-1].sigmoid()[graph, source, slot]
+    prob = output.full_precision().logits[-1].sigmoid()[graph, source, slot]
     forth, back = (graph * nodes + source) * nodes + target, (graph * nodes + target) * nodes + source
     key, place = torch.cat([forth, back]).unique(return_inverse=True)
     mean = prob.new_zeros(len(key)).index_add(0, place, torch.cat([prob, prob])) / 2
@@ -275,18 +275,6 @@ def keep_strongest(graph: Graph, count: int) -> Graph:
     pair = torch.minimum(source, target) * graph.num_nodes + torch.maximum(source, target)
     stays = torch.isin(pair, pair[graph.edge_prob >= least[source]])
     return graph.with_edges(graph.edge_index[:, stays], edge_prob=graph.edge_prob[stays])
-
-
-def soft_adjacency(output: StructureOutput) -> Tensor:
-    """The last step's soft adjacency ``[B, N, N]``, the mean of both directions."""
-    soft = full_precision(output).probabilities()
-    return (soft + soft.transpose(1, 2)) / 2
-
-
-def full_precision(output: StructureOutput) -> StructureOutput:
-    """The output with logits in at least float32, whatever precision the model computed in."""
-    full = torch.promote_types(output.logits[-1].dtype, torch.float32)
-    return replace(output, logits=tuple(step.to(full) for step in output.logits))
 
 
 def as_points(item: Any, known: Any = None) -> Graph:

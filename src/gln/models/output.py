@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -55,3 +55,13 @@ class StructureOutput:
             return soft
         edges = (soft >= threshold) & (soft > 0)  # at a threshold of 0, too, only scored pairs are edges
         return edges.to(soft.dtype) + (soft - soft.detach())
+
+    def full_precision(self) -> StructureOutput:
+        """The output with logits in at least float32, whatever precision the model computed in."""
+        full = torch.promote_types(self.logits[-1].dtype, torch.float32)
+        return replace(self, logits=tuple(step.to(full) for step in self.logits))
+
+    def soft_adjacency(self) -> Tensor:
+        """The last step's soft adjacency ``[B, N, N]`` in full precision, the mean of both directions."""
+        soft = self.full_precision().probabilities()
+        return (soft + soft.transpose(1, 2)) / 2

@@ -1,0 +1,141 @@
+"""The run folder: everything a training run leaves behind.
+
+::
+
+    RUN/
+      config.json             the resolved config: settings, loss, augmentation, model, what identifies the graphs
+      environment.json        one entry per start: time, versions, commit, machine
+      metrics.csv             one row per epoch
+      tensorboard/            the same, and every tenth step, for TensorBoard
+      checkpoint.safetensors  the state of the run; resume=True continues from here
+      model.safetensors       the best checkpoint: the weights of the epoch with the highest validation IoU,
+      model.json              and their class, config and decision threshold; gln.load(RUN) reads both
+
+Every file except TensorBoard's is written atomically, and reading any of them runs no code.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+from torch.optim import Optimizer
+
+from gln.errors import GLNError
+from gln.files import check_format, write_atomically
+from gln.storage.provenance import environment
+from gln.storage.tensors import clear_disk_errors, read_json, read_tensors, write_json, write_tensors
+
+CHECKPOINT = "gln checkpoint 1"
+
+Facts = dict[str, Any]  # plain data, as JSON holds it
+
+
+class RunFolder:
+    """The paths in a run folder; ``kept`` if it outlives the call."""
+
+    def __init__(self, path: Path, kept: bool = True) -> None:
+        self.path, self.kept = path, kept
+        self.config = path / "config.json"
+        self.environment = path / "environment.json"
+        self.metrics = path / "metrics.csv"
+        self.tensorboard = path / "tensorboard"
+        self.checkpoint = path / "checkpoint.safetensors"
+        self.model = path / "model.safetensors"
+
+    def begin(self, config: Facts, resume: bool, check: Callable[[Facts, Facts], None]) -> None:
+        """Create the folder and record ``config``; refuse to mix two runs.
+
+        With ``resume``, a run that does not exist is started, so that one command can be repeated until it succeeds;
+        one that exists has to pass ``check(its config, config)``.
+        """
+        config = json.loads(json.dumps(config, default=str))  # as read back: tuples become lists
+        starts: list[Facts] = []
+        if self.config.exists():
+            if not resume:
+                raise GLNError(
+                    f"{self.path} already holds a run; resume it with --resume (resume=True) or choose another folder."
+                )
+            check(read_json(self.config), config)
+            if self.model.exists() and not self.checkpoint.exists():
+                raise GLNError(
+                    f"{self.path} holds a trained model but no checkpoint to resume from; load it with gln.load "
+                    "or train in another folder."
+                )
+            starts = read_json(self.environment).get("starts", []) if self.environment.exists() else []
+        with clear_disk_errors(self.path):
+            self.path.mkdir(parents=True, exist_ok=True)
+            for unfinished in self.path.glob(".*.part"):  # what a kill left of a file being written
+                unfinished.unlink()
+        write_json(self.environment, {"starts": [*starts, environment()]})
+        write_json(self.config, config)
+
+    def write_metrics(self, history: list[Facts]) -> None:
+        """Write the whole history, so that a resumed run has every epoch once."""
+        text = io.StringIO()
+        writer = csv.DictWriter(text, list(history[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(history)
+        with clear_disk_errors(self.metrics):
+            write_atomically(self.metrics, text.getvalue().encode())
+
+
+@dataclass
+class Checkpoint:
+    """What a checkpoint file holds: the whole state of a run."""
+
+    weights: dict[str, Tensor]
+    best: dict[str, Tensor]  # the weights of the best epoch; empty before the first epoch has ended
+    optimizer: Facts  # like torch's ``Optimizer.state_dict``
+    progress: Facts  # the counters of the run
+
+
+def write_checkpoint(
+    path: Path,
+    weights: Mapping[str, Tensor],
+    best: Mapping[str, Tensor],
+    optimizer: Optimizer,
+    progress: Facts,
+) -> None:
+    """Write the state of a run to ``path`` atomically."""
+    tensors = {f"weights.{name}": tensor for name, tensor in weights.items()}
+    tensors |= {f"best.{name}": tensor for name, tensor in best.items()}
+    state = optimizer.state_dict()
+    plain: dict[str, Facts] = {}
+    for index, values in state["state"].items():
+        for name, value in values.items():
+            if isinstance(value, Tensor):
+                tensors[f"optimizer.{index}.{name}"] = value
+            else:
+                plain.setdefault(str(index), {})[name] = value
+    rest = {"groups": state["param_groups"], "state": plain}
+    write_tensors(path, tensors, {"format": CHECKPOINT, "progress": progress, "optimizer": rest})
+
+
+def read_checkpoint(path: Path) -> Checkpoint:
+    """Read what :func:`write_checkpoint` wrote."""
+    tensors, facts = read_tensors(path)
+    check_format(facts.get("format"), CHECKPOINT, path, "the checkpoint.safetensors of a run")
+    groups: dict[str, dict[str, Tensor]] = {"weights": {}, "best": {}}
+    try:
+        rest = facts["optimizer"]
+        state: dict[int, Facts] = {int(index): dict(values) for index, values in rest["state"].items()}
+        for key, tensor in tensors.items():
+            kind, _, name = key.partition(".")
+            if kind in groups:
+                groups[kind][name] = tensor
+            else:
+                index, _, name = name.partition(".")
+                state.setdefault(int(index), {})[name] = tensor
+        optimizer = {"state": state, "param_groups": rest["groups"]}
+        return Checkpoint(groups["weights"], groups["best"], optimizer, facts["progress"])
+    except (KeyError, TypeError, ValueError, AttributeError):
+        raise GLNError(
+            f"{path} claims to be a {CHECKPOINT!r}, but parts of it are missing; use another checkpoint."
+        ) from None
