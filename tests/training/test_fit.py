@@ -118,6 +118,20 @@ def test_same_seed_same_weights_and_the_callers_random_state_is_left_alone(whole
     assert not same_weights(other, whole[0])
 
 
+def test_every_step_of_every_epoch_has_a_seed_of_its_own() -> None:
+    seeds: list[int] = []
+
+    def note(output: Any, batch: GraphBatch, model: Tiny) -> Tensor:
+        if model.training:
+            seeds.append(torch.initial_seed())
+        return TinyLoss()(output, batch, model)
+
+    train(loss=note)
+    assert len(set(seeds)) == len(seeds) == 3 * 4
+    train(loss=note)
+    assert seeds[12:] == seeds[:12]
+
+
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 def test_the_gpus_random_state_is_left_alone_too() -> None:
     before = torch.cuda.get_rng_state()

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from gln.errors import GLNError
+from gln.storage.runs import RunFolder
 from gln.training import fit, processes
 from gln.training.processes import (
     PARENT,
@@ -127,7 +128,7 @@ def left_alone() -> None:
     """A run whose other process has nothing to do, as when its script came through a pipe that is read up."""
     processes.GRACE = 0.1
     sys.orig_argv[1:] = ["-c", "pass"]
-    with with_others(Place(0, 2, 0, started=False), 2, "lost."):
+    with with_others(Place(0, 2, 0, started=False), 2, RunFolder(Path("run"))):
         time.sleep(30)
 
 

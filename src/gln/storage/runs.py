@@ -19,7 +19,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -49,11 +49,11 @@ class RunFolder:
         self.checkpoint = path / "checkpoint.safetensors"
         self.model = path / "model.safetensors"
 
-    def begin(self, config: Facts, resume: bool, check: Callable[[Facts, Facts], None]) -> None:
+    def begin(self, config: Facts, resume: bool, free: Sequence[str]) -> None:
         """Create the folder and record ``config``; refuse to mix two runs.
 
-        With ``resume``, a run that does not exist is started, so that one command can be repeated until it succeeds;
-        one that exists has to pass ``check(its config, config)``.
+        With ``resume``, a run that does not exist is started, so that one command can be repeated until it succeeds.
+        Settings in ``free`` may then differ from those it began with.
         """
         config = json.loads(json.dumps(config, default=str))  # as read back: tuples become lists
         starts: list[Facts] = []
@@ -62,7 +62,7 @@ class RunFolder:
                 raise GLNError(
                     f"{self.path} already holds a run; resume it with --resume (resume=True) or choose another folder."
                 )
-            check(read_json(self.config), config)
+            check_same(read_json(self.config), config, free)
             if self.model.exists() and not self.checkpoint.exists():
                 raise GLNError(
                     f"{self.path} holds a trained model but no checkpoint to resume from; load it with gln.load "
@@ -84,6 +84,33 @@ class RunFolder:
         writer.writerows(history)
         with clear_disk_errors(self.metrics):
             write_atomically(self.metrics, text.getvalue().encode())
+
+
+def check_same(saved: Facts, now: Facts, free: Sequence[str]) -> None:
+    """Refuse to continue a run with settings that would make it another run; those in ``free`` may change."""
+    for name, before, after in _differences(saved, now):
+        if name.startswith("data."):
+            part = name.split(".")[1]
+            raise GLNError(
+                f"The {part} graphs differ from those the run began with; resume with the same graphs "
+                "or start a new run in another folder."
+            )
+        if name not in {f"fit.{setting}" for setting in free}:
+            raise GLNError(
+                f"The run began with {name}={before!r}, now it is {after!r}; resume with the same value "
+                "or start a new run in another folder."
+            )
+    before, after = saved["fit"]["epochs"], now["fit"]["epochs"]
+    if after < before:
+        raise GLNError(f"The run began with epochs={before}, now it is {after}; resume with as many or more.")
+
+
+def _differences(before: Any, after: Any, name: str = "") -> Iterator[tuple[str, Any, Any]]:
+    if isinstance(before, dict) and isinstance(after, dict):
+        for key in [*before, *(key for key in after if key not in before)]:
+            yield from _differences(before.get(key), after.get(key), f"{name}.{key}" if name else key)
+    elif before != after:
+        yield name, before, after
 
 
 @dataclass

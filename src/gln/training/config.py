@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
@@ -145,30 +144,3 @@ def _call(function: Any) -> dict[str, Any]:
     fields = dataclasses.is_dataclass(function) and not isinstance(function, type)
     name = getattr(function, "__qualname__", type(function).__name__)
     return {"name": name, **(dataclasses.asdict(function) if fields else {})}
-
-
-def check_same(saved: dict[str, Any], now: dict[str, Any]) -> None:
-    """Refuse to continue a run with settings that would make it another run; both as from :func:`resolve`."""
-    for name, before, after in _differences(saved, now):
-        if name.startswith("data."):
-            part = name.split(".")[1]
-            raise GLNError(
-                f"The {part} graphs differ from those the run began with; resume with the same graphs "
-                "or start a new run in another folder."
-            )
-        if name not in {f"fit.{setting}" for setting in FREE}:
-            raise GLNError(
-                f"The run began with {name}={before!r}, now it is {after!r}; resume with the same value "
-                "or start a new run in another folder."
-            )
-    before, after = saved["fit"]["epochs"], now["fit"]["epochs"]
-    if after < before:
-        raise GLNError(f"The run began with epochs={before}, now it is {after}; resume with as many or more.")
-
-
-def _differences(before: Any, after: Any, name: str = "") -> Iterator[tuple[str, Any, Any]]:
-    if isinstance(before, dict) and isinstance(after, dict):
-        for key in [*before, *(key for key in after if key not in before)]:
-            yield from _differences(before.get(key), after.get(key), f"{name}.{key}" if name else key)
-    elif before != after:
-        yield name, before, after

@@ -62,8 +62,8 @@ def global_batches(
     return [batches[i] for i in rng.permutation(len(batches))]
 
 
-class Sampler(Protocol):
-    """A source of graphs by seed, such as a family."""
+class GraphSource(Protocol):
+    """Anything that draws graphs by seed, such as a family."""
 
     def sample(self, count: int, seed: int = 0) -> Sequence[Any]: ...
 
@@ -78,7 +78,7 @@ class Fresh:
         seed: together with the epoch, determines the graphs.
     """
 
-    family: Sampler
+    family: GraphSource
     count: int
     seed: int = 0
 

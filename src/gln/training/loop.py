@@ -28,14 +28,13 @@ from gln.models import StructureOutput
 from gln.storage.models import annotate, check_model, save, write_model
 from gln.storage.runs import Checkpoint, RunFolder, read_checkpoint, write_checkpoint
 from gln.storage.tensors import load_weights
-from gln.training.config import FitConfig, check_same, resolve
+from gln.training.config import FREE, FitConfig, resolve
 from gln.training.data import Augment, Feed, Share, Source, describe, seed_step
 from gln.training.losses import Loss as DefaultLoss
 from gln.training.processes import (
     Place,
     StopSignal,
     clear_errors,
-    lost_process,
     make_fabric,
     quiet,
     with_others,
@@ -116,20 +115,21 @@ def fit(
             raise GLNError(f"{place.world} processes need a shared folder; give run=.")
         if place.rank == 0:
             data = {"train": describe(source), "val": describe(graphs)}
-            folder.begin(resolve(config, model, loss, augment, data), resume, check_same)
+            folder.begin(resolve(config, model, loss, augment, data), resume, FREE)
         checkpoint = read_checkpoint(folder.checkpoint) if resume and folder.checkpoint.exists() else None
+        on_gpu = fabric.device.type == "cuda"
         if checkpoint is None or not is_finished(Progress(**checkpoint.progress), config):
             with (
-                torch.random.fork_rng(devices=_own_gpu(fabric, place)),
+                # Of several processes, each may reseed its own GPU.
+                torch.random.fork_rng(devices=[fabric.device] if on_gpu and place.world == 1 else []),
                 clear_errors(folder),
-                with_others(place, devices, lost_process(folder)),
+                with_others(place, devices, folder),
                 compiled_steps(model) if config.compile else nullcontext(),
                 StopSignal() as stop,
             ):
                 fabric.launch()  # the processes find each other
-                on_gpu = fabric.device.type == "cuda"
                 feed = Feed(source, graphs, augment, config, place.rank, place.world, on_gpu)
-                Loop(fabric, place, model, loss, feed, config, folder, checkpoint, stop).run()
+                Loop(fabric, place, model, loss, feed, config, folder, stop).run(checkpoint)
         return _finish(model, config, folder, place, fabric.device)
 
 
@@ -147,11 +147,6 @@ def _finish(
     assert at.best is not None
     assert at.best_epoch is not None
     return FitResult(at.history, at.best, at.best_epoch, at.threshold, folder.path if folder.kept else None)
-
-
-def _own_gpu(fabric: Fabric, place: Place) -> list[torch.device]:
-    """The GPU whose random numbers this process reseeds; among several processes, each may reseed its own."""
-    return [fabric.device] if fabric.device.type == "cuda" and place.world == 1 else []
 
 
 @contextmanager
@@ -185,18 +180,7 @@ class Objective(nn.Module):
             return self.loss(output.full_precision(), batch, self.model), output
 
 
-@dataclass(frozen=True)
-class Step:
-    """One optimiser step: its place in the run, and its numbers over all processes, still on the device."""
-
-    number: int
-    epoch: int
-    batch: int
-    lr: float
-    share: Share
-    numbers: Tensor  # [4]: loss, gradient norm, checkpoint due, stop requested
-
-
+@dataclass(eq=False)
 class Loop:
     """One training run of ``model`` by the process at ``place``; arguments as in :func:`gln.fit`.
 
@@ -204,37 +188,36 @@ class Loop:
     or write at the same step; a process on its own would leave the others waiting for its gradients.
     """
 
-    def __init__(
-        self,
-        fabric: Fabric,
-        place: Place,
-        model: nn.Module,
-        loss: Loss,
-        feed: Feed,
-        config: FitConfig,
-        folder: RunFolder,
-        checkpoint: Checkpoint | None,
-        stop: StopSignal,
-    ) -> None:
-        self.fabric, self.place, self.feed, self.config = fabric, place, feed, config
-        self.folder, self.stop, self.device = folder, stop, fabric.device
+    fabric: Fabric
+    place: Place
+    model: nn.Module
+    loss: Loss
+    feed: Feed
+    config: FitConfig
+    folder: RunFolder
+    stop: StopSignal
+
+    def begin(self, checkpoint: Checkpoint | None) -> None:
+        """Put everything where ``checkpoint`` left it, or at the start."""
+        self.device = self.fabric.device
         self.progress = Progress()
         self.best_weights: dict[str, Tensor] = {}
         if checkpoint is not None:
-            load_weights(model, checkpoint.weights, folder.checkpoint)
+            load_weights(self.model, checkpoint.weights, self.folder.checkpoint)
             self.progress, self.best_weights = Progress(**checkpoint.progress), checkpoint.best
-        self.model = model.to(self.device).train()
-        self.objective = fabric.strategy.setup_module(Objective(model, loss))
-        self.optimizer = make_optimizer(model, config, checkpoint)
-        self.pending: list[Step] = []  # those whose numbers were not read yet
+        self.model.to(self.device).train()
+        self.objective = self.fabric.strategy.setup_module(Objective(self.model, self.loss))
+        self.optimizer = make_optimizer(self.model, self.config, checkpoint)
+        self.unread: tuple[Share, float, Tensor] | None = None  # the last step: its share, lr, numbers [4]
         self.write_due = self.stop_due = False
         self.clock = self.written = time.monotonic()
         self.written_epoch: int | None = None  # the epoch whose weights are in the run folder's model files
-        log = folder.tensorboard if folder.kept else None
-        self.recorder = Recorder(place.rank == 0, log, config.epochs, config.progress, self.progress.step)
+        log = self.folder.tensorboard if self.folder.kept else None
+        self.recorder = Recorder(self.place.rank == 0, log, self.config, self.progress.step)
 
-    def run(self) -> None:
-        """Train to the last epoch, from wherever the run stands."""
+    def run(self, checkpoint: Checkpoint | None) -> None:
+        """Train to the last epoch, from ``checkpoint`` or from the start."""
+        self.begin(checkpoint)
         at = self.progress
         try:
             if at.step == 0:
@@ -266,9 +249,8 @@ class Loop:
             seed_step(self.device, self.config.seed, at.epoch, at.batch)  # alike in all processes
             numbers = self._over_processes(self.step(share))
             self._read_numbers()  # of the step before this one, so that we need not wait for the accelerator
-            self.pending.append(Step(at.step + 1, at.epoch, at.batch, lr, share, numbers))
-            at.batch += 1
-            at.step += 1
+            self.unread = share, lr, numbers
+            at.batch, at.step = at.batch + 1, at.step + 1
             if (self.write_due or self.stop_due) and at.batch < batches:
                 self._read_numbers()
                 self._write()
@@ -297,22 +279,22 @@ class Loop:
         return self.fabric.strategy.all_reduce(torch.cat([numbers, wishes]), reduce_op="mean")
 
     def _read_numbers(self) -> None:
-        """Process the pending steps; a number that is not finite ends the run before anything is written."""
-        for step in self.pending:
-            loss, norm, due, stop = step.numbers.tolist()
-            if not math.isfinite(loss + norm):
-                what = f"gradient norm is {norm}" if math.isfinite(loss) else f"loss is {loss}"
-                raise GLNError(
-                    f"The {what} at step {step.number} (epoch {step.epoch + 1}, batch {step.batch + 1}: "
-                    f"graphs {', '.join(map(str, step.share.numbers))}); the last good checkpoint is kept; "
-                    "train again with a lower lr, or check these graphs."
-                )
-            self.progress.loss_sum += loss * step.share.total
-            self.progress.graphs += step.share.total
-            self.write_due |= due > 0
-            self.stop_due |= stop > 0
-            self.recorder.step(step.number, {"loss": loss, "gradient_norm": norm, "lr": step.lr})
-        self.pending.clear()
+        """Process the last step done; a number that is not finite ends the run before anything is written."""
+        if self.unread is None:
+            return
+        (share, lr, numbers), self.unread, at = self.unread, None, self.progress
+        loss, norm, due, stop = numbers.tolist()
+        if not math.isfinite(loss + norm):
+            what = f"gradient norm is {norm}" if math.isfinite(loss) else f"loss is {loss}"
+            raise GLNError(
+                f"The {what} at step {at.step} (epoch {at.epoch + 1}, batch {at.batch}: "
+                f"graphs {', '.join(map(str, share.numbers))}); the last good checkpoint is kept; "
+                "train again with a lower lr, or check these graphs."
+            )
+        at.loss_sum, at.graphs = at.loss_sum + loss * share.total, at.graphs + share.total
+        self.write_due |= due > 0
+        self.stop_due |= stop > 0
+        self.recorder.step(at.step, {"loss": loss, "gradient_norm": norm, "lr": lr})
 
     @torch.no_grad()
     def _validate(self) -> dict[str, float]:

@@ -40,6 +40,9 @@ SAID = (
 )  # where there are several, one is set
 # What gloo and the sockets below it report when the process at the other end is gone.
 GONE = ("gloo", "connection closed by peer", "connection reset by peer", "broken pipe")
+LOST = (
+    "Another process of this run was lost; resume from the last checkpoint in {} with --resume (resume=True)."
+)
 
 
 @dataclass(frozen=True)
@@ -217,11 +220,11 @@ def give_way() -> None:
 
 
 @contextmanager
-def with_others(place: Place, devices: int, lost: str) -> Iterator[None]:
+def with_others(place: Place, devices: int, folder: RunFolder) -> Iterator[None]:
     """Start the other processes of a training run, unless something else does, and watch them.
 
     A process whose partner is gone would wait for its gradients, with some backends for ever. If it does not notice
-    and raise by itself, it prints ``lost`` and exits.
+    and raise by itself, it says so and exits.
     """
     others = None
     if not place.started:
@@ -235,7 +238,9 @@ def with_others(place: Place, devices: int, lost: str) -> Iterator[None]:
     # A process that ends without an error is also lost while this one waits for its gradients.
     alone = is_orphan if others is None else lambda: not others.complete()
     if others is not None or PARENT in os.environ:
-        threading.Thread(target=_watch, args=(alone, done, lost, others), daemon=True).start()
+        threading.Thread(
+            target=_watch, args=(alone, done, LOST.format(folder.path), others), daemon=True
+        ).start()
     try:
         yield
     except BaseException:
@@ -308,15 +313,7 @@ def clear_errors(folder: RunFolder) -> Iterator[None]:
     except RuntimeError as error:
         if not isinstance(error, DistError) and not any(words in str(error).lower() for words in GONE):
             raise
-        raise GLNError(lost_process(folder)) from error
-
-
-def lost_process(folder: RunFolder) -> str:
-    """The message for when a process of the run was killed or cannot be reached."""
-    return (
-        f"Another process of this run was lost; resume from the last checkpoint in {folder.path} with --resume "
-        "(resume=True)."
-    )
+        raise GLNError(LOST.format(folder.path)) from error
 
 
 @contextmanager

@@ -68,15 +68,15 @@ class Recorder:
     Only the first process speaks: in all others every call does nothing.
     """
 
-    def __init__(self, first: bool, folder: Path | None, epochs: int, progress: bool, step: int) -> None:
-        self.epochs = epochs
+    def __init__(self, first: bool, folder: Path | None, config: FitConfig, step: int) -> None:
+        self.epochs = config.epochs
         self.writer: Any = None
         if first and folder is not None:
             from torch.utils.tensorboard import SummaryWriter
 
             # purge_step hides what a killed run logged after the checkpoint that we resume from
             self.writer = SummaryWriter(folder, purge_step=step)
-        self.bar = tqdm(disable=not (first and progress), leave=True, unit="batch", mininterval=0.2)
+        self.bar = tqdm(disable=not (first and config.progress), leave=True, unit="batch", mininterval=0.2)
 
     def begin_epoch(self, epoch: int, batches: int, done: int) -> None:
         """Begin an epoch of ``batches`` batches, of which ``done`` were done before the run was resumed."""
