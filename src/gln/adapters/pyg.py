@@ -61,7 +61,7 @@ class GLNGraph(BaseTransform):
     def __init__(
         self, model: nn.Module | Path | str, threshold: float | None = None, edge_prob: bool = False
     ) -> None:
-        self.model = load(model) if isinstance(model, Path | str) else model
+        self.model: Any = load(model) if isinstance(model, Path | str) else model
         self.threshold = threshold
         self.edge_prob = edge_prob
 

@@ -166,7 +166,7 @@ def _ways(size: Size, device: torch.device) -> dict[str, Way]:
     return ways
 
 
-def _compiled(model: GLN) -> GLN:
+def _compiled(model: Any) -> nn.Module:
     for block in model.blocks:
         block.compile()
     return model

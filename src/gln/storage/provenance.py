@@ -13,9 +13,20 @@ from typing import Any
 
 import torch
 
+from gln.errors import GLNError
 from gln.files import write_atomically
 
-PACKAGES = ("gln", "torch", "torch-geometric", "pytorch-lightning", "torchmetrics", "safetensors", "numpy")
+PACKAGES = (
+    "gln",
+    "torch",
+    "torch-geometric",
+    "lightning-fabric",
+    "pytorch-lightning",  # where Fabric was installed as a part of it
+    "torchmetrics",
+    "safetensors",
+    "numpy",
+)
+BESIDE = ("recipes", "reproduction", "benchmarks")  # code beside the package that results come from
 
 
 @cache
@@ -39,7 +50,8 @@ def commit() -> str | None:
         # A package installed in a folder inside some other repository is not that repository's code.
         _run([*git, "ls-files", "--error-unmatch", here.name])
         head = _run([*git, "rev-parse", "HEAD"])
-        changed = _run([*git, "status", "--porcelain", "--untracked-files=no", "--", ".", ":(top)recipes"])
+        code = [".", *(f":(top){folder}" for folder in BESIDE)]
+        changed = _run([*git, "status", "--porcelain", "--untracked-files=no", "--", *code])
         return f"{head}-dirty" if changed else head  # results and pages do not count: a run writes them
     except (OSError, subprocess.SubprocessError):
         return None
@@ -58,13 +70,24 @@ def environment() -> dict[str, Any]:
 
 
 def write_result(path: Path, command: str, seed: int, measured: dict[str, Any]) -> None:
-    """Write a measured result as JSON, with all that a reader needs to trust and repeat it."""
+    """Write a measured result as JSON, with all that a reader needs to trust and repeat it.
+
+    A result that is to be kept, in the repository of the code, comes from committed code only.
+    """
     where = environment()
+    if str(where["commit"]).endswith("-dirty") and _repository() in path.resolve().parents:
+        raise GLNError(
+            f"{path} would come from code that is not committed; commit it first or write elsewhere."
+        )
     device = where["gpu"] or f"CPU, {where['threads']} threads"
     facts = {"command": command, "seed": seed, "device": device, "commit": where["commit"], **measured}
     path.parent.mkdir(parents=True, exist_ok=True)
     text = json.dumps(facts | {"environment": where}, indent=1, ensure_ascii=False) + "\n"
     write_atomically(path, text.encode())
+
+
+def _repository() -> Path:
+    return Path(_run(["git", "-C", str(Path(__file__).parent), "rev-parse", "--show-toplevel"]))
 
 
 def _run(command: list[str]) -> str:

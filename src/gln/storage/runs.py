@@ -17,6 +17,7 @@ Every file except TensorBoard's is written atomically, and reading any of them r
 from __future__ import annotations
 
 import csv
+import dataclasses
 import io
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,7 +25,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from torch import Tensor
+from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from gln.errors import GLNError
@@ -84,6 +85,24 @@ class RunFolder:
         writer.writerows(history)
         with clear_disk_errors(self.metrics):
             write_atomically(self.metrics, text.getvalue().encode())
+
+
+def describe_run(fit: Facts, model: nn.Module, loss: Any, augment: Any, data: Facts) -> Facts:
+    """Everything that determines what a run computes, as plain data; ``fit`` are its settings."""
+    return {
+        "fit": fit,
+        "loss": _call(loss),
+        "augment": None if augment is None else _call(augment),
+        "model": {"name": type(model).__name__, "config": model.config},
+        "data": data,
+    }
+
+
+def _call(function: Any) -> Facts:
+    """A function's name, or a dataclass's name and fields."""
+    fields = dataclasses.is_dataclass(function) and not isinstance(function, type)
+    name = getattr(function, "__qualname__", type(function).__name__)
+    return {"name": name, **(dataclasses.asdict(function) if fields else {})}
 
 
 def check_same(saved: Facts, now: Facts, free: Sequence[str]) -> None:

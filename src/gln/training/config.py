@@ -126,21 +126,3 @@ class FitConfig:
             if name not in known:
                 raise GLNError(f"Training has no setting {name!r}; choose from {', '.join(known)}.")
         return dataclasses.replace(self, **settings)
-
-
-def resolve(config: FitConfig, model: Any, loss: Any, augment: Any, data: dict[str, Any]) -> dict[str, Any]:
-    """Everything that determines what a run computes, as plain data."""
-    return {
-        "fit": dataclasses.asdict(config),
-        "loss": _call(loss),
-        "augment": None if augment is None else _call(augment),
-        "model": {"name": type(model).__name__, "config": model.config},
-        "data": data,
-    }
-
-
-def _call(function: Any) -> dict[str, Any]:
-    """A function's name, or a dataclass's name and fields."""
-    fields = dataclasses.is_dataclass(function) and not isinstance(function, type)
-    name = getattr(function, "__qualname__", type(function).__name__)
-    return {"name": name, **(dataclasses.asdict(function) if fields else {})}

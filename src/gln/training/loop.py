@@ -26,19 +26,12 @@ from gln.graphs.features import feature_noise
 from gln.graphs.record import Graph
 from gln.models import StructureOutput
 from gln.storage.models import annotate, check_model, save, write_model
-from gln.storage.runs import Checkpoint, RunFolder, read_checkpoint, write_checkpoint
+from gln.storage.runs import Checkpoint, RunFolder, describe_run, read_checkpoint, write_checkpoint
 from gln.storage.tensors import load_weights
-from gln.training.config import FREE, FitConfig, resolve
+from gln.training.config import FREE, FitConfig
 from gln.training.data import Augment, Feed, Share, Source, describe, seed_step
 from gln.training.losses import Loss as DefaultLoss
-from gln.training.processes import (
-    Place,
-    StopSignal,
-    clear_errors,
-    make_fabric,
-    quiet,
-    with_others,
-)
+from gln.training.processes import Place, StopSignal, clear_errors, make_fabric, quiet, with_others
 from gln.training.progress import Progress, Recorder, is_finished
 
 if TYPE_CHECKING:
@@ -115,7 +108,7 @@ def fit(
             raise GLNError(f"{place.world} processes need a shared folder; give run=.")
         if place.rank == 0:
             data = {"train": describe(source), "val": describe(graphs)}
-            folder.begin(resolve(config, model, loss, augment, data), resume, FREE)
+            folder.begin(describe_run(asdict(config), model, loss, augment, data), resume, FREE)
         checkpoint = read_checkpoint(folder.checkpoint) if resume and folder.checkpoint.exists() else None
         on_gpu = fabric.device.type == "cuda"
         if checkpoint is None or not is_finished(Progress(**checkpoint.progress), config):
@@ -166,20 +159,6 @@ def compiled_steps(model: nn.Module, **options: Any) -> Iterator[None]:
             del part.forward
 
 
-class Objective(nn.Module):
-    """A model with its loss, as one forward pass."""
-
-    def __init__(self, model: nn.Module, loss: Loss) -> None:
-        super().__init__()
-        self.model, self.loss = model, loss
-
-    def forward(self, batch: GraphBatch) -> tuple[Tensor, StructureOutput]:
-        """The loss of every graph, ``[B]``, in full precision, and the output of the model."""
-        output = self.model(batch)
-        with torch.autocast(batch.mask.device.type, enabled=False):
-            return self.loss(output.full_precision(), batch, self.model), output
-
-
 @dataclass(eq=False)
 class Loop:
     """One training run of ``model`` by the process at ``place``; arguments as in :func:`gln.fit`.
@@ -206,7 +185,7 @@ class Loop:
             load_weights(self.model, checkpoint.weights, self.folder.checkpoint)
             self.progress, self.best_weights = Progress(**checkpoint.progress), checkpoint.best
         self.model.to(self.device).train()
-        self.objective = self.fabric.strategy.setup_module(Objective(self.model, self.loss))
+        self.shared = self.fabric.strategy.setup_module(self.model)  # averages gradients over the processes
         self.optimizer = make_optimizer(self.model, self.config, checkpoint)
         self.unread: tuple[Share, float, Tensor] | None = None  # the last step: its share, lr, numbers [4]
         self.write_due = self.stop_due = False
@@ -263,14 +242,19 @@ class Loop:
         Nothing here waits for the device.
         """
         self.optimizer.zero_grad()
-        with self.fabric.autocast():
-            losses, _ = self.objective(share.batch)
+        losses, _ = self._forward(share.batch)
         loss = losses.sum() * share.weight
         loss.backward()
         # Gradients are already averaged over the processes, so all of them see the same norm.
         norm = nn.utils.clip_grad_norm_(self.model.parameters(), self.config.clip or math.inf)
         self.optimizer.step()
         return torch.stack([loss.detach(), norm])
+
+    def _forward(self, batch: GraphBatch) -> tuple[Tensor, StructureOutput]:
+        """The loss of every graph, ``[B]``, in full precision, and the output of the model."""
+        with self.fabric.autocast():
+            output = self.shared(batch)
+        return self.loss(output.full_precision(), batch, self.model), output
 
     def _over_processes(self, numbers: Tensor) -> Tensor:
         """Loss and norm, and the wishes to write and to stop, ``[4]``: the mean over all processes."""
@@ -305,8 +289,7 @@ class Loop:
         for number, share in enumerate(self.feed.val_loader()):
             share = share.to(self.device)
             seed_step(self.device, self.config.seed, 0, number, self.place.rank)
-            with self.fabric.autocast():
-                losses, output = self.objective(share.batch)
+            losses, output = self._forward(share.batch)
             if share.weight:  # a placeholder only keeps the process in step
                 total += losses.sum()
                 best.update(output.soft_adjacency(), share.batch.adj, share.batch.mask)
