@@ -29,9 +29,9 @@ from gln.baselines import BASELINES, load_baseline, save_baseline
 from gln.families import parse_family
 from gln.models.set2graph import Set2Graph
 from gln.storage.provenance import check_source, write_result
+from gln.storage.runs import read_checkpoint
 from gln.storage.tensors import read_json, write_json
 from gln.training import Interrupted
-from gln.training.checkpoint import read_checkpoint
 from gln.training.losses import Loss
 from gln.workflows.runs import read_run
 from shared import (
@@ -84,7 +84,7 @@ def graphrnn(
 
 def score_graphrnn(run: Path, samples: int) -> None:
     model, family = load_baseline(run), (run / "family.txt").read_text().strip()
-    history = read_checkpoint(run / "checkpoint.safetensors").progress.history
+    history = read_checkpoint(run / "checkpoint.safetensors").progress["history"]
     train, val, held_out = parts_of(family)
     start = time.perf_counter()
     drawn = gln.generate(model, samples, SEED)

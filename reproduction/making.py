@@ -10,7 +10,7 @@ from gln.baselines import Baseline, baseline, load_baseline
 from gln.baselines.base import check_folder, run_facts
 from gln.models import build_model
 from gln.registry import parse_spec, write_spec
-from gln.seeding import seeded
+from gln.seeds import seeded
 from gln.workflows.device import put_on
 from gln.workflows.methods import fit_baseline
 from reproduction.data import SEED, Parts, standardised

@@ -13,7 +13,7 @@ from gln.baselines import GraphRNN, graphrnn_training
 from gln.baselines.graphrnn_training import Schedule
 from gln.errors import GLNError
 from gln.graphs import make_graph
-from gln.training.checkpoint import Progress
+from gln.training.progress import Progress
 
 TINY = {"hidden": 8, "embedding": 4, "edge_hidden": 4, "edge_embedding": 2, "layers": 2, "orders": 20}
 SHORT = {"epochs": 4, "batches": 2, "batch_size": 4}

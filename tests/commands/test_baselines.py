@@ -9,7 +9,7 @@ import pytest
 
 import gln
 from gln.baselines import BASELINES, graphrnn_training
-from gln.training.checkpoint import read_checkpoint
+from gln.storage.runs import read_checkpoint
 from tests.baselines.test_common import SMALL, TINY_RNN
 from tests.commands.test_cli import run
 from tests.commands.test_train import write_graphs

@@ -9,7 +9,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from pytorch_lightning.utilities import rank_zero_only
 
 import gln
 from gln.commands.train import _speaking
@@ -179,7 +178,7 @@ def test_only_the_first_process_speaks(
     machines: int,
     first: bool,
 ) -> None:
-    monkeypatch.setattr(rank_zero_only, "rank", rank)
+    monkeypatch.setenv("LOCAL_RANK", str(rank))
     monkeypatch.delenv("GROUP_RANK", raising=False)
     monkeypatch.delenv("NODE_RANK", raising=False)
     if machine is not None:

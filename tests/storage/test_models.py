@@ -16,7 +16,7 @@ from gln import GLN, PaperGLN
 from gln.errors import GLNError
 from gln.models.set2graph import Set2Graph
 from gln.storage import models as saved
-from gln.storage.models import load, save, shipped
+from gln.storage.models import load_model, save, shipped
 from tests.training.tiny import Payload, tiny
 
 
@@ -35,18 +35,18 @@ def change(folder: Path, **facts: Any) -> None:
 def test_a_model_comes_back_whole(folder: Path) -> None:
     torch.manual_seed(0)
     state = torch.get_rng_state()
-    model = load(folder)
+    model = load_model(folder)
     assert torch.equal(torch.get_rng_state(), state)
     assert model.config == {"channels": 2, "width": 4, "dropout": 0.1}
     assert model.threshold == 0.3
     assert not model.training
     assert all(map(torch.equal, model.state_dict().values(), tiny(width=4).state_dict().values()))
     for path in (str(folder), folder / "model.json", folder / "model.safetensors"):
-        assert load(path).threshold == 0.3
+        assert load_model(path).threshold == 0.3
 
 
 def test_what_is_saved_again_is_the_same(folder: Path, tmp_path: Path) -> None:
-    save(load(folder), tmp_path)
+    save(load_model(folder), tmp_path)
     assert json.loads((tmp_path / "model.json").read_text()) == json.loads(
         (folder / "model.json").read_text()
     )
@@ -56,10 +56,10 @@ def test_what_is_saved_again_is_the_same(folder: Path, tmp_path: Path) -> None:
 def test_a_pickle_in_place_of_a_model_does_not_run(folder: Path, name: str, tmp_path: Path) -> None:
     (folder / name).write_bytes(pickle.dumps(Payload(tmp_path / "owned")))
     with pytest.raises(GLNError, match="of another kind"):
-        load(folder)
+        load_model(folder)
     torch.save(Payload(tmp_path / "owned"), folder / name)
     with pytest.raises(GLNError, match="of another kind"):
-        load(folder)
+        load_model(folder)
     assert not (tmp_path / "owned").exists()
 
 
@@ -68,7 +68,7 @@ def test_a_truncated_model_is_refused(folder: Path, name: str) -> None:
     path = folder / name
     path.write_bytes(path.read_bytes()[:-20])
     with pytest.raises(GLNError, match=f"{name} is not .*complete"):
-        load(folder)
+        load_model(folder)
 
 
 @pytest.mark.parametrize(
@@ -78,6 +78,11 @@ def test_a_truncated_model_is_refused(folder: Path, name: str) -> None:
         ({"config": {"depth": 7}}, "config that Tiny does not accept"),
         ({"model": "os.system"}, "names the model class 'os.system', but known are GLN, PaperGLN"),
         ({"format": "other"}, "is not a 'gln model 1'"),
+        (
+            {"format": "gln model 12"},
+            "is a 'gln model 12', newer than this gln, which reads 'gln model 1'; update gln",
+        ),
+        ({"format": "gln learner 1"}, "is not a 'gln model 1'"),
         ({"weights_sha256": ""}, "not the file that the model.json beside it was written for"),
     ],
 )
@@ -86,12 +91,17 @@ def test_a_description_that_does_not_match_is_refused(
 ) -> None:
     change(folder, **facts)
     with pytest.raises(GLNError, match=words):
-        load(folder)
+        load_model(folder)
+
+
+def test_a_model_of_an_older_format_loads(folder: Path) -> None:
+    change(folder, format="gln model 0")
+    assert load_model(folder).threshold == 0.3
 
 
 def test_a_folder_without_a_model_is_told(tmp_path: Path) -> None:
     with pytest.raises(GLNError, match=r"holds no model\.json"):
-        load(tmp_path)
+        load_model(tmp_path)
 
 
 def test_shipped_models_are_found_by_name(
@@ -99,12 +109,12 @@ def test_shipped_models_are_found_by_name(
 ) -> None:
     monkeypatch.setattr(saved, "SHIPPED", tmp_path / "shipped")
     with pytest.raises(GLNError, match=r"no folder 'rings' and no shipped model of that name; .* none yet"):
-        load("rings")
+        load_model("rings")
     shutil.copytree(folder, tmp_path / "shipped" / "rings")
     assert shipped() == ["rings"]
-    assert load("rings").threshold == 0.3
+    assert load_model("rings").threshold == 0.3
     with pytest.raises(GLNError, match="shipped models: rings"):
-        load("lines")
+        load_model("lines")
 
 
 def test_only_models_are_saved(tmp_path: Path) -> None:
@@ -124,4 +134,4 @@ def test_only_models_are_saved(tmp_path: Path) -> None:
 def test_a_width_read_from_an_array_is_saved_as_a_plain_number(
     model: torch.nn.Module, tmp_path: Path
 ) -> None:
-    assert load(save(model, tmp_path)).config == model.config
+    assert load_model(save(model, tmp_path)).config == model.config

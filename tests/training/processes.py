@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
+import socket
 from collections.abc import Callable
 from multiprocessing.process import BaseProcess
 from typing import Any
@@ -11,16 +13,34 @@ import torch
 
 # Children of a fork server are clean processes, but find the slow imports done.
 CONTEXT = multiprocessing.get_context("forkserver")
-CONTEXT.set_forkserver_preload(["gln.training.fitting", "tests.training.tiny", "torch.utils.tensorboard"])
+CONTEXT.set_forkserver_preload(
+    ["lightning_fabric", "gln.training.loop", "tests.training.tiny", "torch.utils.tensorboard"]
+)
 
 
-def start(function: Callable[..., Any], *args: Any) -> BaseProcess:
+def start(function: Callable[..., Any], *args: Any, **environment: str) -> BaseProcess:
     """Run ``function`` in a new process."""
-    process = CONTEXT.Process(target=_run, args=(function, *args))
+    process = CONTEXT.Process(target=_run, args=(environment, function, *args))
     process.start()
     return process
 
 
-def _run(function: Callable[..., Any], *args: Any) -> None:
+def start_two(function: Callable[..., Any], *args: Any) -> list[BaseProcess]:
+    """Run ``function`` in two new processes that can find each other, as if something had started them."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free.getsockname()[1])}
+    return [start(function, *args, **address, LOCAL_RANK=rank) for rank in ("0", "1")]
+
+
+def join(processes: list[BaseProcess]) -> list[int | None]:
+    """Wait for the processes; their exit codes."""
+    for process in processes:
+        process.join(60)
+    return [process.exitcode for process in processes]
+
+
+def _run(environment: dict[str, str], function: Callable[..., Any], *args: Any) -> None:
+    os.environ.update(environment)
     torch.set_num_threads(1)
     function(*args)

@@ -1,5 +1,7 @@
 """Compiled steps: the same numbers, compiled once for all steps, and gone afterwards."""
 
+from contextlib import nullcontext
+
 import pytest
 import torch
 
@@ -7,7 +9,7 @@ from gln.families import parse_family
 from gln.graphs import GraphBatch
 from gln.models import GLN, PaperGLN
 from gln.training import fit
-from gln.training.compiling import compile_steps, forget_compiled
+from gln.training.loop import compiled_steps
 from tests.training.tiny import TinyLoss, tiny
 
 TRAIN = parse_family("delaunay:points=12").sample(2, 0)
@@ -40,8 +42,8 @@ def counting(graphs):
 def test_one_compilation_serves_all_steps_and_changes_no_number(candidates):
     model, graphs = small_gln(), []
     plain = model(BATCH, candidates=candidates)
-    compile_steps(model, backend=counting(graphs))
-    found = model(BATCH, candidates=candidates)
+    with compiled_steps(model, backend=counting(graphs)):
+        found = model(BATCH, candidates=candidates)
     assert len(graphs) == 1
     for one, two in zip(plain.logits, found.logits, strict=True):
         torch.testing.assert_close(one, two)
@@ -51,11 +53,10 @@ def test_one_compilation_serves_all_steps_and_changes_no_number(candidates):
 def test_gradients_are_the_same_with_and_without_a_first_structure(initial):
     model, first = small_gln(), torch.ones(12, 12) if initial else None
     gradients = []
-    for compiled in (False, True):
-        if compiled:
-            compile_steps(model, backend="aot_eager")
+    for how in (nullcontext(), compiled_steps(model, backend="aot_eager")):
         model.zero_grad()
-        model(BATCH, initial=first).logits[-1].square().mean().backward()
+        with how:
+            model(BATCH, initial=first).logits[-1].square().mean().backward()
         gradients.append([None if w.grad is None else w.grad.clone() for w in model.parameters()])
     for one, two in zip(*gradients, strict=True):
         torch.testing.assert_close(one, two)
@@ -63,18 +64,20 @@ def test_gradients_are_the_same_with_and_without_a_first_structure(initial):
 
 def test_afterwards_the_model_is_as_before():
     model, graphs = small_gln(), []
-    compile_steps(model, backend=counting(graphs))
-    forget_compiled(model)
+    before = [set(vars(part)) for part in model.modules()]
+    with compiled_steps(model, backend=counting(graphs)):
+        pass
     model(BATCH)
     assert not graphs
+    assert [set(vars(part)) for part in model.modules()] == before
 
 
 def test_a_model_without_blocks_is_compiled_as_a_whole():
     torch.manual_seed(0)
     model, graphs = PaperGLN(nodes=12, in_channels=2), []
     plain = model(BATCH)
-    compile_steps(model, backend=counting(graphs))
-    torch.testing.assert_close(model(BATCH).logits[-1], plain.logits[-1])
+    with compiled_steps(model, backend=counting(graphs)):
+        torch.testing.assert_close(model(BATCH).logits[-1], plain.logits[-1])
     assert graphs
 
 

@@ -51,6 +51,9 @@ def test_no_warm_up_and_only_warm_up_are_fine() -> None:
         ({"optimizer": "sgd"}, "adamw, adam"),
         ({"precision": "16"}, "32, bf16"),
         ({"strategy": "fsdp"}, "ddp"),
+        ({"strategy": "ddp_spawn"}, "choose from auto, ddp, ddp_find_unused_parameters_true"),
+        ({"seed": -1}, "seed=-1; expected a whole number from 0"),
+        ({"seed": 2**32}, "seed=4294967296; expected a whole number from 0 to 4294967295"),
         ({"learning_rate": 1.0}, "no setting 'learning_rate'; choose from epochs"),
     ],
 )

@@ -7,12 +7,13 @@ import numpy as np
 import pytest
 import torch
 from hypothesis import given
+from scipy.stats import kstest, uniform
 from torch_geometric.data import Data
 
 from gln.errors import GLNError
 from gln.graphs import make_graph
 from gln.graphs.features import feature_noise
-from gln.training.data import Fresh, RandomRotation, Shares, describe, global_batches
+from gln.training.data import Fresh, RandomRotation, Shares, describe, global_batches, seed_step
 from tests.training.tiny import TinyLoss, graphs, tiny
 
 GRAPHS = graphs(23)
@@ -138,3 +139,28 @@ def test_graphs_of_like_size_share_a_batch_and_every_graph_is_seen_once() -> Non
 def test_a_rotation_needs_positions() -> None:
     with pytest.raises(GLNError, match="no pos to rotate"):
         RandomRotation()(make_graph(x=[[1.0]]), np.random.default_rng(0))
+
+
+@pytest.mark.parametrize("width", [1, 2, 3])
+def test_rotations_are_uniform_over_all_orthogonal_matrices(width: int) -> None:
+    rng, count = np.random.default_rng(0), 4000
+    axes = make_graph(np.eye(width)).to_data()
+    found = np.stack([RandomRotation()(axes, rng).pos.numpy() for _ in range(count)])  # [count, width, width]
+    assert np.allclose(found @ found.transpose(0, 2, 1), np.eye(width), atol=1e-5)
+    # Means over the matrices have deviations of at most 1/√count; these bounds are five of them.
+    assert abs(np.sign(np.linalg.det(found)).mean()) < 5 / count**0.5  # as many mirrored as not
+    assert (abs(np.sign(found).mean(axis=0)) < 5 / count**0.5).all()
+    assert (abs((found**2).mean(axis=0) - 1 / width) < 5 / count**0.5).all()
+    if width == 2:
+        turns = np.arctan2(found[:, 0, 1], found[:, 0, 0])
+        assert kstest(turns, uniform(-np.pi, 2 * np.pi).cdf).pvalue > 0.001
+
+
+def test_what_a_step_draws_depends_on_seed_epoch_and_batch() -> None:
+    drawn = set()
+    before = torch.get_rng_state()
+    for place in [(seed, epoch, batch) for seed in range(3) for epoch in range(3) for batch in range(3)]:
+        seed_step(torch.device("cpu"), *place)
+        drawn.add(float(torch.rand((), dtype=torch.float64)))
+    torch.set_rng_state(before)
+    assert len(drawn) == 27

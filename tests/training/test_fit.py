@@ -22,10 +22,10 @@ from torch import Tensor
 from gln.errors import GLNError
 from gln.evaluation.edges import EdgeScores
 from gln.graphs import GraphBatch, make_graph
-from gln.inference.predict import soft_adjacency
-from gln.storage.models import load
-from gln.training import Fresh, Interrupted, fit
-from gln.training.checkpoint import read_checkpoint
+from gln.storage.models import load_model
+from gln.storage.runs import read_checkpoint, write_checkpoint
+from gln.training import FitConfig, Fresh, Interrupted, fit
+from gln.training.loop import make_optimizer
 from tests.training.test_data import Family, jitter
 from tests.training.tiny import Tiny, TinyLoss, graphs, tiny
 
@@ -68,7 +68,7 @@ def test_it_learns_and_leaves_the_model_at_its_best_epoch(whole: tuple[Tiny, Any
     # The stored threshold and weights reach the stored score on the validation graphs, through the public metric.
     metric, batch = EdgeScores(model.threshold), GraphBatch.from_graphs(VAL)
     with torch.no_grad():
-        metric.update(soft_adjacency(model(batch)), batch.adj, batch.mask)
+        metric.update(model(batch).soft_adjacency(), batch.adj, batch.mask)
     assert not model.training
     assert float(metric.compute()["iou"]) == pytest.approx(result.best_iou, abs=1e-6)
 
@@ -77,7 +77,7 @@ def test_the_threshold_is_the_best_on_validation(whole: tuple[Tiny, Any]) -> Non
     model, result = whole
     batch = GraphBatch.from_graphs(VAL)
     with torch.no_grad():
-        soft = soft_adjacency(model(batch))
+        soft = model(batch).soft_adjacency()
     for threshold in (0.1, 0.3, 0.5, 0.7, 0.9):
         metric = EdgeScores(threshold)
         metric.update(soft, batch.adj, batch.mask)
@@ -101,7 +101,7 @@ def test_the_run_folder_holds_what_its_description_says(whole: tuple[Tiny, Any])
     rows = list(csv.DictReader((result.run / "metrics.csv").open()))
     assert [float(row["val_iou"]) for row in rows] == [row["val_iou"] for row in result.history]
     assert list((result.run / "tensorboard").glob("events*"))
-    loaded = load(result.run)
+    loaded = load_model(result.run)
     assert same_weights(loaded, model)
     assert loaded.threshold == model.threshold
 
@@ -118,6 +118,20 @@ def test_same_seed_same_weights_and_the_callers_random_state_is_left_alone(whole
     assert not same_weights(other, whole[0])
 
 
+def test_every_step_of_every_epoch_has_a_seed_of_its_own() -> None:
+    seeds: list[int] = []
+
+    def note(output: Any, batch: GraphBatch, model: Tiny) -> Tensor:
+        if model.training:
+            seeds.append(torch.initial_seed())
+        return TinyLoss()(output, batch, model)
+
+    train(loss=note)
+    assert len(set(seeds)) == len(seeds) == 3 * 4
+    train(loss=note)
+    assert seeds[12:] == seeds[:12]
+
+
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 def test_the_gpus_random_state_is_left_alone_too() -> None:
     before = torch.cuda.get_rng_state()
@@ -125,8 +139,17 @@ def test_the_gpus_random_state_is_left_alone_too() -> None:
     assert torch.equal(torch.cuda.get_rng_state(), before)
 
 
+def test_an_interactive_session_is_told_that_no_other_process_can_repeat_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lightning_fabric.connector._IS_INTERACTIVE", True)
+    with pytest.raises(GLNError, match="2 devices in an interactive session"):
+        train(tmp_path / "run", devices=2)
+    assert not (tmp_path / "run").exists()
+
+
 def test_it_is_quiet(capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture) -> None:
-    lightning = logging.getLogger("pytorch_lightning")
+    lightning = logging.getLogger("lightning_fabric")
     lightning.addHandler(caplog.handler)
     level = lightning.level
     with warnings.catch_warnings(record=True) as caught:
@@ -205,7 +228,7 @@ def test_mistakes_are_told_before_anything_runs(tmp_path: Path) -> None:
     with pytest.raises(GLNError, match="pos differs between the graphs"):
         fit(tiny(), [TRAIN[0], make_graph(pos=[[0.0, 0.0, 0.0]])], VAL, **SETTINGS)
     with pytest.raises(GLNError, match="need a shared folder"):
-        train(devices=2, strategy="ddp_spawn")
+        train(devices=2, strategy="ddp")
     with pytest.raises(GLNError, match="accelerator='abacus'"):
         train(accelerator="abacus")
     assert not list(tmp_path.iterdir())
@@ -234,7 +257,7 @@ def test_a_loss_that_is_not_finite_names_its_step_and_batch(tmp_path: Path, step
     with pytest.raises(GLNError, match=words):
         train(tmp_path, loss=At(step, lambda losses: losses * value))
     kept = read_checkpoint(tmp_path / "checkpoint.safetensors")
-    assert kept.progress.step < step
+    assert kept.progress["step"] < step
     assert all(weight.isfinite().all() for weight in kept.weights.values())
 
 
@@ -244,7 +267,7 @@ def test_the_best_epoch_outlives_a_loss_that_is_not_finite(tmp_path: Path) -> No
     spoil = At(6, lambda losses: losses * float("nan"))
     with pytest.raises(GLNError, match="step 6"):
         train(tmp_path, loss=spoil, checkpoint_minutes=60, **constant)
-    assert same_weights(load(tmp_path), expected)
+    assert same_weights(load_model(tmp_path), expected)
 
 
 def test_a_gradient_that_is_not_finite_is_told_too(tmp_path: Path) -> None:
@@ -267,7 +290,7 @@ def test_ctrl_c_keeps_everything_and_says_how_to_go_on(
     with pytest.raises(Interrupted, match=rf"resume it from {tmp_path} with --resume"):
         train(tmp_path, loss=_named(At(step, interrupt)), checkpoint_minutes=60)
     assert signal.getsignal(signal.SIGINT) is before
-    assert read_checkpoint(tmp_path / "checkpoint.safetensors").progress.step in (step, step + 1)
+    assert read_checkpoint(tmp_path / "checkpoint.safetensors").progress["step"] in (step, step + 1)
     resumed, result = train(tmp_path, model=tiny(seed=9), resume=True)
     assert same_weights(resumed, whole[0])
     assert _without_time(result.history) == _without_time(whole[1].history)
@@ -282,7 +305,7 @@ def test_ctrl_c_twice_obeys_at_once(tmp_path: Path) -> None:
 
     with pytest.raises(Interrupted, match=r"resume it from .* with --resume"):
         train(tmp_path, loss=_named(At(3, interrupt)))
-    assert read_checkpoint(tmp_path / "checkpoint.safetensors").progress.step < 3
+    assert read_checkpoint(tmp_path / "checkpoint.safetensors").progress["step"] < 3
 
 
 def test_a_full_disk_keeps_the_last_checkpoint(
@@ -301,7 +324,7 @@ def test_a_full_disk_keeps_the_last_checkpoint(
     with pytest.raises(GLNError, match=r"disk is full: .* free some space and resume"):
         train(tmp_path)
     monkeypatch.undo()
-    assert 0 < read_checkpoint(tmp_path / "checkpoint.safetensors").progress.step < 12
+    assert 0 < read_checkpoint(tmp_path / "checkpoint.safetensors").progress["step"] < 12
     assert same_weights(train(tmp_path, resume=True)[0], whole[0])
 
 
@@ -320,6 +343,20 @@ def test_a_trained_model_without_its_checkpoint_is_not_trained_over(tmp_path: Pa
     with pytest.raises(GLNError, match="holds a trained model but no checkpoint"):
         train(tmp_path, epochs=1, resume=True)
     assert (tmp_path / "model.safetensors").read_bytes() == before
+
+
+def test_the_kind_of_device_decides_on_fused_steps_not_the_one_that_a_run_began_on(tmp_path: Path) -> None:
+    model = tiny()
+    begun = torch.optim.AdamW(model.parameters(), fused=True)  # as on a GPU
+    sum(parameter.square().sum() for parameter in model.parameters()).backward()  # type: ignore[union-attr]
+    begun.step()
+    write_checkpoint(tmp_path / "c.safetensors", model.state_dict(), model.state_dict(), begun, {"step": 1})
+    here = make_optimizer(model, FitConfig(), read_checkpoint(tmp_path / "c.safetensors"))
+    assert begun.param_groups[0]["fused"] is True
+    assert here.param_groups[0]["fused"] is False
+    for parameter in model.parameters():
+        for name, value in begun.state[parameter].items():
+            assert here.state[parameter][name].equal(value)
 
 
 def _named(loss: At) -> Any:

@@ -7,22 +7,23 @@ import sys
 import threading
 import time
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from gln.errors import GLNError
+from gln.storage.runs import RunFolder
 from gln.training import fit, processes
 from gln.training.processes import (
     PARENT,
-    Others,
+    OtherProcesses,
     Place,
     check_alone,
-    company,
     find_place,
     give_way,
+    is_first,
     is_orphan,
+    with_others,
 )
 from tests.training.processes import start
 from tests.training.tiny import TinyLoss, graphs, tiny
@@ -70,6 +71,7 @@ def test_the_place_is_what_the_environment_says(
     if place.local:
         with pytest.raises(GLNError, match="of several"):
             check_alone()
+    assert not is_first(2)
 
 
 @pytest.mark.parametrize(
@@ -93,6 +95,7 @@ def test_what_does_not_add_up_is_refused(
 
 def test_a_single_process_is_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     check_alone()
+    assert is_first(1)
     assert find_place(1, 1) == Place(0, 1, 0, False)
     # The script of a Slurm job, outside srun, is its first task whatever else was asked for.
     say(monkeypatch, {"SLURM_NTASKS": "4", "SLURM_PROCID": "0", "SLURM_JOB_NAME": "edges"})
@@ -124,10 +127,8 @@ def test_a_process_whose_partner_is_gone_does_not_wait_for_ever() -> None:
 def left_alone() -> None:
     """A run whose other process has nothing to do, as when its script came through a pipe that is read up."""
     processes.GRACE = 0.1
-    processes.place_of = lambda trainer: Place(0, 2, 0, started=False)
-    processes._by_command = lambda *_: True
     sys.orig_argv[1:] = ["-c", "pass"]
-    with company(SimpleNamespace(world_size=2, num_devices=2), "ddp", "lost."):  # type: ignore[arg-type]
+    with with_others(Place(0, 2, 0, started=False), 2, RunFolder(Path("run"))):
         time.sleep(30)
 
 
@@ -140,7 +141,7 @@ def test_a_partner_that_ends_without_an_error_is_lost_too() -> None:
 @pytest.mark.parametrize(("code", "status"), [("pass", None), ("exit(2)", 2), ("import os; os.abort()", -6)])
 def test_how_another_process_ended(monkeypatch: pytest.MonkeyPatch, code: str, status: int | None) -> None:
     monkeypatch.setattr(sys, "orig_argv", [sys.executable, "-c", code])
-    others = Others(2)
+    others = OtherProcesses(2)
     others.processes[0].wait(30)
     assert (others.lost(), others.running(), others.complete()) == (status, False, False)
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import torch
 
+from gln.storage.runs import read_checkpoint
 from gln.training import fit
-from gln.training.checkpoint import read_checkpoint
 from tests.training.processes import start
 from tests.training.tiny import TinyLoss, graphs, tiny
 
@@ -29,7 +29,7 @@ def test_a_killed_run_ends_with_bitwise_the_same_weights(tmp_path: Path) -> None
     victim, path = tmp_path / "victim", tmp_path / "victim" / "checkpoint.safetensors"
     killed = []
     while len(killed) < 4:
-        done = read_checkpoint(path).progress.step if path.exists() else 0
+        done = read_checkpoint(path).progress["step"] if path.exists() else 0
         before = path.read_bytes() if path.exists() else b""
         process = start(train, victim, len(killed))
         while process.is_alive() and (not path.exists() or path.read_bytes() == before):
@@ -37,7 +37,7 @@ def test_a_killed_run_ends_with_bitwise_the_same_weights(tmp_path: Path) -> None
         time.sleep(0.3 * random.random())
         process.kill()  # SIGKILL
         process.join()
-        step = read_checkpoint(path).progress.step
+        step = read_checkpoint(path).progress["step"]
         killed.append(step)
         assert step >= done
         assert not (process.exitcode and process.exitcode > 0)
@@ -50,11 +50,11 @@ def test_a_killed_run_ends_with_bitwise_the_same_weights(tmp_path: Path) -> None
     assert any(0 < step < STEPS for step in killed), killed
 
     one, other = read_checkpoint(tmp_path / "whole" / "checkpoint.safetensors"), read_checkpoint(path)
-    assert other.progress.step == STEPS
+    assert other.progress["step"] == STEPS
     for first, second in ((one.weights, other.weights), (one.best, other.best)):
         assert first.keys() == second.keys()
         assert all(torch.equal(first[name], second[name]) for name in first), killed
-    assert _timeless(one.progress.history) == _timeless(other.progress.history), killed
+    assert _timeless(one.progress["history"]) == _timeless(other.progress["history"]), killed
     assert (victim / "model.safetensors").read_bytes() == (tmp_path / "whole/model.safetensors").read_bytes()
     assert not list(victim.glob(".*")), "what killed writes left is cleared away"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gln.training.guard import StopSignal
+from gln.training.processes import StopSignal
 
 
 def test_one_signal_sent_twice_is_one_and_a_later_one_stops_at_once() -> None:

@@ -11,7 +11,7 @@ from torch_geometric.transforms import BaseTransform
 
 from gln import graphs
 from gln.inference.predict import predict
-from gln.storage.models import load
+from gln.workflows.methods import load
 
 
 def make_graph(pos: Any = None, x: Any = None, edges: Any = None, num_nodes: int | None = None) -> Data:
@@ -61,7 +61,7 @@ class GLNGraph(BaseTransform):
     def __init__(
         self, model: nn.Module | Path | str, threshold: float | None = None, edge_prob: bool = False
     ) -> None:
-        self.model = load(model) if isinstance(model, Path | str) else model
+        self.model: Any = load(model) if isinstance(model, Path | str) else model
         self.threshold = threshold
         self.edge_prob = edge_prob
 

@@ -13,17 +13,18 @@ import torch
 
 from gln.errors import GLNError
 from gln.evaluation.edges import edge_scores
+from gln.files import check_format
 from gln.graphs import to_scipy
 from gln.graphs.check import as_record, make_graph
 from gln.graphs.features import feature_scale
 from gln.graphs.record import Graph, is_data
 from gln.inference.predict import Choice, predict_graphs
 from gln.models.gln import GLN
-from gln.seeding import seeded
+from gln.seeds import seeded
 from gln.storage.models import annotate
 from gln.storage.tensors import load_weights, read_tensors, write_tensors
 from gln.training.config import FitConfig
-from gln.training.fitting import fit
+from gln.training.loop import fit
 from gln.training.losses import Edge, Loss
 
 try:
@@ -191,8 +192,7 @@ class GraphLearner(BaseEstimator):
     def load(cls, path: Path | str) -> GraphLearner:
         """Load a learner that :meth:`save` wrote."""
         tensors, facts = read_tensors(Path(path))
-        if facts.get("format") != FORMAT:
-            raise GLNError(f"{path} is not a {FORMAT!r} file; expected one that GraphLearner.save wrote.")
+        check_format(facts.get("format"), FORMAT, Path(path), "a file that GraphLearner.save wrote")
         try:
             learner, threshold, history = cls(**facts["settings"]), facts["threshold"], facts["history"]
             with torch.random.fork_rng(devices=[]):  # random weights, overwritten below

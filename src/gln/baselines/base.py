@@ -38,8 +38,8 @@ from gln.graphs import as_graphs
 from gln.graphs.check import as_record, check_whole
 from gln.graphs.record import Graph
 from gln.registry import Registry, parse_spec, write_spec
-from gln.storage.models import FORMAT, check_fingerprint, write_saved
-from gln.storage.tensors import clear_disk_errors, read_json, read_tensors, write_json
+from gln.storage.models import read_saved, write_saved
+from gln.storage.tensors import clear_disk_errors, read_json, write_json
 from gln.training.data import describe
 
 if TYPE_CHECKING:
@@ -187,19 +187,14 @@ def save_baseline(baseline: Baseline, folder: Path | str) -> Path:
 
 def load_baseline(folder: Path | str) -> Baseline:
     """The baseline that :func:`save_baseline` wrote into ``folder``."""
-    path, weights = Path(folder) / "model.json", Path(folder) / "model.safetensors"
-    facts = read_json(path)
-    missing = [key for key in ("baseline", "config", "weights_sha256") if key not in facts]
-    if facts.get("format") != FORMAT or missing or not isinstance(facts["config"], dict):
-        raise GLNError(f"{path} holds no baseline; expected a file written by save_baseline or gln train.")
-    state, _ = read_tensors(weights)
-    check_fingerprint(weights, facts)
+    expected = "a baseline written by save_baseline or gln train"
+    facts, state = read_saved(Path(folder), expected, ("baseline", "config"))
     found = BASELINES.build(facts["baseline"], facts["config"])
     try:
         found.restore(state)
     except (KeyError, IndexError, TypeError, RuntimeError) as error:
         raise GLNError(
-            f"{weights} does not hold what {found.name} learns ({error}); use the file it was saved with."
+            f"{folder} does not hold what {found.name} learns ({error}); use the folder it was saved in."
         ) from None
     return found
 

@@ -14,7 +14,7 @@ from gln.baselines.base import Sampler, register, structures
 from gln.graphs import pack, unpack
 from gln.graphs.check import check_whole
 from gln.graphs.record import Graph
-from gln.training.data import GENERATE
+from gln.seeds import GENERATE, check_seed
 
 
 @register("copy")
@@ -39,7 +39,7 @@ class Copy(Sampler):
 
     def draw(self, count: int, seed: int = 0) -> list[Graph]:
         self._need_fit("graphs_")
-        count, seed = check_whole("sample", "count", count, 1), check_whole("sample", "seed", seed, 0)
+        count, seed = check_whole("sample", "count", count, 1), check_seed("sample", seed)
         chosen = np.random.default_rng([GENERATE, seed]).integers(len(self.graphs_), size=count)
         return [self.graphs_[number].clone() for number in chosen]
 

@@ -18,9 +18,8 @@ from gln.errors import GLNError
 from gln.graphs import as_graphs
 from gln.graphs.check import check_whole
 from gln.graphs.record import Graph
-from gln.seeding import seeded
+from gln.seeds import GENERATE, check_seed, seed_of, seeded
 from gln.storage.tensors import load_weights
-from gln.training.data import GENERATE, seed_of
 
 # The settings that determine the shape of the network.
 WIDTHS = ("hidden", "embedding", "edge_hidden", "edge_embedding", "layers")
@@ -82,7 +81,7 @@ class GraphRNN(Sampler):
         folder: Path | None = None,
     ) -> Self:
         """Train on ``graphs``; ``val`` is not used. With ``folder``, a killed run resumes where it stopped."""
-        graphs, seed = as_graphs(graphs), check_whole("fit", "seed", seed, 0)
+        graphs, seed = as_graphs(graphs), check_seed("fit", seed)
         shelf = Shelf.of(graphs, _device())
         nodes = shelf.adj.shape[1]
         if nodes < 2:
@@ -104,7 +103,7 @@ class GraphRNN(Sampler):
     def draw(self, count: int, seed: int = 0) -> list[Graph]:
         """``count`` connected graphs with ``edge_index`` and ``num_nodes``, determined by ``seed``."""
         self._need_fit("network_")
-        count, seed = check_whole("sample", "count", count, 1), check_whole("sample", "seed", seed, 0)
+        count, seed = check_whole("sample", "count", count, 1), check_seed("sample", seed)
         network = self.network_.to(_device())
         generator = torch.Generator().manual_seed(seed_of(GENERATE, seed) % 2**63)
         rows, width = network.nodes - 1, network.width
@@ -121,7 +120,7 @@ class GraphRNN(Sampler):
         They are those of the largest components, and −∞ where an edge reaches further back than ``M`` nodes.
         """
         self._need_fit("network_")
-        seed = check_whole("log_likelihood", "seed", seed, 0)
+        seed = check_seed("log_likelihood", seed)
         network = self.network_.to(_device())
         shelf = Shelf.of(as_graphs(graphs), _device())
         if shelf.adj.shape[1] > network.nodes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +15,10 @@ from tqdm.auto import tqdm  # type: ignore[import-untyped]
 from gln.baselines.graphrnn_network import GraphRNNNetwork
 from gln.baselines.graphrnn_sequences import Shelf
 from gln.errors import GLNError
+from gln.seeds import ORDER, seed_of
+from gln.storage.runs import read_checkpoint, write_checkpoint
 from gln.storage.tensors import load_weights
-from gln.training.checkpoint import Progress, read_checkpoint, write_checkpoint
-from gln.training.data import ORDER, seed_of
+from gln.training.progress import Progress
 
 # Released: 400 and 1000 of 3000. Its settings call them epochs, though its code counts batches.
 MILESTONES, DECAY = (400 / 3000, 1000 / 3000), 0.3
@@ -47,7 +48,7 @@ class Schedule:
 
 def check_epochs(checkpoint: Path, epochs: int) -> None:
     """Refuse to end a run at an epoch that it has already passed."""
-    if checkpoint.exists() and (reached := read_checkpoint(checkpoint).progress.epoch) > epochs:
+    if checkpoint.exists() and (reached := read_checkpoint(checkpoint).progress["epoch"]) > epochs:
         raise GLNError(
             f"The run has been trained for {reached} epochs, now epochs={epochs}; resume with as many or more."
         )
@@ -67,7 +68,7 @@ def train(
         saved = read_checkpoint(checkpoint)
         load_weights(network, saved.weights, checkpoint)
         optimizer.load_state_dict(saved.optimizer)
-        at = saved.progress
+        at = Progress(**saved.progress)
     before, written, start = at.seconds, time.monotonic(), time.monotonic()
     with tqdm(
         total=schedule.epochs,
@@ -86,7 +87,7 @@ def train(
             bar.set_postfix(loss=f"{loss:.4f}")
             due = time.monotonic() - written > CHECKPOINT_SECONDS or schedule.done(at) >= 1
             if checkpoint is not None and due:
-                write_checkpoint(checkpoint, network, {}, optimizer, at)
+                write_checkpoint(checkpoint, network.state_dict(), {}, optimizer, asdict(at))
                 written = time.monotonic()
     return at.history
 

@@ -18,7 +18,7 @@ from gln.baselines.kronecker_placement import Placement, levels_for
 from gln.graphs import as_graphs, make_graph
 from gln.graphs.check import check_whole
 from gln.graphs.record import Graph
-from gln.training.data import GENERATE
+from gln.seeds import GENERATE, check_seed
 
 # Starting points for the ascent as a, b, c: a dense core with a sparse rim, and two halves that keep to themselves.
 # Metropolis swaps rarely lead from one shape to the other, so both are tried.
@@ -76,7 +76,7 @@ class Kronecker(Sampler):
     ) -> Self:
         """Fit to the edges of ``graphs``; ``val`` is not used, and nothing is kept in ``folder`` during the fit."""
         graphs = as_graphs(graphs)
-        seed = check_whole("fit", "seed", seed, 0)
+        seed = check_seed("fit", seed)
         total = self.rounds * len(STARTS)
         with tqdm(total=total, disable=None if progress else True, unit="round", desc=self.name) as bar:
             ends = [
@@ -92,7 +92,7 @@ class Kronecker(Sampler):
 
     def draw(self, count: int, seed: int = 0) -> list[Graph]:
         self._need_fit("initiator_")
-        count, seed = check_whole("sample", "count", count, 1), check_whole("sample", "seed", seed, 0)
+        count, seed = check_whole("sample", "count", count, 1), check_seed("sample", seed)
         return [self._draw(np.random.default_rng([GENERATE, seed, number])) for number in range(count)]
 
     def state(self) -> dict[str, Tensor]:

@@ -18,7 +18,7 @@ from gln.baselines.mmsb_pairs import Pairs
 from gln.graphs import GraphBatch, make_graph
 from gln.graphs.check import check_whole
 from gln.graphs.record import Graph
-from gln.training.data import GENERATE
+from gln.seeds import GENERATE, check_seed
 
 HELD_OUT = 0.2  # share of the pairs of every graph held out to choose the number of roles
 SIGNIFICANT = 2.0  # fewer roles are rejected if worse by more than this many standard errors
@@ -78,7 +78,7 @@ class MMSB(Sampler):
         folder: Path | None = None,
     ) -> Self:
         """Fit to the edges of ``graphs``; ``val`` is not used, and nothing is kept in ``folder`` during the fit."""
-        seed = check_whole("fit", "seed", seed, 0)
+        seed = check_seed("fit", seed)
         batch = GraphBatch.from_graphs(structures(graphs))
         with tqdm(disable=None if progress else True, unit="round", desc=self.name) as bar:
             count = self.roles or self._choose(batch, seed, bar.update)
@@ -91,7 +91,7 @@ class MMSB(Sampler):
 
     def draw(self, count: int, seed: int = 0) -> list[Graph]:
         self._need_fit("blocks_")
-        count, seed = check_whole("sample", "count", count, 1), check_whole("sample", "seed", seed, 0)
+        count, seed = check_whole("sample", "count", count, 1), check_seed("sample", seed)
         return [self._draw(np.random.default_rng([GENERATE, seed, number])) for number in range(count)]
 
     def state(self) -> dict[str, Tensor]:

@@ -143,10 +143,9 @@ def train(
 @contextmanager
 def _speaking(machines: int) -> Iterator[bool]:
     """Whether this is the first of the processes that train together; the others print nothing."""
-    from pytorch_lightning.utilities import rank_zero_only
+    from gln.training.processes import is_first
 
-    machine = os.environ.get("NODE_RANK", os.environ.get("GROUP_RANK", "0"))
-    first = getattr(rank_zero_only, "rank", 0) == 0 and (machines == 1 or machine == "0")
+    first = is_first(machines)
     with ExitStack() as stack:
         if not first:
             stack.enter_context(redirect_stdout(stack.enter_context(open(os.devnull, "w"))))

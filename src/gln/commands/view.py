@@ -9,6 +9,7 @@ from tyro.conf import OmitArgPrefixes, Positional, arg
 
 from gln.commands.flags import ReadFlags, Steps, count_of, end_skipped, is_family, remark, skipper
 from gln.errors import GLNError
+from gln.seeds import TEST_SEED
 
 if TYPE_CHECKING:
     from gln.graphs.record import Graph
@@ -49,7 +50,7 @@ def view(
     count: Annotated[int, arg(help="Number of graphs.")] = 6,
     seed: Annotated[
         int, arg(help="Seed of graphs drawn from a family; use one that training has not seen.")
-    ] = 1_000_003,
+    ] = TEST_SEED,
     threshold: Annotated[
         float | None,
         arg(metavar="FLOAT", help="Initial position of the slider; the model's own threshold if omitted."),

@@ -29,16 +29,16 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 import torch
-from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 
 from gln.errors import GLNError
-from gln.files import write_atomically
+from gln.files import read_safetensors, write_atomically
 from gln.graphs import pack, unpack
 from gln.graphs.check import as_record, check_whole
 from gln.graphs.record import Graph
 from gln.registry import Registry, parse_spec, write_spec
+from gln.seeds import check_seed
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
@@ -94,7 +94,7 @@ class Family(ABC):
     ) -> list[Graph]:
         """As :meth:`sample`, in our own record of a graph."""
         count = check_whole("sample", "count", count, 1)
-        seed = check_whole("sample", "seed", seed, 0)
+        seed = check_seed("sample", seed)
         workers = check_whole("sample", "workers", workers, 1)
         if cache is None:
             return self._sample(count, seed, workers)
@@ -225,12 +225,10 @@ def _unwritable(folder: Path, error: OSError) -> GLNError:
 def _load(path: Path, description: str) -> Packed | None:
     """The tensors in ``path``, or ``None`` if it is missing, damaged or belongs to another key."""
     try:
-        with safe_open(path, framework="pt") as file:
-            metadata = file.metadata() or {}
-            packed = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except (OSError, SafetensorError):
+        packed, header = read_safetensors(path)
+    except (OSError, ValueError):
         return None
-    intact = metadata.get("key") == description and metadata.get("digest") == _digest(packed)
+    intact = header.get("key") == description and header.get("digest") == _digest(packed)
     return packed if intact else None
 
 

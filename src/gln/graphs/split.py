@@ -11,8 +11,8 @@ import torch
 from scipy.spatial import cKDTree
 
 from gln.errors import GLNError
-from gln.graphs.check import whole_number
 from gln.graphs.record import Graph, is_data
+from gln.seeds import check_seed
 
 T = TypeVar("T")
 
@@ -34,9 +34,7 @@ def split(
         items = list(graphs)  # tried, because PyG's datasets iterate without being an Iterable
     except TypeError:
         raise GLNError(f"Got a {type(graphs).__name__} to split; expected a list of graphs.") from None
-    number = whole_number(seed)
-    if number is None or number < 0:
-        raise GLNError(f"Got seed={seed!r}; expected a whole number of at least 0.")
+    number = check_seed("split", seed)
     count = len(items)
     if count < 3:
         raise GLNError(f"Got {count} graphs; expected at least 3, one each for train, val and test.")

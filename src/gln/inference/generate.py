@@ -15,7 +15,7 @@ from gln.graphs.check import check_whole
 from gln.graphs.features import feature_noise
 from gln.graphs.record import ROWS, Graph
 from gln.inference.predict import AS_TRAINED, Choice, predict_graphs
-from gln.training.data import GENERATE
+from gln.seeds import GENERATE, check_seed
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
@@ -67,7 +67,7 @@ def generate_graphs(
     choice: Choice = AS_TRAINED,
 ) -> list[Graph]:
     """As :func:`generate`."""
-    count, seed = check_whole("generate", "count", count, 1), check_whole("generate", "seed", seed, 0)
+    count, seed = check_whole("generate", "count", count, 1), check_seed("generate", seed)
     if not isinstance(model, nn.Module):
         if not isinstance(model, Generator):
             raise GLNError(

@@ -7,14 +7,16 @@ decision threshold, versions, and facts about the training. Reading either file 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from gln import models
 from gln.errors import GLNError
+from gln.files import check_format
 from gln.storage.provenance import commit, versions
 from gln.storage.tensors import (
     clear_disk_errors,
@@ -26,9 +28,7 @@ from gln.storage.tensors import (
 )
 
 FORMAT = "gln model 1"
-SHIPPED = (
-    Path(__file__).parent.parent / "shipped"
-)  # trained models that come with the package, one folder each
+SHIPPED = Path(__file__).parent.parent / "shipped"  # trained models of the package, one folder each
 
 
 def save(model: nn.Module, path: Path | str) -> Path:
@@ -66,36 +66,32 @@ def write_saved(folder: Path, tensors: Mapping[str, Tensor], facts: dict[str, An
     write_json(folder / "model.json", {"format": FORMAT, **facts, **tied, **made})
 
 
-def check_fingerprint(weights: Path, facts: Mapping[str, Any]) -> None:
-    """Refuse weights other than those that ``facts`` were written for."""
+def load_model(path: Path | str) -> nn.Module:
+    """Load the model saved in a folder, such as a run folder, or a shipped model by its name."""
+    folder = find_saved(path)
+    facts, tensors = read_saved(
+        folder, "a model written by gln.save or a run", ("model", "config", "threshold")
+    )
+    model = _build(facts, folder / "model.json")
+    load_weights(model, tensors, folder / "model.safetensors")
+    annotate(model, float(facts["threshold"]), facts.get("training"))
+    return model.eval()
+
+
+def read_saved(folder: Path, expected: str, keys: Sequence[str]) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """The facts and tensors that :func:`write_saved` wrote, with at least ``keys``; ``expected`` says what they are."""
+    path, weights = folder / "model.json", folder / "model.safetensors"
+    facts = read_json(path)
+    check_format(facts.get("format"), FORMAT, path, expected)
+    if missing := [key for key in (*keys, "weights_sha256") if key not in facts]:
+        raise GLNError(f"{path} holds no {missing[0]}; expected {expected}.")
+    tensors, _ = read_tensors(weights)
     if hashlib.sha256(weights.read_bytes()).hexdigest() != facts["weights_sha256"]:
         raise GLNError(
             f"{weights} is not the file that the model.json beside it was written for; "
             "copy both from the same save, or try again if a run is writing them right now."
         )
-
-
-def load(path: Path | str) -> Any:
-    """Load the model saved in a folder, such as a run folder, or a shipped model by its name.
-
-    Returns an ``nn.Module``, or a :class:`~gln.baselines.Baseline` if the folder holds one.
-    """
-    folder = _find(path)
-    facts = read_json(folder / "model.json")
-    if "baseline" in facts:
-        from gln.baselines import load_baseline
-
-        return load_baseline(folder)
-    missing = [key for key in ("model", "config", "threshold", "weights_sha256") if key not in facts]
-    if facts.get("format") != FORMAT or missing:
-        raise GLNError(f"{folder / 'model.json'} is not a {FORMAT!r}; expected one from gln.save or a run.")
-    weights = folder / "model.safetensors"
-    tensors, _ = read_tensors(weights)
-    model = _build(facts, folder / "model.json")
-    load_weights(model, tensors, weights)
-    check_fingerprint(weights, facts)
-    annotate(model, float(facts["threshold"]), facts.get("training"))
-    return model.eval()
+    return facts, tensors
 
 
 def annotate(model: nn.Module, threshold: float, training: dict[str, Any] | None) -> None:
@@ -117,7 +113,8 @@ def check_model(model: Any) -> None:
         )
 
 
-def _find(path: Path | str) -> Path:
+def find_saved(path: Path | str) -> Path:
+    """The folder of a saved model: ``path`` itself, the one that holds this file, or a shipped model of that name."""
     folder = Path(path)
     if folder.suffix in (".safetensors", ".json") and folder.is_file():
         folder = folder.parent
@@ -136,17 +133,15 @@ def _find(path: Path | str) -> Path:
 
 
 def _build(facts: dict[str, Any], path: Path) -> nn.Module:
-    from gln.models import MODELS
-
     name, config = facts["model"], facts["config"]
-    if name not in MODELS:
+    if name not in models.MODELS:
         raise GLNError(
-            f"{path} names the model class {name!r}, but known are {', '.join(MODELS)}; "
+            f"{path} names the model class {name!r}, but known are {', '.join(models.MODELS)}; "
             "for a class of your own, set gln.models.MODELS[name] to it before loading."
         )
     try:
         with torch.random.fork_rng(devices=[]):  # the weights drawn here are overwritten
-            return MODELS[name](**config)
+            return models.MODELS[name](**config)
     except GLNError:
         raise
     except (TypeError, ValueError, RuntimeError) as error:

@@ -16,7 +16,7 @@ import torch
 from gln.errors import GLNError
 from gln.files import write_atomically
 
-PACKAGES = ("gln", "torch", "torch-geometric", "pytorch-lightning", "torchmetrics", "safetensors", "numpy")
+PACKAGES = ("gln", "torch", "torch-geometric", "lightning-fabric", "torchmetrics", "safetensors", "numpy")
 
 
 @cache

@@ -16,11 +16,10 @@ from typing import Any
 
 import numpy as np
 import safetensors.torch
-from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 
 from gln.errors import GLNError
-from gln.files import write_atomically
+from gln.files import read_safetensors, write_atomically
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], facts: dict[str, Any]) -> None:
@@ -35,12 +34,11 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], facts: dict[str, An
 def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """Read the tensors and facts of a file written by :func:`write_tensors`."""
     try:
-        with safe_open(path, framework="pt") as file:
-            facts = json.loads((file.metadata() or {}).get("gln", "null"))
-            tensors = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118 (not a dict)
+        tensors, header = read_safetensors(path)
+        facts = json.loads(header.get("gln", "null"))
     except OSError:  # FileNotFoundError, PermissionError, IsADirectoryError
         raise GLNError(f"{path} cannot be read; expected a file of weights, check the path.") from None
-    except (SafetensorError, ValueError):
+    except ValueError:
         raise GLNError(
             f"{path} is not a complete safetensors file: it is truncated or of another kind; copy it again or "
             "use another."

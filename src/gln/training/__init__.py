@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from gln.training.config import FitConfig
     from gln.training.data import Fresh
-    from gln.training.fitting import FitResult, fit
-    from gln.training.guard import Interrupted
+    from gln.training.loop import FitResult, fit
+    from gln.training.processes import Interrupted
 
 _MODULE_OF = {
     "FitConfig": "config",
-    "FitResult": "fitting",
+    "FitResult": "loop",
     "Fresh": "data",
-    "Interrupted": "guard",
-    "fit": "fitting",
+    "Interrupted": "processes",
+    "fit": "loop",
 }
 
 __all__ = ["FitConfig", "FitResult", "Fresh", "Interrupted", "fit"]

@@ -1,4 +1,4 @@
-"""How to train, as plain data: settings of :func:`gln.fit`, flags of ``gln train``, the saved config."""
+"""How to train, as plain data: settings of :func:`gln.fit`, flags of ``gln train``, the saved config of a run."""
 
 from __future__ import annotations
 
@@ -8,10 +8,20 @@ from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from gln.errors import GLNError
+from gln.seeds import check_seed
 
 Optimizer = Literal["adamw", "adam"]
 Schedule = Literal["cosine", "constant"]
 Precision = Literal["32", "bf16"]
+
+CHOICES: dict[str, tuple[str, ...]] = {
+    "optimizer": get_args(Optimizer),
+    "schedule": get_args(Schedule),
+    "precision": get_args(Precision),
+    # Sharded strategies split the weights, but checkpoints hold them whole; and a process that Lightning forks or
+    # spawns can report an error only as text.
+    "strategy": ("auto", "ddp", "ddp_find_unused_parameters_true"),
+}
 
 # Settings of where and how a run computes, not what: these may change when it is resumed.
 FREE = (
@@ -26,7 +36,7 @@ FREE = (
 )
 
 # The least that each number may be.
-LEAST_WHOLE = {"epochs": 1, "batch_size": 1, "patience": 1, "seed": 0, "num_workers": 0, "num_nodes": 1}
+LEAST_WHOLE = {"epochs": 1, "batch_size": 1, "patience": 1, "num_workers": 0, "num_nodes": 1}
 LEAST = {"lr": 0, "weight_decay": 0, "warmup": 0, "clip": 0, "checkpoint_minutes": 0}
 
 
@@ -52,7 +62,8 @@ class FitConfig:
         accelerator: where to compute: auto, cpu, gpu, … (Lightning's names).
         devices: number of devices per machine, or auto for all.
         num_nodes: number of machines.
-        strategy: auto, or one of Lightning's ddp strategies.
+        strategy: how several processes share the work: auto or ddp; ddp_find_unused_parameters_true for a model of
+            your own that does not use all its weights in every batch.
         progress: show a progress bar.
     """
 
@@ -93,16 +104,10 @@ class FitConfig:
             raise GLNError("Got clip=0, with which nothing would be learned; None means never to clip.")
         if self.warmup > 1:
             raise GLNError(f"Got warmup={self.warmup}; expected a share of all epochs, between 0 and 1.")
-        for name, kind in (("optimizer", Optimizer), ("schedule", Schedule), ("precision", Precision)):
-            if getattr(self, name) not in get_args(kind):
-                raise GLNError(
-                    f"Got {name}={getattr(self, name)!r}; choose from {', '.join(get_args(kind))}."
-                )
-        if self.strategy != "auto" and not self.strategy.startswith("ddp"):
-            # Sharded strategies split the weights; checkpoints here hold them whole.
-            raise GLNError(
-                f"Got strategy={self.strategy!r}; expected auto or a ddp strategy such as ddp or ddp_spawn."
-            )
+        object.__setattr__(self, "seed", check_seed("Training", self.seed))
+        for name, known in CHOICES.items():
+            if getattr(self, name) not in known:
+                raise GLNError(f"Got {name}={getattr(self, name)!r}; choose from {', '.join(known)}.")
 
     def lr_at(self, epoch: int, batch: int, batches: int) -> float:
         """The learning rate of step ``batch`` of the ``batches`` in ``epoch``: there is no scheduler to restore."""

@@ -15,15 +15,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import torch
-from pytorch_lightning import Trainer
 from torch.utils.data import DataLoader, Dataset
 
 from gln.errors import GLNError
 from gln.graphs import GraphBatch, as_graphs
 from gln.graphs.check import as_record
-from gln.graphs.features import feature_noise
 from gln.graphs.record import Graph
-from gln.training.checkpoint import Progress
+from gln.seeds import FRESH, NOISE, ORDER, SEEDS, STEP, check_seed, seed_of
 from gln.training.config import FitConfig
 
 if TYPE_CHECKING:
@@ -33,14 +31,6 @@ Source = Sequence[Any] | Callable[[int], Sequence[Any]]
 Augment = Callable[["Data", np.random.Generator], "Data"]
 
 WINDOW = 32  # batches whose graphs are sorted by size together
-
-# One random stream per purpose.
-ORDER, NOISE, STEP, FRESH, GENERATE = range(1, 6)
-
-
-def seed_of(purpose: int, *numbers: int) -> int:
-    """A seed determined by the purpose and the numbers alone."""
-    return int(np.random.SeedSequence([purpose, *numbers]).generate_state(1, np.uint64)[0])
 
 
 def seed_step(device: torch.device, *place: int) -> None:
@@ -72,8 +62,8 @@ def global_batches(
     return [batches[i] for i in rng.permutation(len(batches))]
 
 
-class Sampler(Protocol):
-    """A source of graphs by seed, such as a family."""
+class GraphSource(Protocol):
+    """Anything that draws graphs by seed, such as a family."""
 
     def sample(self, count: int, seed: int = 0) -> Sequence[Any]: ...
 
@@ -88,13 +78,16 @@ class Fresh:
         seed: together with the epoch, determines the graphs.
     """
 
-    family: Sampler
+    family: GraphSource
     count: int
     seed: int = 0
 
+    def __post_init__(self) -> None:
+        check_seed("Fresh", self.seed)
+
     def __call__(self, epoch: int) -> Sequence[Any]:
         draw = getattr(self.family, "graphs", self.family.sample)
-        return draw(self.count, seed=seed_of(FRESH, self.seed, epoch))
+        return draw(self.count, seed=seed_of(FRESH, self.seed, epoch) % SEEDS)
 
 
 @dataclass(frozen=True)
@@ -176,44 +169,40 @@ def describe(source: Source) -> dict[str, Any]:
 
 @dataclass
 class Feed:
-    """Makes the data loaders of this process; arguments as in :func:`gln.fit`, with checked graphs."""
+    """Makes the data loaders of process ``rank`` of ``world``; the rest as in :func:`gln.fit`, with checked graphs."""
 
     train: Source
     val: Sequence[Graph]
     augment: Augment | None
     config: FitConfig
-    batches: int = 0  # in the current epoch
+    rank: int = 0
+    world: int = 1
+    pin_memory: bool = False
+    checked: bool = False  # what a function makes: checking takes about as long, so only the first graphs are
 
-    def train_loader(self, progress: Progress, trainer: Trainer) -> DataLoader[Share]:
-        """The rest of the current epoch."""
-        graphs = self._graphs(progress.epoch)
-        if progress.noise is None:
-            progress.noise = feature_noise(graphs)
-        seed = self.config.seed
-        nodes = [graph.num_nodes for graph in graphs]
-        batches = global_batches(nodes, self.config.batch_size, seed, progress.epoch)
-        self.batches = len(batches)
-        noise = {"augment": self.augment, "seed": seed, "epoch": progress.epoch}
-        return self._loader(graphs, batches[progress.batch :], trainer, **noise)
-
-    def val_loader(self, trainer: Trainer) -> DataLoader[Share]:
-        """All validation graphs."""
-        batches = global_batches([graph.num_nodes for graph in self.val], self.config.batch_size)
-        return self._loader(self.val, batches, trainer)
-
-    def _graphs(self, epoch: int) -> Sequence[Graph]:
+    def graphs(self, epoch: int) -> Sequence[Graph]:
+        """The training graphs of an epoch."""
         if not callable(self.train):
             return self.train
-        graphs = self.train(epoch)
-        # Checking takes about as long as generating, so only the first graphs that a function makes are checked.
-        return list(map(as_record, graphs)) if self.batches else as_graphs(graphs, f"train({epoch})")
+        made, checked, self.checked = self.train(epoch), self.checked, True
+        return list(map(as_record, made)) if checked else as_graphs(made, f"train({epoch})")
 
-    def _loader(
-        self, graphs: Sequence[Graph], batches: Sequence[np.ndarray], trainer: Trainer, **noise: Any
-    ) -> DataLoader[Share]:
-        shares = Shares(graphs, batches, trainer.global_rank, trainer.world_size, **noise)
-        on_gpu = trainer.strategy.root_device.type == "cuda"
-        return DataLoader(shares, batch_size=None, num_workers=self.config.num_workers, pin_memory=on_gpu)
+    def train_loader(self, graphs: Sequence[Graph], epoch: int, batch: int) -> tuple[DataLoader[Share], int]:
+        """The shares of an epoch from batch ``batch`` on, and how many batches it has in all."""
+        seed = self.config.seed
+        nodes = [graph.num_nodes for graph in graphs]
+        batches = global_batches(nodes, self.config.batch_size, seed, epoch)
+        shares = Shares(graphs, batches[batch:], self.rank, self.world, self.augment, seed, epoch)
+        return self._loader(shares), len(batches)
+
+    def val_loader(self) -> DataLoader[Share]:
+        """All validation graphs."""
+        batches = global_batches([graph.num_nodes for graph in self.val], self.config.batch_size)
+        return self._loader(Shares(self.val, batches, self.rank, self.world))
+
+    def _loader(self, shares: Shares) -> DataLoader[Share]:
+        workers = self.config.num_workers
+        return DataLoader(shares, batch_size=None, num_workers=workers, pin_memory=self.pin_memory)
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,13 @@
-"""Several processes for one job: which one this is, how the others start, and what happens when one is lost."""
+"""Several processes for one job: which one this is, how the others start, and what ends a run early.
+
+Lightning is imported on first use: a prediction by one process does not need it.
+"""
 
 from __future__ import annotations
 
+import logging
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -11,22 +16,33 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
-from pytorch_lightning import Trainer
-from pytorch_lightning.plugins.environments import (
-    ClusterEnvironment,
-    LightningEnvironment,
-    SLURMEnvironment,
-    TorchElasticEnvironment,
-)
-from pytorch_lightning.strategies import DDPStrategy
+from torch.distributed import DistError
 
 from gln.errors import GLNError
+from gln.storage.runs import RunFolder
+from gln.storage.tensors import clear_disk_errors
+from gln.training.config import FitConfig
+
+if TYPE_CHECKING:
+    from lightning_fabric import Fabric
+    from lightning_fabric.plugins.environments import ClusterEnvironment
 
 PARENT = "GLN_PARENT"  # environment variable of a process that we started: the id of its parent
 GRACE = 5.0  # seconds in which a process may report its own error before it is ended
+SAID = (
+    "TORCHELASTIC_RUN_ID",
+    "SLURM_NTASKS",
+    "LOCAL_RANK",
+    "NODE_RANK",
+)  # where there are several, one is set
+# What gloo and the sockets below it report when the process at the other end is gone.
+GONE = ("gloo", "connection closed by peer", "connection reset by peer", "broken pipe")
+LOST = (
+    "Another process of this run was lost; resume from the last checkpoint in {} with --resume (resume=True)."
+)
 
 
 @dataclass(frozen=True)
@@ -45,7 +61,7 @@ class Place:
 def find_place(devices: int, num_nodes: int, found: ClusterEnvironment | None = None) -> Place:
     """The place of this process among ``devices`` on each of ``num_nodes`` machines, as Lightning sees it."""
     found, world = found or _environment(), devices * num_nodes
-    if not isinstance(found, LightningEnvironment):
+    if not _is_ours(found):
         if found.world_size() != world:
             raise GLNError(
                 f"Got {devices} devices on {num_nodes} machines, but {found.world_size()} processes were started; set "
@@ -66,29 +82,39 @@ def find_place(devices: int, num_nodes: int, found: ClusterEnvironment | None = 
     return Place(node * devices + local, world, local, started=found.creates_processes_externally)
 
 
-def place_of(trainer: Trainer) -> Place:
-    """The place of this process in a training run; refuse processes that would each train on their own."""
-    if trainer.world_size == 1:
-        check_alone()
-        return Place(0, 1, 0, started=True)
-    return find_place(trainer.num_devices, trainer.num_nodes, trainer.strategy.cluster_environment)  # type: ignore[attr-defined]
-
-
 def check_alone() -> None:
     """Refuse to be one of several processes that were not told to share the work."""
-    try:
-        found = _environment()
-    except GLNError:  # irrelevant to a single process
-        return
-    rank = found.local_rank() if isinstance(found, LightningEnvironment) else found.global_rank()
-    if rank:
+    if rank := _rank():
         raise GLNError(
             f"This is process {rank} of several, counted from 0, but the command is for one; give --devices and "
             "--num-nodes to share the work."
         )
 
 
+def is_first(num_nodes: int) -> bool:
+    """Whether this is the first process on the first of ``num_nodes`` machines, which speaks for all."""
+    machine = os.environ.get("NODE_RANK", os.environ.get("GROUP_RANK", "0"))
+    return not _rank() and (num_nodes == 1 or machine == "0")
+
+
+def _rank() -> int:
+    """The number of this process among all, or of those that we started among those of this machine."""
+    if not set(SAID) & os.environ.keys():
+        return 0
+    try:
+        found = _environment()
+    except GLNError:  # irrelevant to a single process
+        return 0
+    return found.local_rank() if _is_ours(found) else found.global_rank()
+
+
 def _environment() -> ClusterEnvironment:
+    from lightning_fabric.plugins.environments import (
+        LightningEnvironment,
+        SLURMEnvironment,
+        TorchElasticEnvironment,
+    )
+
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about srun being installed but not used
         for kind in (TorchElasticEnvironment, SLURMEnvironment):
@@ -100,7 +126,48 @@ def _environment() -> ClusterEnvironment:
     return LightningEnvironment()
 
 
-class Others:
+def _is_ours(found: ClusterEnvironment) -> bool:
+    """Whether nobody but us starts processes."""
+    from lightning_fabric.plugins.environments import LightningEnvironment
+
+    return isinstance(found, LightningEnvironment)
+
+
+def make_fabric(config: FitConfig) -> tuple[Fabric, Place, int]:
+    """Lightning for these settings, the place of this process, and how many processes each machine has.
+
+    Refuses processes that would each train on their own.
+    """
+    from lightning_fabric import Fabric
+
+    strategy = "auto" if config.strategy == "ddp" else config.strategy  # a single process needs no DDP
+    try:
+        fabric = Fabric(
+            accelerator=config.accelerator,
+            devices=config.devices,
+            num_nodes=config.num_nodes,
+            strategy=strategy,
+            precision={"32": "32-true", "bf16": "bf16-mixed"}[config.precision],  # type: ignore[arg-type]
+        )
+    except (ValueError, RuntimeError, ImportError) as error:
+        raise GLNError(
+            f"Got accelerator={config.accelerator!r}, devices={config.devices!r}, num_nodes="
+            f"{config.num_nodes}, strategy={config.strategy!r}, which Lightning refuses on this machine: {error}"
+        ) from error
+    devices = getattr(fabric.strategy, "num_processes", 1)
+    if devices * config.num_nodes == 1:
+        check_alone()
+        return fabric, Place(0, 1, 0, started=True), 1
+    if fabric.strategy.launcher is not None and fabric.strategy.launcher.is_interactive_compatible:
+        raise GLNError(
+            f"Got {devices} devices in an interactive session, whose commands no other process can repeat; "
+            "train with devices=1, from a script or with gln train."
+        )
+    environment = fabric.strategy.cluster_environment  # type: ignore[attr-defined]
+    return fabric, find_place(devices, config.num_nodes, environment), devices
+
+
+class OtherProcesses:
     """The other processes on this machine, each started with the command that started this one.
 
     They write nothing to standard output, where the first process speaks for all, and share the cores evenly.
@@ -153,25 +220,27 @@ def give_way() -> None:
 
 
 @contextmanager
-def company(trainer: Trainer, strategy: str, lost: str) -> Iterator[None]:
+def with_others(place: Place, devices: int, folder: RunFolder) -> Iterator[None]:
     """Start the other processes of a training run, unless something else does, and watch them.
 
     A process whose partner is gone would wait for its gradients, with some backends for ever. If it does not notice
-    and raise by itself, it prints ``lost`` and exits.
+    and raise by itself, it says so and exits.
     """
     others = None
-    if trainer.world_size > 1 and not place_of(trainer).started and _by_command(trainer, strategy):
-        # If LOCAL_RANK is set, Lightning assumes that all processes are started. Its own way of starting them ends
-        # this one without a message when another is lost.
-        found = LightningEnvironment()
+    if not place.started:
+        # If LOCAL_RANK is set, Lightning takes all processes as started. Its own way of starting them ends this one
+        # without a message when another is lost.
+        found = _environment()
         os.environ.update(MASTER_ADDR=found.main_address, MASTER_PORT=str(found.main_port))
         os.environ.update(NODE_RANK=str(found.node_rank()), LOCAL_RANK="0")
-        others = Others(trainer.num_devices)
+        others = OtherProcesses(devices)
     done = threading.Event()
     # A process that ends without an error is also lost while this one waits for its gradients.
     alone = is_orphan if others is None else lambda: not others.complete()
     if others is not None or PARENT in os.environ:
-        threading.Thread(target=_watch, args=(alone, done, lost, others), daemon=True).start()
+        threading.Thread(
+            target=_watch, args=(alone, done, LOST.format(folder.path), others), daemon=True
+        ).start()
     try:
         yield
     except BaseException:
@@ -183,20 +252,79 @@ def company(trainer: Trainer, strategy: str, lost: str) -> Iterator[None]:
         done.set()
 
 
-def _by_command(trainer: Trainer, strategy: str) -> bool:
-    """Whether Lightning would run this process's command again, rather than fork or spawn."""
-    launcher = trainer.strategy.launcher
-    if launcher is None or not isinstance(trainer.strategy, DDPStrategy):
-        return False
-    return not launcher.is_interactive_compatible and "spawn" not in strategy
-
-
-def _watch(alone: Callable[[], bool], done: threading.Event, lost: str, others: Others | None) -> None:
+def _watch(
+    alone: Callable[[], bool], done: threading.Event, lost: str, others: OtherProcesses | None
+) -> None:
     while not done.wait(0.5):
         if alone():
             if not done.wait(GRACE):
                 print(f"gln: {lost}", file=sys.stderr, flush=True)
                 if others is not None:
                     others.kill()
-                os._exit(2)  # the main thread may be blocked in a call that no signal interrupts
+                # The main thread is blocked in a collective: native code that ends for no signal and no exception,
+                # and that the interpreter would wait for if it ended in the usual way.
+                os._exit(2)
             return
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C during training; the message says how to resume."""
+
+
+class StopSignal:
+    """Ctrl-C or SIGTERM, obeyed once the current step is done, or at once if it comes again.
+
+    Some tools send a signal twice, to the process and to its group: signals within a second count as one.
+    """
+
+    def __init__(self) -> None:
+        self.asked, self.since = False, 0.0
+        self.before: dict[int, Any] = {}  # the handlers to restore
+
+    def __enter__(self) -> StopSignal:
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGINT, signal.SIGTERM):
+                self.before[number] = signal.signal(number, self._hear)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self.before.items():
+            signal.signal(number, handler or signal.SIG_DFL)
+
+    def _hear(self, number: int, frame: Any) -> None:
+        now = time.monotonic()
+        if self.asked and now - self.since > 1:
+            raise KeyboardInterrupt
+        if not self.asked:
+            self.asked, self.since = True, now
+
+
+@contextmanager
+def clear_errors(folder: RunFolder) -> Iterator[None]:
+    """Turn everything that can end a run early into one clear sentence."""
+    try:
+        with clear_disk_errors(folder.path):
+            yield
+    except (KeyboardInterrupt, SystemExit):
+        how = "Training was interrupted and nothing was saved; give run= a folder next time."
+        if folder.kept:
+            how = f"Training was interrupted; resume it from {folder.path} with --resume (resume=True)."
+        raise Interrupted(how) from None
+    except RuntimeError as error:
+        if not isinstance(error, DistError) and not any(words in str(error).lower() for words in GONE):
+            raise
+        raise GLNError(LOST.format(folder.path)) from error
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Silence Lightning's tips."""
+    logger = logging.getLogger("lightning_fabric")
+    level = logger.level
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", module="lightning_fabric")
+        logger.setLevel(logging.ERROR)
+        try:
+            yield
+        finally:
+            logger.setLevel(level)

@@ -14,12 +14,12 @@ from torch import nn
 from gln.errors import GLNError
 from gln.files import write_atomically
 from gln.registry import write_spec
-from gln.storage.models import load
 from gln.training.config import FitConfig
 from gln.training.data import describe
 from gln.viewing.pages import assemble, check_page, embed
 from gln.viewing.report_gallery import pack_gallery
 from gln.workflows.judge import Judged, judge
+from gln.workflows.methods import load
 from gln.workflows.runs import RunFacts, read_run
 from gln.workflows.sources import RECIPE, Say, Skip, run_parts
 

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from torch import nn
 
-from gln.baselines import BASELINES, Baseline, save_baseline
+from gln.baselines import BASELINES, Baseline, load_baseline, save_baseline
 from gln.baselines.base import check_folder, mark_folder, run_facts
 from gln.errors import GLNError
 from gln.graphs.features import feature_scale
@@ -16,7 +16,8 @@ from gln.graphs.record import Graph
 from gln.models import MODELS
 from gln.models.contract import ScalesFeatures
 from gln.registry import parse_spec, write_spec
-from gln.storage.models import load
+from gln.storage.models import find_saved, load_model
+from gln.storage.tensors import read_json
 from gln.training import Interrupted
 
 
@@ -31,6 +32,12 @@ def find_method(spec: str) -> tuple[str, bool]:
         )
     name = names[asked.lower()]
     return write_spec(name, settings), name in BASELINES
+
+
+def load(path: Path | str) -> nn.Module | Baseline:
+    """Load the model or baseline saved in a folder, such as a run folder, or a shipped model by its name."""
+    folder = find_saved(path)
+    return load_baseline(folder) if "baseline" in read_json(folder / "model.json") else load_model(folder)
 
 
 def load_for(purpose: Literal["predict", "sample"], path: Path | str) -> Any:

@@ -28,10 +28,9 @@ from pathlib import Path
 from typing import Any
 
 import safetensors.torch
-from safetensors import SafetensorError
 
 from gln.errors import GLNError
-from gln.files import write_atomically
+from gln.files import read_safetensors, write_atomically
 from gln.graphs.record import Graph
 from gln.io import Item, Skipped
 from gln.storage.tensors import clear_disk_errors, read_json, write_json
@@ -218,8 +217,8 @@ class Parts:
             if digest.decode() != hashlib.sha256(body).hexdigest():
                 raise Damaged(path)
             line, _, data = body.partition(b"\n")
-            facts, tensors = json.loads(line), safetensors.torch.load(data)
-        except (OSError, UnicodeDecodeError, SafetensorError):
+            facts, tensors = json.loads(line), read_safetensors(data)[0]
+        except (OSError, ValueError):
             raise Damaged(path) from None
         pairs = []
         for number, item in enumerate(facts["items"]):

@@ -13,6 +13,7 @@ from scipy.spatial import cKDTree
 
 from gln.baselines import BASELINES
 from gln.errors import GLNError
+from gln.files import check_format
 from gln.graphs.features import feature_scale
 from gln.graphs.record import Graph
 from gln.io import ReadOptions
@@ -75,8 +76,7 @@ class Recipe:
     def load(cls, path: Path) -> Recipe:
         """Read a recipe written by :meth:`save`."""
         facts = read_json(path)
-        if facts.pop("format", None) != FORMAT:
-            raise GLNError(f"{path} is not a {FORMAT!r}; expected a file written by gln train --recipe.")
+        check_format(facts.pop("format", None), FORMAT, path, "a file written by gln train --recipe")
         try:
             recipe = cls(**facts | {"read": _options(facts["read"])})
             numbers = [recipe.seed, recipe.batch_size, recipe.patches or 0]

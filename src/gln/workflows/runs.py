@@ -11,9 +11,8 @@ import numpy as np
 
 from gln.errors import GLNError
 from gln.storage.tensors import read_json
-from gln.training.checkpoint import Progress
 from gln.training.config import FitConfig
-from gln.training.run import is_finished
+from gln.training.progress import Progress, is_finished
 from gln.workflows.sources import DATA, RECIPE
 
 COUNTED = ("epoch", "step")  # columns of whole numbers in metrics.csv

@@ -25,7 +25,7 @@ from gln.io.images import labels_of
 from gln.io.tables import edges_of
 from gln.storage.provenance import versions
 from gln.training import Interrupted
-from gln.training.processes import Others, Place, give_way, is_orphan
+from gln.training.processes import OtherProcesses, Place, give_way, is_orphan
 from gln.workflows import windows
 from gln.workflows.parts import Damaged, Part, Parts, Removed, in_order, name_of
 from gln.workflows.predict_files import Answered, Job, Outcome, Unfit
@@ -62,7 +62,7 @@ class Shared:
         self.by_block = self.blocks >= 4 * place.world and not edge_tables(job)
         self.said: set[str] = set()
         self.remarks: list[str] = []  # for the next part
-        self.others: Others | None = None
+        self.others: OtherProcesses | None = None
 
     def begin(self, resume: bool) -> None:
         """Create the folder of parts, or continue in the existing one."""
@@ -107,7 +107,7 @@ class Shared:
     def _company(self) -> Iterator[None]:
         """Start the other processes on this machine, unless something else does; none of them outlives the first."""
         if not self.place.started and self.devices > 1:
-            self.others = Others(self.devices)
+            self.others = OtherProcesses(self.devices)
         try:
             yield
         finally:

@@ -15,6 +15,7 @@ from gln.graphs import split
 from gln.graphs.pack import load_graphs
 from gln.io import Item, ReadOptions, Skipped, find_files, read_items
 from gln.io.predictions import is_archive, is_table, read_predictions, seen_in
+from gln.seeds import TEST_SEED
 from gln.storage.tensors import read_json, write_json
 from gln.viewing.pages import check_page, write_page
 from gln.viewing.views import View, of_answer, views_of, watch
@@ -23,7 +24,6 @@ from gln.workflows.predict_files import Job, ask
 from gln.workflows.recipe import Recipe
 from gln.workflows.train_files import Parts, divide, find_data, read_labelled
 
-FRESH = 1_000_003  # a seed that training does not use
 PREDICTED = 20  # the most graphs of a prediction that are shown,
 PREDICTED_NODES = 10_000  # with at most this many nodes together
 DATA, RECIPE = "data.json", "recipe.json"  # in a run folder: what the run learned from
@@ -32,7 +32,7 @@ Say = Callable[[str], None]
 Skip = Callable[[Skipped], None]
 
 
-def family_views(spec: str, count: int, seed: int = FRESH) -> list[View]:
+def family_views(spec: str, count: int, seed: int = TEST_SEED) -> list[View]:
     """Graphs of a family, each named by its caption."""
     family = parse_family(spec)
     graphs = family.graphs(count, seed=seed)

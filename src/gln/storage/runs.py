@@ -20,18 +20,22 @@ import csv
 import dataclasses
 import io
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from torch import nn
+from torch import Tensor, nn
+from torch.optim import Optimizer
 
 from gln.errors import GLNError
-from gln.files import write_atomically
+from gln.files import check_format, write_atomically
 from gln.storage.provenance import environment
-from gln.storage.tensors import clear_disk_errors, read_json, write_json
-from gln.training.checkpoint import Progress
-from gln.training.config import FREE, FitConfig
+from gln.storage.tensors import clear_disk_errors, read_json, read_tensors, write_json, write_tensors
+
+CHECKPOINT = "gln checkpoint 1"
+
+Facts = dict[str, Any]  # plain data, as JSON holds it
 
 
 class RunFolder:
@@ -46,19 +50,20 @@ class RunFolder:
         self.checkpoint = path / "checkpoint.safetensors"
         self.model = path / "model.safetensors"
 
-    def begin(self, resolved: dict[str, Any], resume: bool) -> None:
-        """Create the folder and record the settings; refuse to mix two runs.
+    def begin(self, config: Facts, resume: bool, free: Sequence[str]) -> None:
+        """Create the folder and record ``config``; refuse to mix two runs.
 
         With ``resume``, a run that does not exist is started, so that one command can be repeated until it succeeds.
+        Settings in ``free`` may then differ from those it began with.
         """
-        resolved = json.loads(json.dumps(resolved, default=str))  # as read back: tuples become lists
-        starts: list[Any] = []
+        config = json.loads(json.dumps(config, default=str))  # as read back: tuples become lists
+        starts: list[Facts] = []
         if self.config.exists():
             if not resume:
                 raise GLNError(
                     f"{self.path} already holds a run; resume it with --resume (resume=True) or choose another folder."
                 )
-            check_same(read_json(self.config), resolved)
+            check_same(read_json(self.config), config, free)
             if self.model.exists() and not self.checkpoint.exists():
                 raise GLNError(
                     f"{self.path} holds a trained model but no checkpoint to resume from; load it with gln.load "
@@ -70,9 +75,9 @@ class RunFolder:
             for unfinished in self.path.glob(".*.part"):  # what a kill left of a file being written
                 unfinished.unlink()
         write_json(self.environment, {"starts": [*starts, environment()]})
-        write_json(self.config, resolved)
+        write_json(self.config, config)
 
-    def write_metrics(self, history: list[dict[str, Any]]) -> None:
+    def write_metrics(self, history: list[Facts]) -> None:
         """Write the whole history, so that a resumed run has every epoch once."""
         text = io.StringIO()
         writer = csv.DictWriter(text, list(history[0]), lineterminator="\n")
@@ -82,12 +87,10 @@ class RunFolder:
             write_atomically(self.metrics, text.getvalue().encode())
 
 
-def resolve(
-    config: FitConfig, model: nn.Module, loss: Any, augment: Any, data: dict[str, Any]
-) -> dict[str, Any]:
-    """Everything that determines what a run computes, as plain data."""
+def describe_run(fit: Facts, model: nn.Module, loss: Any, augment: Any, data: Facts) -> Facts:
+    """Everything that determines what a run computes, as plain data; ``fit`` are its settings."""
     return {
-        "fit": dataclasses.asdict(config),
+        "fit": fit,
         "loss": _call(loss),
         "augment": None if augment is None else _call(augment),
         "model": {"name": type(model).__name__, "config": model.config},
@@ -95,15 +98,15 @@ def resolve(
     }
 
 
-def _call(function: Any) -> dict[str, Any]:
+def _call(function: Any) -> Facts:
     """A function's name, or a dataclass's name and fields."""
     fields = dataclasses.is_dataclass(function) and not isinstance(function, type)
     name = getattr(function, "__qualname__", type(function).__name__)
     return {"name": name, **(dataclasses.asdict(function) if fields else {})}
 
 
-def check_same(saved: dict[str, Any], now: dict[str, Any]) -> None:
-    """Refuse to continue a run with settings that would make it another run."""
+def check_same(saved: Facts, now: Facts, free: Sequence[str]) -> None:
+    """Refuse to continue a run with settings that would make it another run; those in ``free`` may change."""
     for name, before, after in _differences(saved, now):
         if name.startswith("data."):
             part = name.split(".")[1]
@@ -111,7 +114,7 @@ def check_same(saved: dict[str, Any], now: dict[str, Any]) -> None:
                 f"The {part} graphs differ from those the run began with; resume with the same graphs "
                 "or start a new run in another folder."
             )
-        if name not in {f"fit.{setting}" for setting in FREE}:
+        if name not in {f"fit.{setting}" for setting in free}:
             raise GLNError(
                 f"The run began with {name}={before!r}, now it is {after!r}; resume with the same value "
                 "or start a new run in another folder."
@@ -129,17 +132,56 @@ def _differences(before: Any, after: Any, name: str = "") -> Iterator[tuple[str,
         yield name, before, after
 
 
-def training_facts(progress: Progress, config: FitConfig) -> dict[str, Any]:
-    """What a saved model says about its training."""
-    return {
-        "epoch": progress.best_epoch,
-        "val_iou": progress.best,
-        "seed": config.seed,
-        "noise": progress.noise,
-    }
+@dataclass
+class Checkpoint:
+    """What a checkpoint file holds: the whole state of a run."""
+
+    weights: dict[str, Tensor]
+    best: dict[str, Tensor]  # the weights of the best epoch; empty before the first epoch has ended
+    optimizer: Facts  # like torch's ``Optimizer.state_dict``
+    progress: Facts  # the counters of the run
 
 
-def is_finished(progress: Progress, config: FitConfig) -> bool:
-    """Whether all epochs are done, or the last ``patience`` epochs brought no better one."""
-    waited = progress.epoch - (progress.best_epoch or 0)
-    return progress.epoch >= config.epochs or (config.patience is not None and waited >= config.patience)
+def write_checkpoint(
+    path: Path,
+    weights: Mapping[str, Tensor],
+    best: Mapping[str, Tensor],
+    optimizer: Optimizer,
+    progress: Facts,
+) -> None:
+    """Write the state of a run to ``path`` atomically."""
+    tensors = {f"weights.{name}": tensor for name, tensor in weights.items()}
+    tensors |= {f"best.{name}": tensor for name, tensor in best.items()}
+    state = optimizer.state_dict()
+    plain: dict[str, Facts] = {}
+    for index, values in state["state"].items():
+        for name, value in values.items():
+            if isinstance(value, Tensor):
+                tensors[f"optimizer.{index}.{name}"] = value
+            else:
+                plain.setdefault(str(index), {})[name] = value
+    rest = {"groups": state["param_groups"], "state": plain}
+    write_tensors(path, tensors, {"format": CHECKPOINT, "progress": progress, "optimizer": rest})
+
+
+def read_checkpoint(path: Path) -> Checkpoint:
+    """Read what :func:`write_checkpoint` wrote."""
+    tensors, facts = read_tensors(path)
+    check_format(facts.get("format"), CHECKPOINT, path, "the checkpoint.safetensors of a run")
+    groups: dict[str, dict[str, Tensor]] = {"weights": {}, "best": {}}
+    try:
+        rest = facts["optimizer"]
+        state: dict[int, Facts] = {int(index): dict(values) for index, values in rest["state"].items()}
+        for key, tensor in tensors.items():
+            kind, _, name = key.partition(".")
+            if kind in groups:
+                groups[kind][name] = tensor
+            else:
+                index, _, name = name.partition(".")
+                state.setdefault(int(index), {})[name] = tensor
+        optimizer = {"state": state, "param_groups": rest["groups"]}
+        return Checkpoint(groups["weights"], groups["best"], optimizer, facts["progress"])
+    except (KeyError, TypeError, ValueError, AttributeError):
+        raise GLNError(
+            f"{path} claims to be a {CHECKPOINT!r}, but parts of it are missing; use another checkpoint."
+        ) from None

@@ -1,0 +1,368 @@
+"""Training, the same for every model: one loop one can read.
+
+Lightning Fabric chooses the devices, connects the processes and sets the precision; all else is here. The state of a
+run, its counters, is in :class:`gln.training.progress.Progress`.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Adam, AdamW, Optimizer
+
+from gln.errors import GLNError
+from gln.evaluation.threshold import BestThreshold
+from gln.graphs import GraphBatch, as_graphs
+from gln.graphs.features import feature_noise
+from gln.graphs.record import Graph
+from gln.models import StructureOutput
+from gln.storage.models import annotate, check_model, save, write_model
+from gln.storage.runs import Checkpoint, RunFolder, describe_run, read_checkpoint, write_checkpoint
+from gln.storage.tensors import load_weights
+from gln.training.config import FREE, FitConfig
+from gln.training.data import Augment, Feed, Share, Source, describe, seed_step
+from gln.training.losses import Loss as DefaultLoss
+from gln.training.processes import Place, StopSignal, clear_errors, make_fabric, quiet, with_others
+from gln.training.progress import Progress, Recorder, is_finished
+
+if TYPE_CHECKING:
+    from lightning_fabric import Fabric
+
+SHARED = 60.0  # seconds that a file may take to appear on another machine
+
+Loss = Callable[[StructureOutput, GraphBatch, nn.Module], Tensor]
+
+
+@dataclass(frozen=True)
+class FitResult:
+    """The result of a training run.
+
+    ==============  =====================================================================================
+    ``history``     one row per epoch: epoch, step, train_loss, val_loss, val_iou, threshold, seconds
+    ``best_iou``    the highest validation IoU, and
+    ``best_epoch``  the epoch, counted from 1, that reached it at the lowest loss; the model is left there
+    ``threshold``   the decision threshold chosen in that epoch, now ``model.threshold``
+    ``run``         the run folder, if one was asked for
+    ==============  =====================================================================================
+    """
+
+    history: list[dict[str, Any]]
+    best_iou: float
+    best_epoch: int
+    threshold: float
+    run: Path | None
+
+    def __str__(self) -> str:
+        where = f"; {self.run}" if self.run else ""
+        return (
+            f"validation IoU {self.best_iou:.4f} in epoch {self.best_epoch} of {len(self.history)}, "
+            f"threshold {self.threshold:.2f}{where}"
+        )
+
+
+def fit(
+    model: nn.Module,
+    train: Source,
+    val: Sequence[Graph],
+    *,
+    run: Path | str | None = None,
+    resume: bool = False,
+    loss: Loss | None = None,
+    augment: Augment | None = None,
+    config: FitConfig | None = None,
+    **settings: Any,
+) -> FitResult:
+    """Train ``model`` and leave it at its best epoch, with the threshold that suits the validation graphs best.
+
+    Args:
+        model: any model as described in :mod:`gln.models`; it is left on the device it was trained on.
+        train: graphs, or a function from the epoch to graphs, such as :class:`gln.Fresh`.
+        val: graphs on which the best epoch and the decision threshold are chosen.
+        run: a folder for checkpoints, logs and the trained model; without it, nothing is saved.
+        resume: continue the run in ``run`` exactly where it stands, or start it if there is none.
+        loss: per-graph losses ``[B]`` of a batch; default: :class:`gln.training.losses.Loss`, on every step for GLN.
+        augment: changes a training graph, with a random generator seeded by seed, epoch and graph.
+        config: the settings; default: :class:`FitConfig`.
+        settings: single settings by name, such as ``epochs=20``; see :class:`FitConfig`.
+    """
+    config = (config or FitConfig()).changed(**settings)
+    check_model(model)
+    if resume and run is None:
+        raise GLNError("Got resume=True without a run folder; give run= the folder of the run to continue.")
+    loss = loss or DefaultLoss(every_step=getattr(model, "every_step", False))
+    source: Source = train if callable(train) else as_graphs(train, "train")
+    graphs = as_graphs(val, "val")
+    with TemporaryDirectory(prefix="gln-") if run is None else nullcontext(run) as path, quiet():
+        folder = RunFolder(Path(path), kept=run is not None)
+        fabric, place, devices = make_fabric(config)
+        if run is None and place.world > 1:
+            raise GLNError(f"{place.world} processes need a shared folder; give run=.")
+        if place.rank == 0:
+            data = {"train": describe(source), "val": describe(graphs)}
+            folder.begin(describe_run(asdict(config), model, loss, augment, data), resume, FREE)
+        checkpoint = read_checkpoint(folder.checkpoint) if resume and folder.checkpoint.exists() else None
+        on_gpu = fabric.device.type == "cuda"
+        if checkpoint is None or not is_finished(Progress(**checkpoint.progress), config):
+            with (
+                # Of several processes, each may reseed its own GPU.
+                torch.random.fork_rng(devices=[fabric.device] if on_gpu and place.world == 1 else []),
+                clear_errors(folder),
+                with_others(place, devices, folder),
+                compiled_steps(model) if config.compile else nullcontext(),
+                StopSignal() as stop,
+            ):
+                fabric.launch()  # the processes find each other
+                feed = Feed(source, graphs, augment, config, place.rank, place.world, on_gpu)
+                Loop(fabric, place, model, loss, feed, config, folder, stop).run(checkpoint)
+        return _finish(model, config, folder, place, fabric.device)
+
+
+def _finish(
+    model: nn.Module, config: FitConfig, folder: RunFolder, place: Place, device: torch.device
+) -> FitResult:
+    """Leave the model at its best epoch, here and in the folder; read from there, where the first process wrote it."""
+    checkpoint = read_checkpoint(folder.checkpoint)
+    load_weights(model, checkpoint.best, folder.checkpoint)
+    at = Progress(**checkpoint.progress)
+    annotate(model, at.threshold, at.facts(config.seed))
+    if folder.kept and place.rank == 0:
+        save(model, folder.path)
+    model.to(device).eval()
+    assert at.best is not None
+    assert at.best_epoch is not None
+    return FitResult(at.history, at.best, at.best_epoch, at.threshold, folder.path if folder.kept else None)
+
+
+@contextmanager
+def compiled_steps(model: nn.Module, **options: Any) -> Iterator[None]:
+    """Apply ``torch.compile`` with ``options`` to the steps of ``model`` for a while.
+
+    The steps, its ``blocks``, are alike, so what is compiled for one serves all: a third of the time to compile the
+    whole network. A model without them is compiled as a whole.
+    """
+    parts = list(getattr(model, "blocks", [])) or [model]
+    for part in parts:
+        part.forward = torch.compile(part.forward, **options)  # hides the method of the class
+    try:
+        yield
+    finally:
+        for part in parts:
+            del part.forward
+
+
+@dataclass(eq=False)
+class Loop:
+    """One training run of ``model`` by the process at ``place``; arguments as in :func:`gln.fit`.
+
+    Loss, gradient norm, and the wishes to write and to stop are equal in all processes, so that all of them stop, fail
+    or write at the same step; a process on its own would leave the others waiting for its gradients.
+    """
+
+    fabric: Fabric
+    place: Place
+    model: nn.Module
+    loss: Loss
+    feed: Feed
+    config: FitConfig
+    folder: RunFolder
+    stop: StopSignal
+
+    def begin(self, checkpoint: Checkpoint | None) -> None:
+        """Put everything where ``checkpoint`` left it, or at the start."""
+        self.device = self.fabric.device
+        self.progress = Progress()
+        self.best_weights: dict[str, Tensor] = {}
+        if checkpoint is not None:
+            load_weights(self.model, checkpoint.weights, self.folder.checkpoint)
+            self.progress, self.best_weights = Progress(**checkpoint.progress), checkpoint.best
+        self.model.to(self.device).train()
+        self.shared = self.fabric.strategy.setup_module(self.model)  # averages gradients over the processes
+        self.optimizer = make_optimizer(self.model, self.config, checkpoint)
+        self.unread: tuple[Share, float, Tensor] | None = None  # the last step: its share, lr, numbers [4]
+        self.write_due = self.stop_due = False
+        self.clock = self.written = time.monotonic()
+        self.written_epoch: int | None = None  # the epoch whose weights are in the run folder's model files
+        log = self.folder.tensorboard if self.folder.kept else None
+        self.recorder = Recorder(self.place.rank == 0, log, self.config, self.progress.step)
+
+    def run(self, checkpoint: Checkpoint | None) -> None:
+        """Train to the last epoch, from ``checkpoint`` or from the start."""
+        self.begin(checkpoint)
+        at = self.progress
+        try:
+            if at.step == 0:
+                self._write()  # so that a run killed in its first minutes restarts from the same weights
+            if self.place.world > 1:
+                self._check_shared()
+            while not is_finished(at, self.config):
+                self._train_epoch()
+                self._end_epoch(self._validate())
+            self.fabric.barrier()  # so that no process reads what the first has not written yet
+        except GLNError:
+            self._write_best()  # if the weights turn out to be broken, those of the best epoch are still good
+            raise
+        finally:
+            self.recorder.close()
+
+    def _train_epoch(self) -> None:
+        """The rest of the current epoch."""
+        at = self.progress
+        graphs = self.feed.graphs(at.epoch)
+        at.noise = at.noise or feature_noise(graphs)
+        loader, batches = self.feed.train_loader(graphs, at.epoch, at.batch)
+        self.recorder.begin_epoch(at.epoch, batches, at.batch)
+        for share in loader:
+            share = share.to(self.device)
+            lr = self.config.lr_at(at.epoch, at.batch, batches)
+            for group in self.optimizer.param_groups:
+                group["lr"] = lr
+            seed_step(self.device, self.config.seed, at.epoch, at.batch)  # alike in all processes
+            numbers = self._over_processes(self.step(share))
+            self._read_numbers()  # of the step before this one, so that we need not wait for the accelerator
+            self.unread = share, lr, numbers
+            at.batch, at.step = at.batch + 1, at.step + 1
+            if (self.write_due or self.stop_due) and at.batch < batches:
+                self._read_numbers()
+                self._write()
+                if self.stop_due:
+                    raise KeyboardInterrupt
+
+    def step(self, share: Share) -> Tensor:
+        """Forward, loss, backward, clipping, update; the loss and the norm of the gradient, ``[2]``.
+
+        Nothing here waits for the device.
+        """
+        self.optimizer.zero_grad()
+        losses, _ = self._forward(share.batch)
+        loss = losses.sum() * share.weight
+        loss.backward()
+        # Gradients are already averaged over the processes, so all of them see the same norm.
+        norm = nn.utils.clip_grad_norm_(self.model.parameters(), self.config.clip or math.inf)
+        self.optimizer.step()
+        return torch.stack([loss.detach(), norm])
+
+    def _forward(self, batch: GraphBatch) -> tuple[Tensor, StructureOutput]:
+        """The loss of every graph, ``[B]``, in full precision, and the output of the model."""
+        with self.fabric.autocast():
+            output = self.shared(batch)
+        return self.loss(output.full_precision(), batch, self.model), output
+
+    def _over_processes(self, numbers: Tensor) -> Tensor:
+        """Loss and norm, and the wishes to write and to stop, ``[4]``: the mean over all processes."""
+        due = time.monotonic() - self.written >= 60 * self.config.checkpoint_minutes
+        wishes = torch.tensor([float(due), float(self.stop.asked)]).to(self.device, non_blocking=True)
+        return self.fabric.strategy.all_reduce(torch.cat([numbers, wishes]), reduce_op="mean")
+
+    def _read_numbers(self) -> None:
+        """Process the last step done; a number that is not finite ends the run before anything is written."""
+        if self.unread is None:
+            return
+        (share, lr, numbers), self.unread, at = self.unread, None, self.progress
+        loss, norm, due, stop = numbers.tolist()
+        if not math.isfinite(loss + norm):
+            what = f"gradient norm is {norm}" if math.isfinite(loss) else f"loss is {loss}"
+            raise GLNError(
+                f"The {what} at step {at.step} (epoch {at.epoch + 1}, batch {at.batch}: "
+                f"graphs {', '.join(map(str, share.numbers))}); the last good checkpoint is kept; "
+                "train again with a lower lr, or check these graphs."
+            )
+        at.loss_sum, at.graphs = at.loss_sum + loss * share.total, at.graphs + share.total
+        self.write_due |= due > 0
+        self.stop_due |= stop > 0
+        self.recorder.step(at.step, {"loss": loss, "gradient_norm": norm, "lr": lr})
+
+    @torch.no_grad()
+    def _validate(self) -> dict[str, float]:
+        """Mean loss over the validation graphs, and the best threshold with the IoU it reaches."""
+        self._read_numbers()
+        best, total = BestThreshold().to(self.device), torch.zeros((), device=self.device)
+        self.model.eval()
+        for number, share in enumerate(self.feed.val_loader()):
+            share = share.to(self.device)
+            seed_step(self.device, self.config.seed, 0, number, self.place.rank)
+            losses, output = self._forward(share.batch)
+            if share.weight:  # a placeholder only keeps the process in step
+                total += losses.sum()
+                best.update(output.soft_adjacency(), share.batch.adj, share.batch.mask)
+        self.model.train()
+        loss = float(self.fabric.strategy.all_reduce(total, reduce_op="sum")) / len(self.feed.val)
+        at = self.progress
+        if not math.isfinite(loss):
+            raise GLNError(
+                f"The validation loss is {loss} after step {at.step} (epoch {at.epoch + 1}); the last good "
+                "checkpoint is kept; train again with a lower lr, or check the validation graphs."
+            )
+        found = best.compute()
+        return {"val_loss": loss, "val_iou": float(found["iou"]), "threshold": float(found["threshold"])}
+
+    def _end_epoch(self, scores: dict[str, float]) -> None:
+        self._tick()
+        at = self.progress
+        if at.end_epoch(scores):
+            self.best_weights = {key: value.clone() for key, value in self.model.state_dict().items()}
+        self.recorder.end_epoch(at.history[-1])
+        if self.place.rank == 0:
+            self.folder.write_metrics(at.history)
+        finished = is_finished(at, self.config)
+        if self.write_due or self.stop_due or finished:
+            self._write()
+        if self.stop_due and not finished:
+            raise KeyboardInterrupt
+
+    def _check_shared(self) -> None:
+        """Refuse processes, usually on several machines, that do not see the same run folder."""
+        self.fabric.barrier()
+        end = time.monotonic() + SHARED
+        while not (seen := self.folder.checkpoint.exists()) and time.monotonic() < end:
+            time.sleep(0.1)
+        step = self.progress.step
+        mine = torch.tensor([seen, step, -step], device=self.device)
+        least = self.fabric.strategy.all_reduce(mine, reduce_op="min").tolist()
+        if not least[0] or least[1] != -least[2]:
+            raise GLNError(
+                f"The processes do not see the same files in {self.folder.path}; give a folder on a disk that all of "
+                "them share."
+            )
+
+    def _write(self) -> None:
+        """Write the state of the run and the best model so far."""
+        self._tick()
+        self.written, self.write_due = self.clock, False
+        if self.place.rank == 0:
+            weights, path = self.model.state_dict(), self.folder.checkpoint
+            write_checkpoint(path, weights, self.best_weights, self.optimizer, asdict(self.progress))
+            self._write_best()
+
+    def _write_best(self) -> None:
+        stale = self.written_epoch != self.progress.best_epoch
+        if stale and self.folder.kept and self.place.rank == 0:
+            self.written_epoch = self.progress.best_epoch
+            annotate(self.model, self.progress.threshold, self.progress.facts(self.config.seed))
+            write_model(self.model, self.best_weights, self.folder.path)
+
+    def _tick(self) -> None:
+        now = time.monotonic()
+        self.progress.seconds += now - self.clock
+        self.clock = now
+
+
+def make_optimizer(model: nn.Module, config: FitConfig, checkpoint: Checkpoint | None) -> Optimizer:
+    """The optimiser of ``model``, which is on its device, with the moments of ``checkpoint``."""
+    kind = {"adamw": AdamW, "adam": Adam}[config.optimizer]
+    weights = list(model.parameters())
+    fused = weights[0].device.type == "cuda"  # all weights in one kernel
+    optimizer = kind(weights, fused=fused, lr=config.lr, weight_decay=config.weight_decay)
+    if checkpoint is not None:
+        kept = checkpoint.optimizer  # perhaps from another kind of device
+        groups = [group | {"fused": fused} for group in kept["param_groups"]]
+        optimizer.load_state_dict(kept | {"param_groups": groups})
+    return optimizer

@@ -1,0 +1,105 @@
+"""Where a run stands: its counters, the progress bar and the TensorBoard log."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tqdm.auto import tqdm  # type: ignore[import-untyped]
+
+from gln.training.config import FitConfig
+
+EVERY = 10  # steps between entries for single steps in TensorBoard
+
+
+@dataclass
+class Progress:
+    """The counters of a run, as plain data.
+
+    Order, noise, dropout and learning rate are functions of the seed and these counters, so they, the weights and the
+    optimiser's moments are all there is to save and restore.
+
+    ``epoch`` epochs are done, ``batch`` batches of the current one, and ``step`` optimiser steps in all. ``loss_sum``
+    is the summed loss of the ``graphs`` graphs seen in the current epoch. ``best`` is the highest validation IoU,
+    reached in epoch ``best_epoch`` (counted from 1) at ``threshold``. ``history`` has one row per epoch. ``noise``
+    is what :func:`gln.generate` needs to know about the training features.
+    """
+
+    epoch: int = 0
+    batch: int = 0
+    step: int = 0
+    loss_sum: float = 0.0
+    graphs: int = 0
+    seconds: float = 0.0
+    best: float | None = None
+    best_epoch: int | None = None
+    threshold: float = 0.5
+    history: list[dict[str, Any]] = field(default_factory=list)
+    noise: dict[str, Any] | None = None
+
+    def end_epoch(self, scores: dict[str, float]) -> bool:
+        """Add the epoch to the history; returns whether it is the best so far (at equal IoU, the lower loss wins)."""
+        self.epoch, self.batch = self.epoch + 1, 0
+        row = {"epoch": self.epoch, "step": self.step, "train_loss": self.loss_sum / self.graphs, **scores}
+        self.history.append(row | {"seconds": round(self.seconds, 3)})
+        self.loss_sum, self.graphs = 0.0, 0
+        if self.best_epoch is not None:
+            best = self.history[self.best_epoch - 1]
+            if (scores["val_iou"], -scores["val_loss"]) <= (best["val_iou"], -best["val_loss"]):
+                return False
+        self.best, self.best_epoch, self.threshold = scores["val_iou"], self.epoch, scores["threshold"]
+        return True
+
+    def facts(self, seed: int) -> dict[str, Any]:
+        """What a saved model says about its training."""
+        return {"epoch": self.best_epoch, "val_iou": self.best, "seed": seed, "noise": self.noise}
+
+
+def is_finished(progress: Progress, config: FitConfig) -> bool:
+    """Whether all epochs are done, or the last ``patience`` epochs brought no better one."""
+    waited = progress.epoch - (progress.best_epoch or 0)
+    return progress.epoch >= config.epochs or (config.patience is not None and waited >= config.patience)
+
+
+class Recorder:
+    """The progress bar and the TensorBoard log in ``folder``, beginning at step ``step``.
+
+    Only the first process speaks: in all others every call does nothing.
+    """
+
+    def __init__(self, first: bool, folder: Path | None, config: FitConfig, step: int) -> None:
+        self.epochs = config.epochs
+        self.writer: Any = None
+        if first and folder is not None:
+            from torch.utils.tensorboard import SummaryWriter
+
+            # purge_step hides what a killed run logged after the checkpoint that we resume from
+            self.writer = SummaryWriter(folder, purge_step=step)
+        self.bar = tqdm(disable=not (first and config.progress), leave=True, unit="batch", mininterval=0.2)
+
+    def begin_epoch(self, epoch: int, batches: int, done: int) -> None:
+        """Begin an epoch of ``batches`` batches, of which ``done`` were done before the run was resumed."""
+        self.bar.reset(total=batches)
+        self.bar.set_description(f"epoch {epoch + 1}/{self.epochs}", refresh=False)
+        self.bar.update(done)
+
+    def step(self, step: int, values: dict[str, float]) -> None:
+        """Log one optimiser step."""
+        self.bar.update()
+        if self.writer is not None and step % EVERY == 0:
+            for name, value in values.items():
+                self.writer.add_scalar(f"step/{name}", value, step)
+
+    def end_epoch(self, row: dict[str, Any]) -> None:
+        """Log one epoch."""
+        self.bar.set_postfix(loss=f"{row['train_loss']:.4f}", IoU=f"{row['val_iou']:.4f}")
+        if self.writer is not None:
+            for name in row.keys() - {"epoch", "step"}:
+                self.writer.add_scalar(f"epoch/{name}", row[name], row["step"])
+
+    def close(self) -> None:
+        """Flush and close everything."""
+        self.bar.close()
+        if self.writer is not None:
+            self.writer.close()
