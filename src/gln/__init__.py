@@ -19,10 +19,11 @@ if TYPE_CHECKING:
     from gln.inference.generate import generate
     from gln.inference.predict import predict
     from gln.models import GLN, PaperGLN
-    from gln.storage.models import load, save
+    from gln.storage.models import save
     from gln.training import FitConfig, Fresh, fit
     from gln.training.losses import Loss
     from gln.viewing import draw_graph, save_gallery
+    from gln.workflows.methods import load
 
 __version__ = "0.1.0"
 
@@ -37,10 +38,11 @@ _HOME = {
     "gln.inference.generate": ["generate"],
     "gln.inference.predict": ["predict"],
     "gln.models": ["GLN", "PaperGLN"],
-    "gln.storage.models": ["load", "save"],
+    "gln.storage.models": ["save"],
     "gln.training": ["FitConfig", "Fresh", "fit"],
     "gln.training.losses": ["Loss"],
     "gln.viewing": ["draw_graph", "save_gallery"],
+    "gln.workflows.methods": ["load"],
 }
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
 

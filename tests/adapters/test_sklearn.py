@@ -16,7 +16,8 @@ from torch_geometric.data import Data
 from gln.adapters.sklearn import GraphLearner
 from gln.errors import GLNError
 from gln.inference.predict import predict
-from gln.storage.models import load, save
+from gln.storage.models import save
+from gln.workflows.methods import load
 
 TINY = {"width": 8, "pair_width": 8, "steps": 2, "epochs": 2, "device": "cpu", "random_state": 0}
 

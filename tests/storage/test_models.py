@@ -16,7 +16,8 @@ from gln import GLN, PaperGLN
 from gln.baselines.set2graph import Set2Graph
 from gln.errors import GLNError
 from gln.storage import models as saved
-from gln.storage.models import load, save, shipped
+from gln.storage.models import save, shipped
+from gln.workflows.methods import load
 from tests.training.tiny import Payload, tiny
 
 

@@ -23,9 +23,9 @@ from gln.errors import GLNError
 from gln.evaluation.edges import EdgeScores
 from gln.graphs import GraphBatch, make_graph
 from gln.inference.predict import soft_adjacency
-from gln.storage.models import load
 from gln.training import Fresh, Interrupted, fit
 from gln.training.checkpoint import read_checkpoint
+from gln.workflows.methods import load
 from tests.training.test_data import Family, jitter
 from tests.training.tiny import Tiny, TinyLoss, graphs, tiny
 

@@ -14,7 +14,8 @@ from gln.errors import GLNError
 from gln.graphs import make_graph
 from gln.models import GLN
 from gln.training import Interrupted
-from gln.workflows.methods import find_method, fit_baseline, load_for, scale_features
+from gln.workflows.methods import load_for
+from gln.workflows.train import find_method, fit_baseline, scale_features
 from tests.baselines.test_common import TINY_RNN
 
 GRAPHS = gln.family("community", size=4).sample(8, seed=0)

@@ -13,10 +13,18 @@ import gln
 from gln.errors import GLNError
 from gln.io import Item, Skipped
 from gln.models import GLN
-from gln.workflows import windows
-from gln.workflows.known import KnownEdges
-from gln.workflows.predict_files import SCORES, Choice, Job, Outcome, answer_window, predict_files
-from gln.workflows.windows import Window, cut_windows
+from gln.workflows import predict_files as module
+from gln.workflows.predict_files import (
+    SCORES,
+    Choice,
+    Job,
+    KnownEdges,
+    Outcome,
+    Window,
+    answer_window,
+    cut_windows,
+    predict_files,
+)
 from tests.workflows.items import item
 
 torch.manual_seed(0)
@@ -32,7 +40,7 @@ def answers(items: list[Item], choice: Choice = Choice()) -> tuple[list[tuple[It
 
 
 def test_items_come_back_in_order_as_each_alone_would_be_predicted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(windows, "WINDOW", 4)
+    monkeypatch.setattr(module, "WINDOW", 4)
     items = [item(f"{n}.csv", nodes) for n, nodes in enumerate((9, 2, 30, 5, 1, 7, 30, 3, 12, 4))]
     pairs, skipped = answers(items, Choice(threshold=0.4, batch_size=3))
     assert not skipped
@@ -126,7 +134,7 @@ def test_files_in_edges_out(tmp_path: Path) -> None:
 
 
 def test_nodes_that_coincide_are_remarked_on_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(windows, "WINDOW", 1)
+    monkeypatch.setattr(module, "WINDOW", 1)
     paths = [write_points(tmp_path / f"{n}.csv", n) for n in (4, 6, 5)]
     for path in paths[1:]:
         with path.open("a") as file:
@@ -150,7 +158,7 @@ def test_nothing_is_written_when_nothing_could_be_read_or_on_ctrl_c(
         raise KeyboardInterrupt
 
     paths = [write_points(tmp_path / "a.csv", 4), write_points(tmp_path / "b.csv", 4)]
-    monkeypatch.setattr(windows, "WINDOW", 1)
+    monkeypatch.setattr(module, "WINDOW", 1)
     monkeypatch.setattr(Outcome, "add", interrupt)  # after the first graph was written
     with pytest.raises(KeyboardInterrupt):
         predict_files(Job(MODEL, paths, tmp_path / "out.csv"))

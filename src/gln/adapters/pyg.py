@@ -11,7 +11,7 @@ from torch_geometric.transforms import BaseTransform
 
 from gln import graphs
 from gln.inference.predict import predict
-from gln.storage.models import load
+from gln.workflows.methods import load
 
 
 def make_graph(pos: Any = None, x: Any = None, edges: Any = None, num_nodes: int | None = None) -> Data:

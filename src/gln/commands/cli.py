@@ -10,12 +10,10 @@ from tyro.extras import SubcommandApp
 from gln import __version__
 from gln.commands.benchmarks import bench
 from gln.commands.evaluate import evaluate, generate
-from gln.commands.look import list_, show
+from gln.commands.look import list_, report, show, view
 from gln.commands.predict import predict
-from gln.commands.report import report
 from gln.commands.reproduce import reproduce
 from gln.commands.train import train
-from gln.commands.view import view
 from gln.errors import GLNError, in_words, polite_kill
 
 app = SubcommandApp()
@@ -43,7 +41,7 @@ def main() -> None:
             sys.exit(0)
         sys.exit(_complain(in_words(error), 2))
     except (MemoryError, RuntimeError) as error:
-        from gln.workflows.device import out_of_memory
+        from gln.workflows.methods import out_of_memory
 
         if not out_of_memory(error):
             raise

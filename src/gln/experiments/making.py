@@ -13,11 +13,10 @@ from gln.experiments.specs import Settings
 from gln.models import build_model
 from gln.registry import parse_spec, write_spec
 from gln.seeding import seeded
-from gln.storage.models import load
 from gln.training import fit
 from gln.training.losses import Loss
-from gln.workflows.device import put_on
-from gln.workflows.methods import fit_baseline
+from gln.workflows.methods import load, put_on
+from gln.workflows.train import fit_baseline
 
 
 def make_system(

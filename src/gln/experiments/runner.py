@@ -155,7 +155,7 @@ def run_cell(cell: Cell, places: Places, say: Callable[[str], None] = print) -> 
     from gln.experiments.data import SEED, parts_of
     from gln.experiments.measures import MEASURES, Task
     from gln.storage.provenance import write_result
-    from gln.workflows.device import out_of_memory
+    from gln.workflows.methods import out_of_memory
 
     start, settings = time.perf_counter(), cell.settings
     where: dict[str, Any] = {"scale": cell.scale, "protocol": cell.protocol}

@@ -75,17 +75,10 @@ def check_fingerprint(weights: Path, facts: Mapping[str, Any]) -> None:
         )
 
 
-def load(path: Path | str) -> Any:
-    """Load the model saved in a folder, such as a run folder, or a shipped model by its name.
-
-    Returns an ``nn.Module``, or a :class:`~gln.baselines.Baseline` if the folder holds one.
-    """
+def load_model(path: Path | str) -> nn.Module:
+    """Load the model saved in a folder, such as a run folder, or a shipped model by its name."""
     folder = _find(path)
     facts = read_json(folder / "model.json")
-    if "baseline" in facts:
-        from gln.baselines import load_baseline
-
-        return load_baseline(folder)
     missing = [key for key in ("model", "config", "threshold", "weights_sha256") if key not in facts]
     if facts.get("format") != FORMAT or missing:
         raise GLNError(f"{folder / 'model.json'} is not a {FORMAT!r}; expected one from gln.save or a run.")

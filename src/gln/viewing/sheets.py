@@ -17,16 +17,15 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
-from torch import nn
 
 from gln.errors import GLNError
 from gln.files import write_atomically
 from gln.graphs import as_graph, as_graphs, make_graph
 from gln.graphs.record import Graph
-from gln.inference.predict import Predictor
+from gln.inference.predict import Choice, Method
+from gln.inference.steps import every_step
 from gln.viewing.pictures import FORMATS, check_nodes, draw_errors, draw_graph, is_image, places
 from gln.viewing.style import GROUPS, INK, RIGHT, WRONG, height_of, legend_entry, widen, wrapped
-from gln.viewing.views import View, watch
 
 PANEL = 3.2  # inches per drawing, unless the whole picture must be narrower
 NARROWEST = 1.05  # inches per drawing; below it, a picture gets fewer columns
@@ -251,7 +250,7 @@ def save_gallery(
 
 
 def save_steps(
-    model: nn.Module | Predictor,
+    model: Method,
     graph: Any,
     path: Path | str,
     title: str = "",
@@ -266,8 +265,7 @@ def save_steps(
     :func:`save_gallery`.
     """
     path, graph = check_picture(path), as_graph(graph)
-    seen = watch(model, [View(graph)], steps=steps)[0].seen
-    assert seen is not None
+    (seen,) = every_step(model, [graph], Choice(steps=steps))
     count = len(seen.chances)
     sheet = Sheet(count, title, width, columns)
     for number, chances in enumerate(seen.chances, 0 if count > 1 else 1):

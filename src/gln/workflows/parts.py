@@ -32,13 +32,13 @@ from safetensors import SafetensorError
 
 from gln.errors import GLNError
 from gln.files import write_atomically
-from gln.graphs.record import Graph
+from gln.graphs.record import ROWS, Graph
 from gln.io import Item, Skipped
 from gln.storage.tensors import clear_disk_errors, read_json, write_json
-from gln.workflows.predict_files import Answered, Outcome
-from gln.workflows.windows import Window
+from gln.workflows.predict_files import Answered, Outcome, Window
 
 BEAT = 10.0  # seconds between signs of life
+EDGES = ("edge_index", "edge_prob")
 
 
 class Damaged(GLNError):
@@ -80,7 +80,7 @@ def in_order(names: set[str], blocks: int) -> tuple[list[str], list[str]]:
     return found, missing
 
 
-class Parts:
+class PartsFolder:
     """The folder of parts of ``output``, for the prediction with the manifest ``facts``."""
 
     def __init__(self, output: Path, facts: dict[str, Any]) -> None:
@@ -199,11 +199,9 @@ class Parts:
             "known_used": part.known_used,
         }
         tensors = {
-            f"{number}.{name}": value[name].cpu().contiguous().clone()
+            f"{number}.{name}": value.cpu().contiguous().clone()
             for number, (item, answer) in enumerate(part.answered.pairs)
-            for value, names in ((item.graph, ("pos", "x")), (answer, ("edge_index", "edge_prob")))
-            for name in names
-            if value.get(name) is not None
+            for name, value in (item.graph.rows() | {name: answer[name] for name in EDGES}).items()
         }
         body = json.dumps(facts).encode() + b"\n" + safetensors.torch.save(tensors)
         path = self.ours / name_of(window)
@@ -223,13 +221,10 @@ class Parts:
             raise Damaged(path) from None
         pairs = []
         for number, item in enumerate(facts["items"]):
-            rows = {key: tensors[f"{number}.{key}"] for key in ("pos", "x") if f"{number}.{key}" in tensors}
-            edges = {key: tensors[f"{number}.{key}"] for key in ("edge_index", "edge_prob")}
-            nodes = item["nodes"]
-            graph, answer = Graph(**rows, num_nodes=nodes), Graph(**rows, **edges, num_nodes=nodes)
-            pairs.append(
-                (Item(item["name"], Path(item["path"]), graph, False, item["ids"], item["part"]), answer)
-            )
+            rows = {key: tensors[f"{number}.{key}"] for key in ROWS if f"{number}.{key}" in tensors}
+            graph = Graph(item["nodes"], **rows)
+            found = Item(item["name"], Path(item["path"]), graph, False, item["ids"], item["part"])
+            pairs.append((found, graph.with_edges(**{key: tensors[f"{number}.{key}"] for key in EDGES})))
         skipped = [Skipped(Path(path), reason) for path, reason in facts["skipped"]]
         done = Outcome(len(pairs), facts["edges"], skipped, facts["labelled"], facts["scores"])
         return Part(Answered(pairs, done), facts["remarks"], facts["known_used"])

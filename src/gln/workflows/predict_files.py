@@ -1,4 +1,8 @@
-"""What became of the files of a prediction."""
+"""Predict the edges of every set of nodes in files.
+
+The files are read as windows: sets of nodes that are predicted together. Windows depend on the files alone, so the
+answers are the same in any process and in any run.
+"""
 
 from __future__ import annotations
 
@@ -8,21 +12,144 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from torch import nn
+import numpy as np
+import torch
 from tqdm.auto import tqdm  # type: ignore[import-untyped]
 
 from gln.errors import GLNError
 from gln.graphs.record import Graph
-from gln.inference.predict import Choice, Predictor, predict_graphs
-from gln.io import Item, ReadOptions, Skipped, open_writer
+from gln.inference.predict import Choice, Method, predict_graphs
+from gln.io import EdgeTable, Item, ReadOptions, Skipped, open_writer, read_items
 from gln.io.reading import node_files
-from gln.workflows.device import out_of_memory
-from gln.workflows.fitness import coinciding, misfit, unread
-from gln.workflows.known import KnownEdges, completed
-from gln.workflows.windows import Say, Window, read_windows
+from gln.workflows.methods import coinciding, misfit, out_of_memory, unread
 
+BLOCK = 256  # files; no window crosses the end of a block, so that blocks can be read separately
+WINDOW = 256  # items considered together, so that those of similar size share a batch
+WINDOW_NODES = 2**17  # fewer items where they are large
 SHOWN = 8  # reasons in a summary
 SCORES = ("dice", "precision", "recall", "iou")
+
+Say = Callable[[str], None]
+
+
+@dataclass
+class Window:
+    """Window ``number`` of the files of ``block``, and whether it is the ``last`` one.
+
+    ``bad`` is what could not be read on the way; a block with nothing readable has one window without ``items``.
+    """
+
+    block: int
+    number: int
+    last: bool = False
+    items: list[Item] = field(default_factory=list)
+    bad: list[Skipped] = field(default_factory=list)
+
+
+def read_windows(
+    paths: Sequence[Path],
+    options: ReadOptions,
+    say: Say | None = None,
+    blocks: Callable[[int], bool] | None = None,
+) -> Iterator[Window]:
+    """The windows of ``paths``, in order; with ``blocks``, only of those blocks: the rest is not read."""
+    block_of = {path: number // BLOCK for number, path in enumerate(paths)}
+    wanted = [path for path in paths if blocks is None or blocks(block_of[path])]
+    events = _events(wanted, paths, options, say) if wanted else ()
+    return cut_windows((block_of[event.path], event) for event in events)
+
+
+def count_blocks(paths: Sequence[Path]) -> int:
+    return -(-len(paths) // BLOCK)
+
+
+def cut_windows(events: Iterable[tuple[int, Item | Skipped]]) -> Iterator[Window]:
+    """Cut items and unreadable files, each with its block, into windows small enough for memory."""
+    window, nodes = None, 0
+    for block, event in events:
+        if window is not None and window.block != block:
+            window.last = True
+            yield window
+            window = None
+        if window is None:
+            window, nodes = Window(block, 0), 0
+        if isinstance(event, Skipped):
+            window.bad.append(event)
+            continue
+        if window.items and (len(window.items) == WINDOW or nodes + event.graph.num_nodes > WINDOW_NODES):
+            yield window
+            window, nodes = Window(block, window.number + 1), 0
+        window.items.append(event)
+        nodes += event.graph.num_nodes
+    if window is not None:
+        window.last = True
+        yield window
+
+
+def _events(
+    wanted: Sequence[Path], among: Sequence[Path], options: ReadOptions, say: Say | None
+) -> Iterator[Item | Skipped]:
+    """The contents of the ``wanted`` files, readable or not, in order; every file yields something."""
+    bad: list[Skipped] = []
+    for item in read_items(wanted, options, on_bad=bad.append, say=say, among=among):
+        yield from bad
+        bad.clear()
+        yield item
+    yield from bad
+
+
+class KnownEdges:
+    """A table of known edges: source and target by node id, and graph if there are several.
+
+    Args:
+        path: the table.
+        graph: the column that names the graph; guessed if ``None``.
+        files: the number of files of nodes.
+    """
+
+    def __init__(self, path: Path, graph: str | None, files: int) -> None:
+        self.used = False
+        try:
+            self.table = EdgeTable(path, graph)
+        except GLNError as error:
+            raise GLNError(f"{path}: {error}") from None
+        if files > 1 and not self.table.grouped:
+            raise GLNError(
+                f"{path} has no graph column, but there are {files} files of nodes; add a column with their names."
+            )
+
+    def of(self, item: Item) -> np.ndarray:
+        """The known edges ``[m, 2]`` of ``item``, each once."""
+        ids = [str(node) for node in range(item.graph.num_nodes)] if item.ids is None else item.ids
+        pairs = self.table.pairs((item.part, item.name), {name: n for n, name in enumerate(ids)})
+        self.used |= len(pairs) > 0
+        return np.unique(np.sort(pairs, axis=1), axis=0)
+
+    def check_used(self) -> None:
+        """Refuse a table of which nothing was used: it is the wrong one or names the graphs differently."""
+        if not self.table.places:
+            raise GLNError(f"{self.table.path} holds no edges; give a table with a row for each known edge.")
+        if not self.used:
+            raise GLNError(
+                f"{self.table.path} holds no edge of any of the graphs; check the names in its graph column."
+            )
+
+
+def completed(answer: Graph, pairs: np.ndarray) -> Graph:
+    """``answer`` with the known ``pairs [m, 2]`` added at probability 1.
+
+    The model does not start from them, as with ``gln.predict(known=...)``: it was trained to start from nothing, and
+    from half of the true edges of a triangulation it finds fewer of the others than from nothing.
+    """
+    known = torch.from_numpy(pairs).T
+    edges = torch.cat([known, known.flip(0), answer.edge_index], dim=1)
+    prob = torch.cat([answer.edge_prob.new_ones(2 * len(pairs)), answer.edge_prob])
+    keys = edges[0] * answer.num_nodes + edges[1]
+    order = keys.argsort(stable=True)  # of equal keys, the known edge comes first
+    keys = keys[order]
+    first = torch.cat([torch.ones(min(1, len(keys)), dtype=torch.bool), keys[1:] != keys[:-1]])
+    answer.edge_index, answer.edge_prob = edges[:, order[first]], prob[order[first]]
+    return answer
 
 
 @dataclass
@@ -68,10 +195,9 @@ class Outcome:
         self.skipped += more.skipped
         if more.labelled:
             both = self.labelled + more.labelled
-            self.scores = {
-                name: (self.labelled * self.scores.get(name, 0.0) + more.labelled * more.scores[name]) / both
-                for name in SCORES
-            }
+            for name, value in more.scores.items():
+                before = self.labelled * self.scores.get(name, 0.0)
+                self.scores[name] = (before + more.labelled * value) / both
             self.labelled = both
 
 
@@ -88,7 +214,7 @@ class Answered:
 
 
 def answer_window(
-    model: nn.Module | Predictor,
+    model: Method,
     window: Window,
     choice: Choice,
     known: KnownEdges | None = None,
@@ -122,9 +248,7 @@ def answer_window(
     return done
 
 
-def _answers(
-    model: nn.Module | Predictor, items: list[Item], choice: Choice, known: KnownEdges | None
-) -> list[Graph | str]:
+def _answers(model: Method, items: list[Item], choice: Choice, known: KnownEdges | None) -> list[Graph | str]:
     """A graph for every item, or the reason why there is none; items that fail together are tried one by one."""
     try:
         return list(ask(model, items, choice, known))
@@ -138,9 +262,7 @@ def _answers(
         return [f"its {items[0].graph.num_nodes:,} nodes need more memory than there is; cut it into parts."]
 
 
-def ask(
-    model: nn.Module | Predictor, items: list[Item], choice: Choice, known: KnownEdges | None
-) -> list[Graph]:
+def ask(model: Method, items: list[Item], choice: Choice, known: KnownEdges | None) -> list[Graph]:
     """A graph for every item, with the known edges."""
     pairs = None if known is None else [known.of(item) for item in items]
     answers = predict_graphs(model, [item.graph for item in items], choice)
@@ -153,14 +275,14 @@ class _Enough(Exception):
     """Leaves a writer before it has written anything."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class Job:
     """A prediction to make: ``paths`` are files of nodes, ``known`` is a table of known edges.
 
     ``output`` and ``known`` may lie in a folder of input; they are dropped from ``paths``.
     """
 
-    model: nn.Module | Predictor
+    model: Method
     paths: Sequence[Path]
     output: Path
     options: ReadOptions = field(default_factory=ReadOptions)
@@ -176,7 +298,7 @@ class Job:
             raise GLNError(
                 f"There is nothing to read besides {' and '.join(map(str, others))}; give files of nodes."
             )
-        object.__setattr__(self, "paths", node_files(paths, self.options))
+        self.paths = node_files(paths, self.options)
 
     def known_edges(self) -> KnownEdges | None:
         return None if self.known is None else KnownEdges(self.known, self.options.graph, len(self.paths))

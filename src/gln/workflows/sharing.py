@@ -26,10 +26,9 @@ from gln.io.tables import edges_of
 from gln.storage.provenance import versions
 from gln.training import Interrupted
 from gln.training.processes import Others, Place, give_way, is_orphan
-from gln.workflows import windows
-from gln.workflows.parts import Damaged, Part, Parts, Removed, in_order, name_of
-from gln.workflows.predict_files import Answered, Job, Outcome, Unfit
-from gln.workflows.windows import Say, Window, count_blocks
+from gln.workflows import predict_files
+from gln.workflows.parts import Damaged, Part, PartsFolder, Removed, in_order, name_of
+from gln.workflows.predict_files import Answered, Job, Outcome, Say, Unfit, Window, count_blocks
 
 PATIENCE = 600.0  # seconds without a sign of life after which other processes are given up
 
@@ -55,7 +54,7 @@ class Shared:
     ) -> None:
         self.job, self.place, self.devices, self.say, self.complain = job, place, devices, say, complain
         self.manifest, self.known = manifest(job), job.known_edges()
-        self.parts = Parts(job.output, self.manifest)
+        self.parts = PartsFolder(job.output, self.manifest)
         self.blocks = count_blocks(job.paths)
         # Whole blocks, so that no other process reads their files; but few blocks would leave processes without
         # work, and how a table of edges for several files is read depends on the files before.
@@ -215,6 +214,16 @@ class Shared:
         self._answer(blocks, lambda window: window.block == broken and name_of(window) not in there)
 
 
+def predict_shared(
+    job: Job, place: Place, devices: int, resume: bool, say: Say, complain: Say
+) -> Outcome | None:
+    """This process's share of a prediction; the first process returns the outcome and speaks for all."""
+    if place.rank:
+        Shared(job, place, devices).follow()
+        return None
+    return Shared(job, place, devices, say, complain).lead(resume)
+
+
 FORMAT = "gln parts 1"
 
 
@@ -236,7 +245,7 @@ def manifest(job: Job) -> dict[str, Any]:
         "sizes, times or names of files": _digest([_stamp(path) for path in job.paths]),
         "tables of edges or labels": _digest([_stamp(path) for path in beside]),
         "device": _device(job.model),
-        "windows": [windows.BLOCK, windows.WINDOW, windows.WINDOW_NODES],
+        "windows": [predict_files.BLOCK, predict_files.WINDOW, predict_files.WINDOW_NODES],
         "versions": {name: versions().get(name) for name in ("gln", "torch")},
     }
 

@@ -10,7 +10,7 @@ from torch import nn
 from torch_geometric.data import Data
 
 from gln.models import GLN, PaperGLN
-from gln.workflows.fitness import coinciding, misfit, unread
+from gln.workflows.methods import coinciding, misfit, unread
 
 
 def nodes(count: int = 4, pos: int = 0, x: int = 0) -> Data:
