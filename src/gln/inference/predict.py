@@ -175,7 +175,7 @@ def predict_graphs(
     elif start or choice.steps is not None or choice.candidates is not None:
         raise GLNError(f"{type(model).__name__} does not take known, steps or candidates; leave them out.")
     else:
-        answers = [_ask(model, graph.nodes_only(), choice.threshold) for graph in graphs]
+        answers = [_ask(model, graph, choice.threshold) for graph in graphs]
     if choice.top_k is not None:
         answers = [keep_strongest(answer, choice.top_k) for answer in answers]
     return answers
@@ -362,8 +362,9 @@ def _sets(batch: Batch) -> list[Graph]:
 def _ask(model: Any, graph: Graph, threshold: float | None) -> Graph:
     if not isinstance(model, CanPredict):
         raise GLNError(f"Got a {type(model).__name__}; expected a model or an object with predict(points).")
+    points = graph.with_edges(torch.empty(2, 0, dtype=torch.int64))  # what it cannot see, it cannot copy
     answer = as_record(
-        model.answer(graph) if isinstance(model, CanAnswer) else model.predict(graph.to_data())
+        model.answer(points) if isinstance(model, CanAnswer) else model.predict(points.to_data())
     )
     if answer.edge_prob is None:
         answer.edge_prob = torch.ones(answer.num_edges)
