@@ -34,9 +34,7 @@ MODEL.threshold = 0.5
 
 def answers(items: list[Item], choice: Choice = Choice()) -> tuple[list[tuple[Item, Data]], list[Skipped]]:  # noqa: B008
     done = [answer_window(MODEL, window, choice) for window in cut_windows((0, one) for one in items)]
-    return [pair for one in done for pair in one.pairs], [
-        what for one in done for what in one.outcome.skipped
-    ]
+    return [pair for one in done for pair in one.answers], [what for one in done for what in one.skipped]
 
 
 def test_items_come_back_in_order_as_each_alone_would_be_predicted(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -101,8 +99,8 @@ def test_scores_are_the_mean_over_labelled_graphs_however_they_are_windowed() ->
     pairs, _ = answers(items, Choice(threshold=0.3))
     outcome = Outcome()
     for part in (pairs[:1], pairs[1:5], pairs[5:]):
-        one = Outcome()
-        one.score(part)
+        one = Outcome(answers=part)
+        one.score()
         outcome.add(one)
     labelled = [(one.graph, answer) for one, answer in pairs if one.labelled]
     expected = gln.edge_scores(*map(list, zip(*labelled, strict=True)))
@@ -191,12 +189,12 @@ def test_known_edges_stay_and_the_rest_is_the_models(tmp_path: Path) -> None:
     known = KnownEdges(table, None, files=1)
     assert known.of(one).tolist() == [[0, 1]]
     choice = Choice(threshold=1.0)  # so that the model itself adds nothing
-    ((_, answer),) = answer_window(MODEL, Window(0, 0, items=[one]), choice, known).pairs
+    ((_, answer),) = answer_window(MODEL, Window(0, 0, items=[one]), choice, known).answers
     assert answer.edge_index.tolist() == [[0, 1], [1, 0]]
     assert answer.edge_prob.tolist() == [1, 1]
     assert answer.num_edges == gln.check_graph(answer).num_edges
 
-    ((_, all_),) = answer_window(MODEL, Window(0, 0, items=[one]), Choice(threshold=0.0), known).pairs
+    ((_, all_),) = answer_window(MODEL, Window(0, 0, items=[one]), Choice(threshold=0.0), known).answers
     expected = gln.predict(MODEL, one.graph, threshold=0.0)
     assert torch.equal(all_.edge_index, expected.edge_index)  # sorted, no edge twice
     changed = (all_.edge_prob != expected.edge_prob).nonzero()[:, 0].tolist()

@@ -16,7 +16,10 @@ from gln.graphs.split import cut_patches
 from gln.io import ReadOptions
 from gln.models import build_model
 from gln.models.candidates import candidate_pairs, candidate_recall
+from gln.training.config import FitConfig
 from gln.workflows.recipe import MOST, Recipe, choose_candidates, choose_recipe, choose_size, neighbour_ranks
+
+CPU = FitConfig(accelerator="cpu")
 
 
 def far_apart(nodes: int) -> Graph:
@@ -83,16 +86,16 @@ def test_the_model_grows_with_the_pairs_and_the_machine() -> None:
 
 def test_what_is_asked_for_stays_and_the_rest_is_chosen() -> None:
     train = gln.family("delaunay", points=150).graphs(3)
-    recipe = choose_recipe(train, ReadOptions(), None, 0, "GLN:width=16,candidates=9", 20, gpu=False)
+    recipe = choose_recipe(train, ReadOptions(), None, "GLN:width=16,candidates=9", CPU)
     model = build_model(recipe.model, train)
     assert (model.config["width"], model.config["candidates"], model.config["steps"]) == (16, 9, 3)
     assert "width, candidates as asked" in "\n".join(recipe.lines())
-    paper = choose_recipe(train, ReadOptions(), None, 0, "PaperGLN", 20, gpu=False)
+    paper = choose_recipe(train, ReadOptions(), None, "PaperGLN", CPU)
     assert paper.model == "PaperGLN"
-    assert choose_recipe(train, ReadOptions(), 9, 3, "copy", 20, gpu=False) == Recipe(
+    assert choose_recipe(train, ReadOptions(), 9, "copy", FitConfig(seed=3)) == Recipe(
         ReadOptions(), 9, 3, "copy", 20
     )
-    large = choose_recipe([far_apart(9000)], ReadOptions(), None, 0, "GLN", 20, gpu=False)
+    large = choose_recipe([far_apart(9000)], ReadOptions(), None, "GLN", CPU)
     assert large.batch_size < 20
 
 
@@ -140,7 +143,7 @@ def test_for_patches_the_candidates_are_those_that_the_whole_graph_needs() -> No
     near = torch.cdist(grid, grid)
     whole = make_graph(pos=grid + 0.01 * torch.rand(400, 2), edges=((near == 1).triu()).nonzero())
     patches = cut_patches(whole, 40, 8)
-    alone = choose_recipe(patches, ReadOptions(), 40, 0, "GLN", 20, gpu=False)
-    known = choose_recipe(patches, ReadOptions(), 40, 0, "GLN", 20, gpu=False, whole=[whole])
+    alone = choose_recipe(patches, ReadOptions(), 40, "GLN", CPU)
+    known = choose_recipe(patches, ReadOptions(), 40, "GLN", CPU, whole=[whole])
     assert "candidates=" not in alone.model
     assert "candidates=8" in known.model

@@ -63,7 +63,7 @@ def train(
     from gln.workflows.judge import report_of
     from gln.workflows.recipe import Recipe
     from gln.workflows.runs import read_run
-    from gln.workflows.train import Training, find_method
+    from gln.workflows.train import find_method
     from gln.workflows.train import train as train_on
     from gln.workflows.training_data import is_family
 
@@ -82,31 +82,31 @@ def train(
         _refuse(chosen, "choosing settings, which --from-recipe already does")
     ready = None if from_recipe is None else Recipe.load(from_recipe)
     spec, is_baseline = find_method((model or "GLN") if ready is None else ready.model)
-    losses: dict[str, Any] = {
-        "edge_loss": edge_loss,
-        "structure_loss": structure_loss,
-        "every_step": every_step,
-    }
-    asked = Training(
-        data,
-        output,
-        spec,
-        count=count,
-        patches=patches,
-        read=read.options(),
-        recipe=recipe,
-        ready=ready,
-        **losses,
-        resume=resume,
-        config=config,
+    losses = {"edge": edge_loss, "structure": structure_loss} | (
+        {} if every_step is None else {"every_step": every_step}
     )
     if is_baseline:
-        usual = vars(FitConfig()) | {name: getattr(Training, name) for name in losses}
-        given = losses | {name: value for name, value in vars(config).items() if name not in ANY_METHOD}
+        usual = vars(FitConfig()) | {"edge_loss": "balanced", "structure_loss": "dice", "every_step": None}
+        given = {"edge_loss": edge_loss, "structure_loss": structure_loss, "every_step": every_step}
+        given |= {name: value for name, value in vars(config).items() if name not in ANY_METHOD}
         changed = {name: value for name, value in given.items() if value != usual[name]}
         _refuse(changed, "networks, whereas a baseline's settings follow its name, as in graphrnn:epochs=9")
     skipped: list[Skipped] = []
-    trained = train_on(asked, print, remark, skipper(skipped))
+    trained = train_on(
+        data,
+        output,
+        spec,
+        config,
+        say=remark,
+        skip=skipper(skipped),
+        count=count,
+        read=read.options(),
+        patches=patches,
+        recipe=recipe,
+        ready=ready,
+        losses=losses,
+        resume=resume,
+    )
     if trained is None:  # the first process reports
         return
     method, judged = trained

@@ -5,11 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+from reproduction.clouds import draw_cloud
 from torch import nn
 from torch_geometric.data import Data
 
-from gln.inference.predict import outputs
-from gln.viewing.pictures import draw_cloud, node_colours
+from gln.inference.predict import Choice, outputs
+from gln.viewing.pictures import node_colours
 from gln.viewing.sheets import Sheet
 
 WIDTH = 7.2  # inches: the text width of a two-column page
@@ -54,7 +55,7 @@ def save_errors(
 def node_states(model: nn.Module, graphs: list[Data]) -> list[np.ndarray]:
     """The node states after the last step ``[n, d]`` of each graph."""
     found: dict[int, np.ndarray] = {}
-    for numbers, _, output in outputs(model, graphs, None, batch_size=20):
+    for numbers, _, output in outputs(model, graphs, Choice(batch_size=20)):
         for place, number in enumerate(numbers):
             state = output.states[-1][place, : graphs[number].num_nodes]
             found[number] = state.float().numpy(force=True)

@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from html import escape
 from importlib.resources import files
 from pathlib import Path
@@ -17,6 +18,7 @@ import numpy as np
 from gln.errors import GLNError
 from gln.files import write_atomically
 from gln.graphs import make_graph
+from gln.graphs.check import as_record
 from gln.inference.steps import Seen
 from gln.viewing.pictures import is_image, main_axes, places
 from gln.viewing.style import DARK_PAGE, GROUPS, LIGHT_PAGE
@@ -33,6 +35,7 @@ def write_page(path: Path | str, views: Sequence[View], title: str = "gln") -> P
     check_page(path)
     if not views:
         raise GLNError("Got no graphs; a page shows at least one.")
+    views = [replace(view, graph=as_record(view.graph)) for view in views]  # a user may give Data
     scripts = ["common.js", "graph.js", "drawing.js", "canvas.js", "page.js"]
     return write_html(path, "page.html", ["common.css", "page.css"], scripts, pack(views, title), title)
 

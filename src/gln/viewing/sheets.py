@@ -198,8 +198,7 @@ def check_picture(path: Path | str) -> Path:
 def _draw_against(graph: Graph, truth: Graph, ax: Axes, scale: float) -> tuple[int, int]:
     """Draw the right edges as a graph and the wrong ones over it, at the node positions of the truth."""
     check_nodes(graph, truth)
-    pos = truth.get("pos")
-    where = torch.from_numpy(places(truth)) if pos is None or pos.shape[1] == 0 else pos
+    where = truth.pos if truth.widths[0] else torch.from_numpy(places(truth))
     graph, truth = (Graph(**vars(one) | {"pos": where}) for one in (graph, truth))
     keys = [one.edge_index[0] * truth.num_nodes + one.edge_index[1] for one in (truth, graph)]
     right = Graph(**vars(truth) | {"edge_index": truth.edge_index[:, torch.isin(*keys)]})

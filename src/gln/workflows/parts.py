@@ -35,7 +35,7 @@ from gln.files import write_atomically
 from gln.graphs.record import ROWS, Graph
 from gln.io import Item, Skipped
 from gln.storage.tensors import clear_disk_errors, read_json, write_json
-from gln.workflows.predict_files import Answered, Outcome, Window
+from gln.workflows.predict_files import Outcome, Window
 
 BEAT = 10.0  # seconds between signs of life
 EDGES = ("edge_index", "edge_prob")
@@ -55,9 +55,9 @@ class Removed(GLNError):
 
 @dataclass
 class Part:
-    """What a part holds: the answers for a window, remarks made on the way, and whether known edges were used."""
+    """What a part holds: the outcome of a window, remarks made on the way, and whether known edges were used."""
 
-    answered: Answered
+    done: Outcome
     remarks: list[str] = field(default_factory=list)
     known_used: bool = False
 
@@ -184,12 +184,12 @@ class PartsFolder:
 
     def write(self, window: Window, part: Part) -> None:
         """Write the answers for ``window``."""
-        done = part.answered.outcome
+        done = part.done
         facts = {
             "items": [
                 {"name": item.name, "path": str(item.path), "ids": item.ids, "part": item.part}
                 | {"nodes": item.graph.num_nodes}
-                for item, _ in part.answered.pairs
+                for item, _ in done.answers
             ],
             "edges": done.edges,
             "skipped": [[str(what.path), what.reason] for what in done.skipped],
@@ -200,7 +200,7 @@ class PartsFolder:
         }
         tensors = {
             f"{number}.{name}": value.cpu().contiguous().clone()
-            for number, (item, answer) in enumerate(part.answered.pairs)
+            for number, (item, answer) in enumerate(done.answers)
             for name, value in (item.graph.rows() | {name: answer[name] for name in EDGES}).items()
         }
         body = json.dumps(facts).encode() + b"\n" + safetensors.torch.save(tensors)
@@ -219,15 +219,15 @@ class PartsFolder:
             facts, tensors = json.loads(line), safetensors.torch.load(data)
         except (OSError, UnicodeDecodeError, SafetensorError):
             raise Damaged(path) from None
-        pairs = []
+        answers = []
         for number, item in enumerate(facts["items"]):
             rows = {key: tensors[f"{number}.{key}"] for key in ROWS if f"{number}.{key}" in tensors}
             graph = Graph(item["nodes"], **rows)
             found = Item(item["name"], Path(item["path"]), graph, False, item["ids"], item["part"])
-            pairs.append((found, graph.with_edges(**{key: tensors[f"{number}.{key}"] for key in EDGES})))
+            answers.append((found, graph.with_edges(**{key: tensors[f"{number}.{key}"] for key in EDGES})))
         skipped = [Skipped(Path(path), reason) for path, reason in facts["skipped"]]
-        done = Outcome(len(pairs), facts["edges"], skipped, facts["labelled"], facts["scores"])
-        return Part(Answered(pairs, done), facts["remarks"], facts["known_used"])
+        done = Outcome(len(answers), facts["edges"], skipped, facts["labelled"], facts["scores"], answers)
+        return Part(done, facts["remarks"], facts["known_used"])
 
     def merge(self, write: Callable[..., Outcome]) -> Outcome:
         """Have ``write(force=…)`` assemble the output, then remove the parts."""

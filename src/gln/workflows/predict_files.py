@@ -32,6 +32,10 @@ SCORES = ("dice", "precision", "recall", "iou")
 Say = Callable[[str], None]
 
 
+def silent(text: str) -> None:
+    """Says nothing."""
+
+
 @dataclass
 class Window:
     """Window ``number`` of the files of ``block``, and whether it is the ``last`` one.
@@ -49,7 +53,7 @@ class Window:
 def read_windows(
     paths: Sequence[Path],
     options: ReadOptions,
-    say: Say | None = None,
+    say: Say = silent,
     blocks: Callable[[int], bool] | None = None,
 ) -> Iterator[Window]:
     """The windows of ``paths``, in order; with ``blocks``, only of those blocks: the rest is not read."""
@@ -87,7 +91,7 @@ def cut_windows(events: Iterable[tuple[int, Item | Skipped]]) -> Iterator[Window
 
 
 def _events(
-    wanted: Sequence[Path], among: Sequence[Path], options: ReadOptions, say: Say | None
+    wanted: Sequence[Path], among: Sequence[Path], options: ReadOptions, say: Say
 ) -> Iterator[Item | Skipped]:
     """The contents of the ``wanted`` files, readable or not, in order; every file yields something."""
     bad: list[Skipped] = []
@@ -162,6 +166,7 @@ class Outcome:
     ``skipped``   what was left out, and why
     ``labelled``  number of graphs that came with their true edges
     ``scores``    edge scores of those, the mean over graphs; empty if there are none
+    ``answers``   the items of a window that was just predicted, with their graphs
     ============  ====================================================================
     """
 
@@ -170,6 +175,7 @@ class Outcome:
     skipped: list[Skipped] = field(default_factory=list)
     labelled: int = 0
     scores: dict[str, float] = field(default_factory=dict)
+    answers: list[tuple[Item, Graph]] = field(default_factory=list)
 
     def reasons(self) -> str:
         """How often each reason for skipping occurred, the most frequent first."""
@@ -178,18 +184,17 @@ class Outcome:
         rest = sum(count for _, count in counts[SHOWN:])
         return "\n".join([*shown, f"{rest:>6} × other reasons, given above"] if rest else shown)
 
-    def score(self, pairs: list[tuple[Item, Graph]]) -> None:
-        """Compare the answers in ``pairs`` with the true edges, where an item has them."""
-        true = [(item.graph, answer) for item, answer in pairs if item.labelled]
-        if not true:
-            return
-        from gln.evaluation.edges import edge_scores
+    def score(self) -> None:
+        """Compare the answers with the true edges, where an item has them."""
+        true = [(item.graph, answer) for item, answer in self.answers if item.labelled]
+        if true:
+            from gln.evaluation.edges import edge_scores  # here, as it loads torchmetrics
 
-        found = edge_scores([graph for graph, _ in true], [answer for _, answer in true])
-        self.labelled, self.scores = len(true), {name: found[name] for name in SCORES}
+            found = edge_scores([graph for graph, _ in true], [answer for _, answer in true])
+            self.labelled, self.scores = len(true), {name: found[name] for name in SCORES}
 
     def add(self, more: Outcome) -> None:
-        """Add the outcome of further files."""
+        """Add the outcome of further files, without the answers themselves."""
         self.graphs += more.graphs
         self.edges += more.edges
         self.skipped += more.skipped
@@ -205,22 +210,14 @@ class Unfit(GLNError):
     """Nothing in the first window, or nothing at all, can be predicted: something is wrong with the whole input."""
 
 
-@dataclass
-class Answered:
-    """The predicted items of a window with their graphs, in order, and the outcome for all items."""
-
-    pairs: list[tuple[Item, Graph]] = field(default_factory=list)
-    outcome: Outcome = field(default_factory=Outcome)
-
-
 def answer_window(
     model: Method,
     window: Window,
     choice: Choice,
     known: KnownEdges | None = None,
     scored: bool = True,
-    say: Say | None = None,
-) -> Answered:
+    say: Say = silent,
+) -> Outcome:
     """Predict the items of ``window``; skip those that do not fit the model. ``scored``: compare with true edges."""
     results: list[Graph | str | None] = [misfit(model, item.graph) for item in window.items]
     fitting = [number for number, reason in enumerate(results) if reason is None]
@@ -231,20 +228,19 @@ def answer_window(
         if not any(isinstance(result, Graph) for result in results):
             nothing = f"None of the first {len(results)} sets of nodes can be predicted; "
             raise Unfit(f"{nothing if len(results) > 1 else ''}{window.items[0].name}: {results[0]}")
-        if say is not None:
-            for name in unread(model, window.items[fitting[0]].graph):
-                say(f"the model does not read {name}; it was trained without it.")
-    done = Answered(outcome=Outcome(skipped=list(window.bad)))
+        for name in unread(model, window.items[fitting[0]].graph):
+            say(f"the model does not read {name}; it was trained without it.")
+    done = Outcome(skipped=list(window.bad))
     for item, result in zip(window.items, results, strict=True):
         if isinstance(result, Graph):
-            done.pairs.append((item, result))
+            done.answers.append((item, result))
+            done.edges += result.num_edges // 2
         else:
             where = "" if item.part is None else f"graph {item.part}: "
-            done.outcome.skipped.append(Skipped(item.path, f"{where}{result}"))
-    done.outcome.graphs = len(done.pairs)
-    done.outcome.edges = sum(answer.num_edges // 2 for _, answer in done.pairs)
+            done.skipped.append(Skipped(item.path, f"{where}{result}"))
+    done.graphs = len(done.answers)
     if scored:
-        done.outcome.score(done.pairs)
+        done.score()
     return done
 
 
@@ -306,11 +302,11 @@ class Job:
     def answers(
         self,
         known: KnownEdges | None,
-        say: Say | None = None,
+        say: Say = silent,
         blocks: Callable[[int], bool] | None = None,
         wanted: Callable[[Window], bool] = lambda window: True,
         bar: bool = True,
-    ) -> Iterator[tuple[Window, Answered]]:
+    ) -> Iterator[tuple[Window, Outcome]]:
         """The windows with their answers, in order: those in ``blocks`` that are ``wanted``."""
         # The edges stored with the nodes may be the known ones, which must not be scored.
         scored = known is None or self.options.edges is not None
@@ -318,16 +314,15 @@ class Job:
         with tqdm(total=len(self.paths), unit="file", disable=None if bar else True, leave=False) as progress:
             for window in read_windows(self.paths, self.options, say, blocks):
                 if wanted(window):
-                    answered = answer_window(self.model, window, self.choice, known, scored, say)
-                    if say is not None and not remarked:
-                        remarked = self._remark_on_coinciding([item for item, _ in answered.pairs], say)
-                    yield window, answered
+                    done = answer_window(self.model, window, self.choice, known, scored, say)
+                    remarked = remarked or self._remark_on_coinciding(done, say)
+                    yield window, done
                 if window.items:
                     progress.update(place[window.items[-1].path] + 1 - progress.n)
 
-    def _remark_on_coinciding(self, items: Iterable[Item], say: Say) -> bool:
-        """Report the first of ``items`` with nodes that coincide; whether there is one."""
-        for item in items:
+    def _remark_on_coinciding(self, done: Outcome, say: Say) -> bool:
+        """Report the first graph with nodes that coincide; whether there is one."""
+        for item, _ in done.answers:
             if count := coinciding(self.model, item.graph):
                 # Several processes say only once what follows the colon.
                 say(
@@ -344,20 +339,20 @@ class Job:
 
     def write(
         self,
-        answered: Iterable[Answered],
+        done: Iterable[Outcome],
         known: KnownEdges | None,
-        complain: Say | None = None,
+        complain: Say = silent,
         force: bool = False,
     ) -> Outcome:
         """Write the answers to ``output`` atomically, unless there are none."""
         outcome = Outcome()
         with open_writer(self.output, force=self.force or force) as writer:
-            for some in answered:
-                for what in some.outcome.skipped if complain is not None else ():
-                    complain(str(what))  # type: ignore[misc]
-                for item, answer in some.pairs:
+            for some in done:
+                for what in some.skipped:
+                    complain(str(what))
+                for item, answer in some.answers:
                     writer.add(item, answer)
-                outcome.add(some.outcome)
+                outcome.add(some)
             if known is not None:
                 known.check_used()
             if not outcome.graphs:
@@ -367,7 +362,7 @@ class Job:
         return outcome
 
 
-def predict_files(job: Job, *, say: Say | None = None, complain: Say | None = None) -> Outcome:
+def predict_files(job: Job, *, say: Say = silent, complain: Say = silent) -> Outcome:
     """Predict the edges of every set of nodes in the files and write them to the output, in the order of the input.
 
     What cannot be read or does not fit the model is skipped; if nothing at all fits, nothing is written.
@@ -377,4 +372,4 @@ def predict_files(job: Job, *, say: Say | None = None, complain: Say | None = No
         complain: receives each skipped file when it is encountered.
     """
     known = job.known_edges()
-    return job.write((answered for _, answered in job.answers(known, say)), known, complain)
+    return job.write((done for _, done in job.answers(known, say)), known, complain)

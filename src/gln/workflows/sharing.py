@@ -28,7 +28,7 @@ from gln.training import Interrupted
 from gln.training.processes import Others, Place, give_way, is_orphan
 from gln.workflows import predict_files
 from gln.workflows.parts import Damaged, Part, PartsFolder, Removed, in_order, name_of
-from gln.workflows.predict_files import Answered, Job, Outcome, Say, Unfit, Window, count_blocks
+from gln.workflows.predict_files import Job, Outcome, Say, Unfit, Window, count_blocks, silent
 
 PATIENCE = 600.0  # seconds without a sign of life after which other processes are given up
 
@@ -49,8 +49,8 @@ class Shared:
         job: Job,
         place: Place,
         devices: int = 1,
-        say: Say | None = None,
-        complain: Say | None = None,
+        say: Say = silent,
+        complain: Say = silent,
     ) -> None:
         self.job, self.place, self.devices, self.say, self.complain = job, place, devices, say, complain
         self.manifest, self.known = manifest(job), job.known_edges()
@@ -80,8 +80,7 @@ class Shared:
         except KeyboardInterrupt:
             raise Interrupted(self._unfinished("interrupted")) from None
         except SystemExit:  # SIGTERM
-            if self.say is not None:
-                self.say(self._unfinished("interrupted"))
+            self.say(self._unfinished("interrupted"))
             raise
 
     def follow(self) -> None:
@@ -128,9 +127,9 @@ class Shared:
 
     def _answer(self, blocks: Callable[[int], bool] | None, wanted: Callable[[Window], bool]) -> None:
         bar = self.place.rank == 0  # one bar for all: they share a terminal
-        for window, answered in self.job.answers(self.known, self._remark, blocks, wanted, bar):
+        for window, done in self.job.answers(self.known, self._remark, blocks, wanted, bar):
             used = self.known is not None and self.known.used
-            self.parts.write(window, Part(answered, self.remarks, used))
+            self.parts.write(window, Part(done, self.remarks, used))
             self.remarks = []
             self._check_others()
 
@@ -140,8 +139,7 @@ class Shared:
         if what not in self.said:
             self.said.add(what)
             self.remarks.append(text)
-            if self.say is not None:
-                self.say(text)
+            self.say(text)
 
     def _check_others(self) -> None:
         status = self.others.lost() if self.others is not None else None
@@ -156,13 +154,13 @@ class Shared:
     def _merge(self) -> Outcome:
         """Assemble the output once all parts exist; damaged parts are computed again."""
         while True:
-            answered = self._read(self._wait())
+            done = self._read(self._wait())
             if manifest(self.job) != self.manifest:  # two processes may then have seen different windows
                 raise GLNError(
                     f"Input files changed during the prediction; remove {self.parts.folder} and start again."
                 )
             try:
-                return self.parts.merge(partial(self.job.write, answered, self.known))
+                return self.parts.merge(partial(self.job.write, done, self.known))
             except Damaged as error:
                 self._repair(error)
 
@@ -191,22 +189,21 @@ class Shared:
             return self.place.world == 1
         return self.place.world == self.devices and not self.others.running()
 
-    def _read(self, names: list[str]) -> Iterator[Answered]:
+    def _read(self, names: list[str]) -> Iterator[Outcome]:
         for name in names:
             part = self.parts.read(name)
             for text in part.remarks:
                 self._remark(text)
-            for what in map(str, part.answered.outcome.skipped):
-                if self.complain is not None and what not in self.said:
+            for what in map(str, part.done.skipped):
+                if what not in self.said:
                     self.said.add(what)
                     self.complain(what)
             if self.known is not None:
                 self.known.used |= part.known_used
-            yield part.answered
+            yield part.done
 
     def _repair(self, error: Damaged) -> None:
-        if self.say is not None:
-            self.say(f"{error} It is computed again.")
+        self.say(f"{error} It is computed again.")
         error.path.unlink(missing_ok=True)
         broken = int(error.path.name[:6])
         blocks = (lambda block: block == broken) if self.by_block else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,14 +24,13 @@ from gln.models import MODELS, build_model
 from gln.models.gln import GLN
 from gln.registry import parse_spec, write_spec
 from gln.training import FitConfig, Interrupted, fit
-from gln.training.losses import Edge, Loss, Structure
+from gln.training.losses import Loss
 from gln.workflows.judge import Judged, judge
 from gln.workflows.recipe import Recipe, choose_recipe
 from gln.workflows.runs import noting_data
 from gln.workflows.training_data import (
     Say,
     Skip,
-    TrainValTest,
     divide,
     family_data,
     find_data,
@@ -40,87 +39,87 @@ from gln.workflows.training_data import (
 )
 
 
-@dataclass(frozen=True)
-class Training:
-    """What ``gln train`` is asked for.
-
-    Attributes:
-        data: a family, or files.
-        run: the run folder.
-        model: a model or baseline with its settings, as registered; a recipe replaces it.
-        count: graphs to draw from the family.
-        patches: nodes of the pieces that graphs from files are cut into.
-        read: how files are read.
-        recipe: where to write the recipe that is chosen for files.
-        ready: a recipe to follow instead.
-        edge_loss, structure_loss, every_step: as in :class:`gln.Loss`; ``every_step`` is the model's own if ``None``.
-        resume: continue the run.
-        config: the settings of the fit.
-    """
-
-    data: Sequence[str]
-    run: Path
-    model: str = "GLN"
-    count: int | None = None
-    patches: int | None = None
-    read: ReadOptions = field(default_factory=ReadOptions)
-    recipe: Path | None = None
-    ready: Recipe | None = None
-    edge_loss: Edge = "balanced"
-    structure_loss: Structure = "dice"
-    every_step: bool | None = None
-    resume: bool = False
-    config: FitConfig = field(default_factory=FitConfig)
-
-
-def train(asked: Training, tell: Say, say: Say, skip: Skip) -> tuple[Any, Judged] | None:
+def train(
+    data: Sequence[str],
+    run: Path,
+    model: str,
+    config: FitConfig,
+    *,
+    say: Say,
+    skip: Skip,
+    tell: Say = print,
+    count: int | None = None,
+    read: ReadOptions = ReadOptions(),  # noqa: B008 - frozen
+    patches: int | None = None,
+    recipe: Path | None = None,
+    ready: Recipe | None = None,
+    losses: dict[str, Any] | None = None,
+    resume: bool = False,
+) -> tuple[Any, Judged] | None:
     """Train, and score on the test graphs: the method and its scores.
 
-    Of several processes only the first tells, scores and returns something.
+    Of several processes only the first speaks, scores and returns something.
 
     Args:
-        tell: receives what is chosen and what is reached, line by line.
+        data: a family, or files.
+        run: the run folder.
+        model: a model or baseline with its settings, as in ``GLN:width=64``.
+        config: the settings of the fit.
         say: receives guesses and remarks about files.
         skip: receives each file that cannot be read.
+        tell: receives what is chosen and what is reached, line by line.
+        count: graphs to draw from the family.
+        read: how files are read.
+        patches: nodes of the pieces that graphs from files are cut into.
+        recipe: where to write the recipe that is chosen for files.
+        ready: a recipe to follow, instead of ``model``, ``read`` and ``patches``.
+        losses: settings of :class:`gln.Loss`.
+        resume: continue the run.
     """
-    config, recipe = asked.config, None
     first = is_first(config.num_nodes)
     if not first:
         tell = say = skip = _ignore
-    spec, is_baseline = find_method(asked.model if asked.ready is None else asked.ready.model)
+    spec, is_baseline = find_method(model if ready is None else ready.model)
     method: Any = baseline(spec) if is_baseline else None  # a mistake in its settings comes before any work
-    if asked.recipe is not None and first:
-        _check_new_recipe(asked.recipe, asked.resume)
-    if is_family(asked.data):
-        data = family_data(asked.data[0], asked.count, config.seed)
-        title = f"{parse_family(asked.data[0])}: {data.sizes()} graphs to train / validate / test"
+    if recipe is not None and first:
+        _check_new_recipe(recipe, resume)
+    chosen = None
+    if is_family(data):
+        graphs = family_data(data[0], count, config.seed)
+        title = f"{parse_family(data[0])}: {graphs.sizes()} graphs to train / validate / test"
     else:
-        title, data, recipe = _from_files(asked, spec, tell, say, skip)
-        spec, config = recipe.model, replace(config, batch_size=recipe.batch_size)
+        if ready is not None:
+            read, patches = ready.read, ready.patches
+        everything = read_labelled(find_data(data), read, skip, say)
+        graphs, how = divide(everything, patches, config.seed if ready is None else ready.seed)
+        title = f"{len(everything):,} graph{'' if len(everything) == 1 else 's'} from files"
+        whole = everything if patches else None
+        chosen = ready or choose_recipe(graphs.train, read, patches, spec, config, whole)
+        tell("\n".join([f"{'split':<12}{how}", *chosen.lines()]))
+        spec, config = chosen.model, replace(config, batch_size=chosen.batch_size)
     if not is_baseline:
         torch.manual_seed(config.seed)
-        method = build_model(spec, [graph for part in data for graph in part])
-    if recipe is not None and (words := scale_features(method, data.train)):
+        method = build_model(spec, [graph for part in graphs for graph in part])
+    if chosen is not None and (words := scale_features(method, graphs.train)):
         tell(f"{'features':<12}{words}")
-    if asked.recipe is not None and recipe is not None and first:
-        recipe.save(asked.recipe)
-    noting = noting_data(asked.run, asked.data, asked.count, config.seed, recipe)
+    if chosen is not None and recipe is not None and first:
+        chosen.save(recipe)
+    noting = noting_data(run, data, count, config.seed, chosen)
     with noting if first else nullcontext():
         if is_baseline:
             tell(f"{title}; {method}, {method.fitted}")
-            fit_baseline(method, data.train, data.val, asked.run, config.seed, asked.resume, config.progress)
-            tell(f"{asked.run}\n")
+            fit_baseline(method, graphs.train, graphs.val, run, config.seed, resume, config.progress)
+            tell(f"{run}\n")
         else:
             weights = sum(weight.numel() for weight in method.parameters())
             tell(f"{title}; {type(method).__name__}, {weights:,} weights")
-            own = getattr(method, "every_step", False)
-            every_step = own if asked.every_step is None else asked.every_step
-            loss = Loss(asked.edge_loss, asked.structure_loss, every_step=every_step)
-            options: dict[str, Any] = {"run": asked.run, "resume": asked.resume, "loss": loss}
-            tell(f"{fit(method, data.train, data.val, config=config, **options)}\n")
+            usual: dict[str, Any] = {"every_step": getattr(method, "every_step", False)}
+            loss = Loss(**usual | (losses or {}))
+            result = fit(method, graphs.train, graphs.val, run=run, resume=resume, loss=loss, config=config)
+            tell(f"{result}\n")
     if not first:  # which goes on once the others are done
         return None
-    judged = judge(method, data, config.seed)
+    judged = judge(method, graphs, config.seed)
     tell(judged.printed)
     return method, judged
 
@@ -133,24 +132,6 @@ def is_first(machines: int) -> bool:
     """Whether this is the first of the processes that train together."""
     machine = os.environ.get("NODE_RANK", os.environ.get("GROUP_RANK", "0"))
     return getattr(rank_zero_only, "rank", 0) == 0 and (machines == 1 or machine == "0")
-
-
-def _from_files(
-    asked: Training, spec: str, tell: Say, say: Say, skip: Skip
-) -> tuple[str, TrainValTest, Recipe]:
-    """A title, the graphs of the files, and the recipe for them; tells each choice."""
-    ready, config = asked.ready, asked.config
-    read, patches, seed = asked.read, asked.patches, config.seed
-    if ready is not None:
-        read, patches, seed = ready.read, ready.patches, ready.seed
-    graphs = read_labelled(find_data(asked.data), read, skip, say)
-    data, how = divide(graphs, patches, seed)
-    if ready is None:
-        gpu = config.accelerator in ("auto", "gpu", "cuda") and torch.cuda.is_available()
-        whole = graphs if patches else None
-        ready = choose_recipe(data.train, read, patches, seed, spec, config.batch_size, gpu, whole)
-    tell("\n".join([f"{'split':<12}{how}", *ready.lines()]))
-    return f"{len(graphs):,} graph{'' if len(graphs) == 1 else 's'} from files", data, ready
 
 
 def _check_new_recipe(path: Path, resume: bool) -> None:

@@ -13,6 +13,7 @@ import numpy as np
 from gln.errors import GLNError
 from gln.families import parse_family
 from gln.graphs import as_graphs
+from gln.graphs.check import as_record
 from gln.graphs.pack import load_graphs
 from gln.graphs.record import Graph
 from gln.inference.predict import Choice, Method
@@ -77,7 +78,7 @@ def watch(
         progress: show a progress bar on a terminal.
     """
     choice = Choice(threshold, steps=steps, candidates=candidates)
-    return _with_seen(views, every_step(model, [view.graph for view in views], choice, progress))
+    return _with_seen(views, every_step(model, [as_record(view.graph) for view in views], choice, progress))
 
 
 def _with_seen(views: Sequence[View], seen: Sequence[Seen]) -> list[View]:
