@@ -38,12 +38,8 @@ LABEL = "<img src=x onerror=window.hacked=1>"
 BUDGET = 1_500_000
 
 
-def ignore(what: Any) -> None:
-    """Says nothing."""
-
-
 def report_run(run: Path, path: Path) -> Path:
-    return write_report(path, judge_run(run, ignore, ignore))
+    return write_report(path, judge_run(run))
 
 
 def reported(run: Path, path: Path) -> dict[str, Any]:

@@ -16,8 +16,8 @@ from gln.workflows.views import View
 GALLERY = 1_200_000  # the most characters of the packed graphs
 
 
-def write_report(path: Path, report: RunReport) -> Path:
-    """Write the report of a run (see :func:`gln.workflows.judge.judge_run`) as one self-contained page."""
+def write_report(path: Path | str, report: RunReport) -> Path:
+    """Write the report of a run, from :func:`gln.workflows.judge.judge_run`, as one self-contained page."""
     scripts = ["common.js", "graph.js", "drawing.js", "canvas.js", "chart.js", "tile.js", "report.js"]
     title = str(report.facts.run)
     return write_html(

@@ -21,9 +21,10 @@ from gln.inference.predict import AS_TRAINED, Choice
 from gln.inference.steps import Seen, every_step
 from gln.io import ReadOptions
 from gln.training.data import describe
+from gln.workflows import Say, Skip, silent
 from gln.workflows.methods import check_fit, load, load_for
 from gln.workflows.runs import RunFacts, has_learned_from, read_run, run_data
-from gln.workflows.training_data import Say, Skip, TrainValTest, find_data, is_family, read_labelled
+from gln.workflows.training_data import TrainValTest, find_data, is_family, read_labelled
 from gln.workflows.views import View
 
 EACH = 2  # test graphs shown of the best, the median and the worst
@@ -149,8 +150,14 @@ def report_of(facts: RunFacts, method: Any = None, judged: Judged | None = None,
     return RunReport(facts, judged, gallery, weights, why)
 
 
-def judge_run(run: Path, skip: Skip, say: Say) -> RunReport:
-    """The report of a run from its folder and from its model's predictions on the test graphs."""
+def judge_run(run: Path, skip: Skip = silent, say: Say = silent) -> RunReport:
+    """What the report of a run shows, from its folder and from its model's predictions on the test graphs.
+
+    Args:
+        run: the run folder, finished or not.
+        skip: receives each file that cannot be read.
+        say: receives guesses and remarks about files.
+    """
     facts = read_run(run)
     if not facts.model:
         return RunReport(facts, why=NO_MODEL)

@@ -21,6 +21,7 @@ from gln.graphs.record import Graph
 from gln.inference.predict import Choice, Method, predict_graphs
 from gln.io import EdgeTable, Item, ReadOptions, Skipped, open_writer, read_items
 from gln.io.reading import node_files
+from gln.workflows import Say, silent
 from gln.workflows.methods import coinciding, misfit, out_of_memory, unread
 
 BLOCK = 256  # files; no window crosses the end of a block, so that blocks can be read separately
@@ -28,12 +29,6 @@ WINDOW = 256  # items considered together, so that those of similar size share a
 WINDOW_NODES = 2**17  # fewer items where they are large
 SHOWN = 8  # reasons in a summary
 SCORES = ("dice", "precision", "recall", "iou")
-
-Say = Callable[[str], None]
-
-
-def silent(text: str) -> None:
-    """Says nothing."""
 
 
 @dataclass

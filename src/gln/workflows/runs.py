@@ -23,9 +23,10 @@ from gln.storage.tensors import read_json, write_json
 from gln.training.checkpoint import Progress
 from gln.training.config import FitConfig
 from gln.training.run import is_finished
+from gln.workflows import Say, Skip
 from gln.workflows.methods import FROM_DATA
 from gln.workflows.recipe import Recipe
-from gln.workflows.training_data import Say, Skip, TrainValTest, divide, family_data, find_data, read_labelled
+from gln.workflows.training_data import TrainValTest, divide, family_data, find_data, read_labelled
 
 DATA, RECIPE = "data.json", "recipe.json"  # what the run learned from
 COUNTED = ("epoch", "step")  # columns of whole numbers in metrics.csv

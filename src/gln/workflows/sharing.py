@@ -26,9 +26,9 @@ from gln.io.tables import edges_of
 from gln.storage.provenance import versions
 from gln.training import Interrupted
 from gln.training.processes import Others, Place, give_way, is_orphan
-from gln.workflows import predict_files
+from gln.workflows import Say, predict_files, silent
 from gln.workflows.parts import Damaged, Part, PartsFolder, Removed, in_order, name_of
-from gln.workflows.predict_files import Job, Outcome, Say, Unfit, Window, count_blocks, silent
+from gln.workflows.predict_files import Job, Outcome, Unfit, Window, count_blocks
 
 PATIENCE = 600.0  # seconds without a sign of life after which other processes are given up
 

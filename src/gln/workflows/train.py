@@ -25,18 +25,11 @@ from gln.models.gln import GLN
 from gln.registry import parse_spec, write_spec
 from gln.training import FitConfig, Interrupted, fit
 from gln.training.losses import Loss
+from gln.workflows import Say, Skip, silent
 from gln.workflows.judge import Judged, judge
 from gln.workflows.recipe import Recipe, choose_recipe
 from gln.workflows.runs import noting_data
-from gln.workflows.training_data import (
-    Say,
-    Skip,
-    divide,
-    family_data,
-    find_data,
-    is_family,
-    read_labelled,
-)
+from gln.workflows.training_data import divide, family_data, find_data, is_family, read_labelled
 
 
 def train(
@@ -78,7 +71,7 @@ def train(
     """
     first = is_first(config.num_nodes)
     if not first:
-        tell = say = skip = _ignore
+        tell = say = skip = silent
     spec, is_baseline = find_method(model if ready is None else ready.model)
     method: Any = baseline(spec) if is_baseline else None  # a mistake in its settings comes before any work
     if recipe is not None and first:
@@ -122,10 +115,6 @@ def train(
     judged = judge(method, graphs, config.seed)
     tell(judged.printed)
     return method, judged
-
-
-def _ignore(what: Any) -> None:
-    """The first process speaks."""
 
 
 def is_first(machines: int) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import glob
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,13 +13,11 @@ from gln.graphs import split
 from gln.graphs.record import ROWS, Graph
 from gln.graphs.split import cut_patches, cut_regions
 from gln.io import Item, ReadOptions, Skipped, find_files, read_items
+from gln.workflows import Say, Skip
 
 SHARES = (0.72, 0.08, 0.2)  # of the nodes of a single graph: as gln.split divides graphs
 COVER = 8  # training patches that contain a node, on average; 2 for validation and test
 FEWEST_PATCHES = 64  # at least, to train on
-
-Say = Callable[[str], None]
-Skip = Callable[[Skipped], None]
 
 
 class TrainValTest(NamedTuple):

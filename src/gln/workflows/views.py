@@ -21,10 +21,11 @@ from gln.inference.steps import Seen, every_step
 from gln.io import ReadOptions, read_items
 from gln.io.items import quote
 from gln.io.predictions import PredictedEdges, is_archive, is_table, read_predictions
+from gln.workflows import Say, Skip
 from gln.workflows.methods import check_fit, load_for, misfit
 from gln.workflows.predict_files import Job, ask
 from gln.workflows.runs import is_run, learned_from, run_data
-from gln.workflows.training_data import Say, Skip, find_data, is_family
+from gln.workflows.training_data import find_data, is_family
 
 LARGEST = 20_000  # the most nodes of a graph that a page shows
 PREDICTED = 20  # the most graphs of a prediction that are shown,
@@ -142,8 +143,8 @@ def views_from(
     method = load_for("predict", model)
     for view in views:
         check_fit(method, view.graph, view.name)
-    seen = every_step(method, [view.graph for view in views], choice, progress=True)
-    return _with_seen(views, seen), title if title == model else f"{model} on {title}"
+    views = watch(method, views, steps=choice.steps, threshold=choice.threshold, progress=True)
+    return views, title if title == model else f"{model} on {title}"
 
 
 def family_views(spec: str, count: int, seed: int) -> list[View]:
