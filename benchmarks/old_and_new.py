@@ -205,7 +205,8 @@ def work(case: Case) -> None:
 def predict(case: Case) -> Call:
     """From points in memory to edges in memory."""
     rng = np.random.default_rng(SEED)
-    model = gln.load("delaunay").to(case.device)
+    model: Any = gln.load("delaunay")
+    model.to(case.device)
     sets = [rng.random((case.points, 2), dtype=np.float32) for _ in range(case.sets)]
     gln.predict(model, [pos[:WARM] for pos in sets])
     return lambda: seconds_of(lambda: gln.predict(model, sets))

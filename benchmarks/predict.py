@@ -16,7 +16,7 @@ from gln.errors import GLNError
 from gln.families import parse_family
 from gln.graphs import GraphBatch
 from gln.models.set2graph import Set2Graph, Size
-from gln.storage.models import load
+from gln.storage.models import load_model
 from gln.storage.tensors import read_json
 
 # the shipped models, and how many candidates they may use: all pairs, or fewer, which are faster
@@ -57,7 +57,7 @@ def run(
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         ways: list[Way] = [(f"Set2Graph ({peer} widths)", Set2Graph(size=peer), None)]
-    ways += [(name, load(name), candidates) for name, candidates in OURS]
+    ways += [(name, load_model(name), candidates) for name, candidates in OURS]
     f1 = [_peer_f1(peer, points), *(f1_of(model, test, candidates) for _, model, candidates in ways[1:])]
     rows = []
     for count in sorted({1, torch.get_num_threads()}):

@@ -16,7 +16,7 @@ from gln.errors import GLNError
 from gln.evaluation.edges import edge_scores
 from gln.families.delaunay import delaunay_edges
 from gln.inference.predict import predict
-from gln.storage.models import load
+from gln.storage.models import load_model
 
 SMALLEST = {"cpu": 50_000, "cuda": 250_000}  # points, by device
 WARM = 5_000  # points of a first set, so that kernels are compiled and files read before the clock starts
@@ -60,7 +60,7 @@ def run(points: int | None = None, doublings: int = 2, seed: int = 0) -> dict[st
 
 def measure(points: int, device: str, seed: int) -> dict[str, Any]:
     """Measure one size."""
-    model = load(MODEL).to(device)
+    model = load_model(MODEL).to(device)
     pos = np.random.default_rng(seed).random((points, 2), dtype=np.float32)
     predict(model, pos[:WARM])
     start, start_cpu = time.perf_counter(), time.process_time()

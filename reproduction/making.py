@@ -5,14 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from gln import GLNError, Loss, fit, load
+from gln import GLNError, Loss, fit
 from gln.baselines import Baseline, baseline, load_baseline
 from gln.baselines.base import check_folder, run_facts
 from gln.models import build_model
 from gln.registry import parse_spec, write_spec
 from gln.seeds import seeded
-from gln.workflows.device import put_on
-from gln.workflows.methods import fit_baseline
+from gln.storage.models import load_model
+from gln.workflows.methods import put_on
+from gln.workflows.train import fit_baseline
 from reproduction.data import SEED, Parts, standardised
 from reproduction.specs import Settings
 
@@ -30,8 +31,12 @@ def make_system(
             raise GLNError(
                 f"it has to be trained first: {_recipe(settings.shipped, seed)} --run {run.as_posix()}"
             )
-        model = put_on(load(settings.shipped if seed == SEED else run), "auto")
-        return model, parts, {"shipped": settings.shipped, "training": _short(model.training_facts)}
+        model = put_on(load_model(settings.shipped if seed == SEED else run), "auto")
+        return (
+            model,
+            parts,
+            {"shipped": settings.shipped, "training": _short(getattr(model, "training_facts", None))},
+        )
     if settings.baseline is not None:
         fitted = _fitted(baseline(settings.baseline), parts, run if settings.kept else None, seed)
         return fitted, parts, {"baseline": str(fitted), "fitted": fitted.fitted}

@@ -13,9 +13,10 @@ from torch_geometric.data import Data
 
 from gln import edge_scores, generate, mmd, novelty, predict
 from gln.baselines import Sampler
-from gln.inference.predict import outputs
-from gln.viewing.pictures import draw_cloud, node_colours
+from gln.inference.predict import Choice, outputs
+from gln.viewing.pictures import node_colours
 from gln.viewing.sheets import Sheet
+from reproduction.clouds import draw_cloud
 from reproduction.data import SEED, Parts
 from reproduction.making import make_system
 from reproduction.specs import Settings
@@ -159,7 +160,7 @@ def save_errors(
 def node_states(model: nn.Module, graphs: list[Data]) -> list[np.ndarray]:
     """The node states after the last step ``[n, d]`` of each graph."""
     found: dict[int, np.ndarray] = {}
-    for numbers, _, output in outputs(model, graphs, None, batch_size=BATCH):
+    for numbers, _, output in outputs(model, graphs, Choice(batch_size=BATCH)):
         for place, number in enumerate(numbers):
             state = output.states[-1][place, : graphs[number].num_nodes]
             found[number] = state.float().numpy(force=True)

@@ -20,7 +20,7 @@ import torch
 
 from gln.errors import GLNError, in_words, polite_kill
 from gln.storage.provenance import commit, write_result
-from gln.workflows.device import out_of_memory
+from gln.workflows.methods import out_of_memory
 from reproduction.data import SEED, parts_of
 from reproduction.measures import MEASURES, Task
 from reproduction.specs import Experiment, Scale, Settings, columns, experiments

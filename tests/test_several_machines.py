@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 import gln
-from gln.workflows import windows
-from gln.workflows.parts import Parts, name_of
+from gln.workflows import predict_files
+from gln.workflows.parts import PartsFolder, name_of
 from tests.commands.test_cli import run
 from tests.commands.test_predict import SLOW
 
@@ -95,13 +95,15 @@ def test_a_killed_process_is_said_and_resume_gives_the_same_bytes(
     assert "Traceback" not in error
     assert not Path("edges.csv").exists()
 
-    monkeypatch.setattr(windows, "WINDOW", 16)
+    monkeypatch.setattr(predict_files, "WINDOW", 16)
     assert run(monkeypatch, *in_one_process(first, "one.csv")) == 1
     expected = capsys.readouterr()
     kept = {path.name for path in parts.glob("*/[0-9]*.part")}
     written: list[str] = []
-    write = Parts.write
-    monkeypatch.setattr(Parts, "write", lambda *words: (written.append(name_of(words[1])), write(*words)))
+    write = PartsFolder.write
+    monkeypatch.setattr(
+        PartsFolder, "write", lambda *words: (written.append(name_of(words[1])), write(*words))
+    )
     assert run(monkeypatch, *in_one_process(again, "edges.csv"), "--resume") == 1
     assert capsys.readouterr().out == expected.out.replace("one.csv", "edges.csv")
     assert Path("edges.csv").read_bytes() == Path("one.csv").read_bytes()

@@ -16,7 +16,8 @@ from torch_geometric.data import Data
 from gln.adapters.sklearn import GraphLearner
 from gln.errors import GLNError
 from gln.inference.predict import predict
-from gln.storage.models import load_model, save
+from gln.storage.models import save
+from gln.workflows.methods import load
 
 TINY = {"width": 8, "pair_width": 8, "steps": 2, "epochs": 2, "device": "cpu", "random_state": 0}
 
@@ -83,9 +84,7 @@ def test_save_and_load_give_the_same_learner(tmp_path: Path) -> None:
     assert loaded.model_.training_facts == learner.model_.training_facts
     for one, other in zip(loaded.predict_proba(features), learner.predict_proba(features), strict=True):
         assert (one != other).nnz == 0
-    alone = load_model(
-        save(learner.model_, tmp_path / "alone")
-    )  # the scale of the features goes with the model
+    alone = load(save(learner.model_, tmp_path / "alone"))  # the scale of the features goes with the model
     for matrix, (points, x) in zip(learner.predict_proba(features), features, strict=True):
         answer = predict(alone, Data(pos=torch.tensor(points), x=torch.tensor(x)), threshold=0.0)
         assert matrix.data.tolist() == pytest.approx(answer.edge_prob.tolist(), abs=1e-6)

@@ -175,8 +175,8 @@ def test_a_file_is_not_both_input_and_output(
 
 SLOW = """
 import time
-from gln.pipeline import predicting, windows
-windows.WINDOW, answer = 16, predicting.answer_window
+from gln.workflows import predict_files as predicting
+predicting.WINDOW, answer = 16, predicting.answer_window
 predicting.answer_window = lambda *words: (time.sleep(0.2), answer(*words))[1]
 from gln.commands.cli import main
 main()

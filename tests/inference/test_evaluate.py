@@ -6,21 +6,21 @@ import json
 
 import pytest
 import torch
-from torch_geometric.data import Data
 
 import gln
 from gln.errors import GLNError
 from gln.evaluation.edges import EdgeScores
 from gln.graphs import make_graph
+from gln.graphs.record import Graph
 from gln.inference.evaluate import evaluate, predict_and_score
-from gln.inference.predict import predict, soft_batches
+from gln.inference.predict import Choice, predict, soft_batches
 from gln.models import GLN, StructureOutput
 from tests.conftest import assert_same_graph
 
 
-def graphs() -> list[Data]:
+def graphs() -> list[Graph]:
     """Of several sizes, some without edges, one of a single node."""
-    some = gln.family("delaunay", points=(5, 30)).sample(6, seed=0)
+    some = gln.family("delaunay", points=(5, 30)).graphs(6, seed=0)
     rng = torch.Generator().manual_seed(0)
     return [*some, make_graph(torch.rand(9, 2, generator=rng)), make_graph(torch.rand(1, 2, generator=rng))]
 
@@ -30,7 +30,7 @@ def model_of(candidates: int) -> GLN:
     return GLN(0, 2, width=8, pair_width=8, steps=2, candidates=candidates).eval()
 
 
-def dense_way(model: GLN, true: list[Data], threshold: float) -> tuple[dict[str, float], float]:
+def dense_way(model: GLN, true: list[Graph], threshold: float) -> tuple[dict[str, float], float]:
     metric, recalls = EdgeScores(threshold), []
     for _, batch, soft, recall in soft_batches(model, true, batch_size=3):
         metric.update(soft, batch.adj, batch.mask)
@@ -49,7 +49,7 @@ def test_every_score_is_that_of_the_matrices(
     every = torch.cat([answer.edge_prob for answer in predict(model, true, threshold=0.0)])
     threshold = float(every.quantile(quantile)) if quantile < 1 else 1.0
     expected, recall = dense_way(model, true, threshold)
-    predicted, scores, found = predict_and_score(model, true, threshold, batch_size=3)
+    predicted, scores, found = predict_and_score(model, true, Choice(threshold, batch_size=3))
     assert scores == pytest.approx(expected, abs=1e-7)
     assert found == pytest.approx(recall)
     assert (found < 1) == (candidates == 3)
@@ -63,11 +63,11 @@ def test_candidates_never_become_a_matrix(monkeypatch: pytest.MonkeyPatch) -> No
     def refuse(*_: object, **__: object) -> None:
         raise AssertionError("a matrix of all pairs was asked for")
 
-    model, true = model_of(4), gln.family("delaunay", points=300).sample(2)
-    expected = predict_and_score(model, true, 0.5)
+    model, true = model_of(4), gln.family("delaunay", points=300).graphs(2)
+    expected = predict_and_score(model, true, Choice(0.5))
     monkeypatch.setattr(StructureOutput, "probabilities", refuse)
     monkeypatch.setattr("gln.graphs.batch._adjacency", refuse)
-    answers, scores, recall = predict_and_score(model, true, 0.5)
+    answers, scores, recall = predict_and_score(model, true, Choice(0.5))
     assert (scores, recall) == expected[1:]
     for one, other in zip(answers, expected[0], strict=True):
         assert_same_graph(one, other)

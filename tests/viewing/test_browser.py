@@ -14,6 +14,7 @@ from scipy.spatial import Delaunay
 
 import gln
 from gln.graphs import make_graph
+from gln.seeds import TEST_SEED
 from gln.viewing import Seen, View, views_of, watch, write_page
 from tests.viewing.conftest import SIZES
 
@@ -105,7 +106,7 @@ def test_counts_and_scores_are_those_of_python(show: Callable, size: str) -> Non
 
 @pytest.mark.parametrize("name", ["delaunay", "community"])
 def test_a_shipped_model_is_shown_as_it_is_scored(show: Callable, name: str) -> None:
-    model, (graph,) = gln.load(name), gln.family(name).sample(1, seed=1_000_003)
+    model, (graph,) = gln.load(name), gln.family(name).sample(1, seed=TEST_SEED)
     browser = show(watch(model, views_of([graph])))
     for threshold in (None, 0.02, 0.9):
         if threshold is not None:

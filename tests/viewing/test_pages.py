@@ -18,10 +18,11 @@ from torch_geometric.data import Data
 import gln
 from gln.errors import GLNError
 from gln.graphs import make_graph
+from gln.graphs.record import Graph
 from gln.viewing import Seen, View, views_of, watch, write_page
 from gln.viewing.pages import FEW_LEVELS, LEVELS, check_page, cut, offered, to_levels
 from gln.viewing.style import DARK_PAGE, LIGHT_PAGE
-from gln.viewing.views import of_answer, within_reach
+from gln.workflows.views import within_reach
 from tests.viewing import decoding
 
 NASTY = "</script><script>window.hacked = 1</script><!-- & \u2028 {{data}} \"'"
@@ -196,8 +197,8 @@ def test_unlikely_pairs_are_left_out_but_true_edges_are_not(tmp_path: Path) -> N
 
 
 def test_without_truth_nothing_is_called_true(tmp_path: Path) -> None:
-    answer = Data(edge_index=torch.tensor([[0, 1], [1, 0]]), edge_prob=torch.tensor([0.7, 0.7]), num_nodes=3)
-    view = View(make_graph(num_nodes=3, edges=[[1, 2]]), labelled=False, seen=of_answer(answer, 0.5))
+    answer = Graph(3, edge_index=torch.tensor([[0, 1], [1, 0]]), edge_prob=torch.tensor([0.7, 0.7]))
+    view = View(make_graph(num_nodes=3, edges=[[1, 2]]), labelled=False, seen=Seen.last(answer, 0.5))
     (packed,) = decoding.data_of(write_page(tmp_path / "a.html", [view]))["views"]
     assert packed["truth"] is False
     assert not decoding.true(packed).any()

@@ -18,7 +18,7 @@ from torch_geometric.data import Data
 import gln
 from gln.errors import GLNError
 from gln.families import parse_family
-from gln.graphs import make_graph
+from gln.graphs import as_graph, make_graph
 from gln.viewing import draw_curves, draw_errors, draw_graph, save_curves, save_gallery, save_steps
 from gln.viewing.sheets import Sheet
 from gln.viewing.style import EDGE, EXTRA, INK, MISSING, ON_IMAGE, PLAIN, RIGHT, WRONG, Look
@@ -41,7 +41,7 @@ def test_every_edge_and_node_is_drawn_for_any_width_of_pos(width: int | None) ->
 
 def test_figures_are_drawn_over_their_image() -> None:
     ax = Figure().add_subplot()
-    (graph,) = parse_family("figures:side=6").sample(1)
+    (graph,) = parse_family("figures:side=6").graphs(1)
     draw_graph(graph, ax)
     (image,) = ax.images
     column, row = graph.pos[7].int().tolist()
@@ -86,7 +86,7 @@ def nodes_joined(graph: Data) -> set[tuple[int, int]]:
 
 def a_guess(spec: str, missing: int = 1, extra: int = 2) -> tuple[Data, Data]:
     """A guess with so many edges missing and extra, and the truth."""
-    (truth,) = parse_family(spec).sample(1)
+    (truth,) = parse_family(spec).graphs(1)
     joined = nodes_joined(truth)
     other = [pair for pair in combinations(range(truth.num_nodes), 2) if pair not in joined]
     guess = truth.clone()
@@ -278,7 +278,7 @@ def test_right_and_wrong_edges_have_the_colours_of_every_picture(tmp_path: Path)
 def test_nodes_without_places_are_where_the_truth_pulls_them() -> None:
     truth, guess = nx.path_graph(6), nx.cycle_graph(6)
     sheet = Sheet(1, "", None, None)
-    sheet.draw(gln.as_graph(guess), gln.as_graph(truth), "")
+    sheet.draw(as_graph(guess), as_graph(truth), "")
     (ax,) = sheet.figure.axes
     dots = ax.collections[0]
     assert not drawn(ax, "missing")

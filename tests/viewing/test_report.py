@@ -23,12 +23,11 @@ from gln.errors import GLNError
 from gln.evaluation import mmd
 from gln.graphs import make_graph
 from gln.training.config import FitConfig
-from gln.viewing.report_gallery import GALLERY, best_to_worst, pack_fitting
-from gln.viewing.reports import report_run, write_report
-from gln.viewing.views import Seen, View
-from gln.workflows.judge import Judged, judge
+from gln.viewing import Seen, View
+from gln.viewing.reports import GALLERY, pack_gallery, write_report
+from gln.workflows.judge import Gallery, Judged, best_to_worst, judge, judge_run, report_of
 from gln.workflows.runs import read_run
-from gln.workflows.sources import family_parts
+from gln.workflows.training_data import family_data
 from tests.baselines.test_common import SMALL
 from tests.commands.test_train import write_graphs
 from tests.viewing import decoding
@@ -39,12 +38,12 @@ LABEL = "<img src=x onerror=window.hacked=1>"
 BUDGET = 1_500_000
 
 
-def ignore(what: Any) -> None:
-    """Says nothing."""
+def report_run(run: Path, path: Path) -> Path:
+    return write_report(path, judge_run(run))
 
 
 def reported(run: Path, path: Path) -> dict[str, Any]:
-    return decoding.data_of(report_run(run, path, ignore, ignore))
+    return decoding.data_of(report_run(run, path))
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +61,7 @@ def copied(made: Path, tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def parts() -> Any:
-    return family_parts(FAMILY, COUNT, SEED)
+    return family_data(FAMILY, COUNT, SEED)
 
 
 def test_curves_are_those_of_metrics_csv(made: Path) -> None:
@@ -114,7 +113,7 @@ def test_scores_are_those_of_evaluate_with_the_floor_of_mmd(made: Path, parts: A
 
 def test_gln_report_writes_what_gln_train_wrote(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(made.parent)
-    page = report_run(Path("run"), Path("again.html"), ignore, ignore)
+    page = report_run(Path("run"), Path("again.html"))
     assert page.read_text() == Path("run/report.html").read_text()
 
 
@@ -255,7 +254,7 @@ def test_baselines_have_reports_too(name: str, tmp_path: Path) -> None:
     spec = SMALL[name][-1]
     train(tmp_path, family, "-o", "run", "--count", "15", "--model", spec, "--no-progress", "--seed", "2")
     data = decoding.data_of(tmp_path / "run" / "report.html")
-    three = family_parts(family, 15, 2)
+    three = family_data(family, 15, 2)
     judged = judge(gln.load(tmp_path / "run"), three, seed=2)
     assert [row["value"] for row in data["scores"]["rows"]] == [row["value"] for row in judged.rows()]
     assert (data["history"], data["weights"]) == ([], None)
@@ -298,7 +297,7 @@ def worst(nodes: int, steps: int, share: float, seed: int = 0) -> View:
 def test_a_gallery_fits_its_page_even_if_every_pair_is_predicted(
     share: float, shown: int, steps: int
 ) -> None:
-    gallery = pack_fitting(["best"] * 6, [worst(400, 6, share, seed) for seed in range(6)], "")
+    gallery = pack_gallery(Gallery(["best"] * 6, [worst(400, 6, share, seed) for seed in range(6)]))
     assert len(gallery["views"]) == len(gallery["words"]) == shown
     assert {view["steps"] for view in gallery["views"]} == {steps}
     assert len(json.dumps(gallery)) <= GALLERY + 10_000
@@ -312,17 +311,21 @@ def test_a_report_on_large_graphs_is_small(made: Path, tmp_path: Path) -> None:
     truths = [make_graph(pos=rng.random((400, 2)), edges=pairs[seed::70]) for seed in range(6)]
     model = gln.GLN(pos_channels=2, width=8, pair_width=8, steps=6)
     model.threshold = 0.0  # every pair that is scored is an edge, at every step
-    page = write_report(tmp_path / "a.html", read_run(made), judge(model, (truths, truths, truths)), model)
+    page = write_report(
+        tmp_path / "a.html", report_of(read_run(made), model, judge(model, (truths, truths, truths)))
+    )
     assert page.stat().st_size < BUDGET
 
 
 def test_a_sampler_without_places_and_huge_graphs(made: Path, tmp_path: Path) -> None:
-    facts, judged = read_run(made), judge(gln.load(made), family_parts("delaunay:points=5", 10, 0))
+    facts, judged = read_run(made), judge(gln.load(made), family_data("delaunay:points=5", 10, 0))
     huge = [make_graph(num_nodes=5_001)] * 2
-    page = write_report(tmp_path / "a.html", facts, replace(judged, true=huge, made=huge))
+    page = write_report(tmp_path / "a.html", report_of(facts, None, replace(judged, true=huge, made=huge)))
     assert "more than 5,000 nodes" in decoding.data_of(page)["gallery"]["note"]
     mixed = replace(judged, true=[*judged.true, huge[0]], made=[*judged.made, huge[0]])
-    shown = decoding.data_of(write_report(tmp_path / "b.html", facts, mixed, gln.load(made)))["gallery"]
+    shown = decoding.data_of(write_report(tmp_path / "b.html", report_of(facts, gln.load(made), mixed)))[
+        "gallery"
+    ]
     assert shown["note"] == "Among the test graphs of up to 5,000 nodes."
     assert all(view["nodes"] == 5 for view in shown["views"])
 
@@ -330,10 +333,12 @@ def test_a_sampler_without_places_and_huge_graphs(made: Path, tmp_path: Path) ->
 def test_large_graphs_are_shown_as_they_were_predicted_and_not_predicted_again(
     made: Path, tmp_path: Path
 ) -> None:
-    model, three = gln.load(made), family_parts("delaunay:points=340", 15, 0)
+    model, three = gln.load(made), family_data("delaunay:points=340", 15, 0)
     judged = judge(model, three)
     method = replace_forward(model)
-    shown = decoding.data_of(write_report(tmp_path / "a.html", read_run(made), judged, method))["gallery"]
+    shown = decoding.data_of(write_report(tmp_path / "a.html", report_of(read_run(made), method, judged)))[
+        "gallery"
+    ]
     assert shown["note"] == "After the last step; gln view shows the others."
     for view in shown["views"]:
         answer = judged.made[int(view["name"].split()[-1])].edge_index
@@ -370,11 +375,11 @@ def test_only_the_threshold_of_the_model_is_asked(made: Path, parts: Any) -> Non
 
 def test_what_is_no_run_is_said(tmp_path: Path, copied: Path) -> None:
     with pytest.raises(GLNError, match="not a run folder"):
-        report_run(tmp_path, tmp_path / "a.html", ignore, ignore)
+        report_run(tmp_path, tmp_path / "a.html")
     with pytest.raises(GLNError, match=r"\.html"):
-        report_run(copied, tmp_path / "a.png", ignore, ignore)
+        report_run(copied, tmp_path / "a.png")
     for broken in ("epoch,step\n1,x\n", "epoch,step\n1,2\n", "epoch,step\n1,2,3\n"):
         (copied / "metrics.csv").write_text(broken)
         with pytest.raises(GLNError, match=r"metrics\.csv is not the table"):
-            report_run(copied, tmp_path / "a.html", ignore, ignore)
+            report_run(copied, tmp_path / "a.html")
     assert not list(tmp_path.glob("*.html"))

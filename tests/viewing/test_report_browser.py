@@ -12,8 +12,9 @@ import pytest
 
 import gln
 from gln.viewing.reports import write_report
+from gln.workflows.judge import RunReport
 from gln.workflows.runs import read_run
-from gln.workflows.sources import family_parts
+from gln.workflows.training_data import family_data
 from tests.viewing import decoding
 from tests.viewing.conftest import SIZES
 from tests.viewing.training import QUICK, train
@@ -67,7 +68,7 @@ def test_everything_is_there_at_any_size(visit: Callable, made: Path, size: str,
 
 def test_scores_are_shown_with_their_direction_and_floor(visit: Callable, made: Path) -> None:
     browser, rows = visit(made), decoding.data_of(made)["scores"]["rows"]
-    parts = family_parts(FAMILY, COUNT, 0)
+    parts = family_data(FAMILY, COUNT, 0)
     scores = gln.evaluate(gln.load(made.parent), parts[2], floor=parts[0])
     for row in rows:
         title, value, pooled, floor = texts(browser, f"#scores tr[data-name={row['name']}] > *")
@@ -132,7 +133,7 @@ def test_a_curve_is_read_with_keys(visit: Callable, made: Path) -> None:
 
 def test_the_step_slider_shows_every_step_of_every_graph(visit: Callable, made: Path) -> None:
     browser, gallery = visit(made), decoding.data_of(made)["gallery"]
-    model, test = gln.load(made.parent), family_parts(FAMILY, COUNT, 0)[2]
+    model, test = gln.load(made.parent), family_data(FAMILY, COUNT, 0)[2]
     pictures = [drawn(browser)]
     for step in (2, 1, 0):
         browser.execute_script(
@@ -191,7 +192,7 @@ def test_the_theme_is_changed_with_the_button(visit: Callable, made: Path) -> No
 
 def test_a_report_without_scores_says_why(visit: Callable, made: Path, tmp_path: Path) -> None:
     why = f"No graphs {LABEL}."
-    browser = visit(write_report(tmp_path / "a.html", read_run(made.parent), why=why))
+    browser = visit(write_report(tmp_path / "a.html", RunReport(read_run(made.parent), why=why)))
     assert browser.find_element("id", "why").text == why
     assert not browser.find_element("id", "gallery").is_displayed()
     assert len(browser.find_elements("css selector", ".chart")) == 3

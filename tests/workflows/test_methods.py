@@ -6,15 +6,16 @@ from pathlib import Path
 
 import pytest
 import torch
-from torch_geometric.data import Data
 
 import gln
 from gln.baselines import Copy, GraphRNN, Neighbours, baseline
 from gln.errors import GLNError
 from gln.graphs import make_graph
+from gln.graphs.record import Graph
 from gln.models import GLN
 from gln.training import Interrupted
-from gln.workflows.methods import find_method, fit_baseline, load_for, scale_features
+from gln.workflows.methods import load_for
+from gln.workflows.train import find_method, fit_baseline, scale_features
 from tests.baselines.test_common import TINY_RNN
 
 GRAPHS = gln.family("community", size=4).sample(8, seed=0)
@@ -111,7 +112,7 @@ def test_ctrl_c_says_how_to_go_on_where_something_is_kept(
 
 def test_features_are_scaled_by_gln_alone_and_that_is_said() -> None:
     rows = torch.tensor([[1e5, 0.0], [2e5, 1], [3e5, 0]])
-    train = [Data(pos=torch.rand(3, 2), x=rows)]
+    train = [Graph(pos=torch.rand(3, 2), x=rows)]
     model = GLN(2, 2, **SMALL)
     words = scale_features(model, train)
     assert words is not None
@@ -119,7 +120,7 @@ def test_features_are_scaled_by_gln_alone_and_that_is_said() -> None:
     assert words.endswith("in the model: 1; columns of zeros and ones, unchanged: 1")
     assert model.config["x_mean"] == [2e5, 0]
     assert scale_features(torch.nn.Linear(2, 2), train) is None
-    assert scale_features(GLN(0, 2, **SMALL), [Data(pos=torch.rand(3, 2))]) is None
+    assert scale_features(GLN(0, 2, **SMALL), [Graph(pos=torch.rand(3, 2))]) is None
     binary = GLN(1, 2, **SMALL)
-    assert scale_features(binary, [Data(pos=torch.rand(3, 2), x=rows[:, 1:])]) is None
+    assert scale_features(binary, [Graph(pos=torch.rand(3, 2), x=rows[:, 1:])]) is None
     assert binary.config["x_mean"] is None

@@ -13,10 +13,18 @@ import gln
 from gln.errors import GLNError
 from gln.io import Item, Skipped
 from gln.models import GLN
-from gln.workflows import windows
-from gln.workflows.known import KnownEdges
-from gln.workflows.predict_files import SCORES, Choice, Job, Outcome, answer_window, predict_files
-from gln.workflows.windows import Window, cut_windows
+from gln.workflows import predict_files as module
+from gln.workflows.predict_files import (
+    SCORES,
+    Choice,
+    Job,
+    KnownEdges,
+    Outcome,
+    Window,
+    answer_window,
+    cut_windows,
+    predict_files,
+)
 from tests.workflows.items import item
 
 torch.manual_seed(0)
@@ -26,13 +34,11 @@ MODEL.threshold = 0.5
 
 def answers(items: list[Item], choice: Choice = Choice()) -> tuple[list[tuple[Item, Data]], list[Skipped]]:  # noqa: B008
     done = [answer_window(MODEL, window, choice) for window in cut_windows((0, one) for one in items)]
-    return [pair for one in done for pair in one.pairs], [
-        what for one in done for what in one.outcome.skipped
-    ]
+    return [pair for one in done for pair in one.answers], [what for one in done for what in one.skipped]
 
 
 def test_items_come_back_in_order_as_each_alone_would_be_predicted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(windows, "WINDOW", 4)
+    monkeypatch.setattr(module, "WINDOW", 4)
     items = [item(f"{n}.csv", nodes) for n, nodes in enumerate((9, 2, 30, 5, 1, 7, 30, 3, 12, 4))]
     pairs, skipped = answers(items, Choice(threshold=0.4, batch_size=3))
     assert not skipped
@@ -93,8 +99,8 @@ def test_scores_are_the_mean_over_labelled_graphs_however_they_are_windowed() ->
     pairs, _ = answers(items, Choice(threshold=0.3))
     outcome = Outcome()
     for part in (pairs[:1], pairs[1:5], pairs[5:]):
-        one = Outcome()
-        one.score(part)
+        one = Outcome(answers=part)
+        one.score()
         outcome.add(one)
     labelled = [(one.graph, answer) for one, answer in pairs if one.labelled]
     expected = gln.edge_scores(*map(list, zip(*labelled, strict=True)))
@@ -126,7 +132,7 @@ def test_files_in_edges_out(tmp_path: Path) -> None:
 
 
 def test_nodes_that_coincide_are_remarked_on_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(windows, "WINDOW", 1)
+    monkeypatch.setattr(module, "WINDOW", 1)
     paths = [write_points(tmp_path / f"{n}.csv", n) for n in (4, 6, 5)]
     for path in paths[1:]:
         with path.open("a") as file:
@@ -150,7 +156,7 @@ def test_nothing_is_written_when_nothing_could_be_read_or_on_ctrl_c(
         raise KeyboardInterrupt
 
     paths = [write_points(tmp_path / "a.csv", 4), write_points(tmp_path / "b.csv", 4)]
-    monkeypatch.setattr(windows, "WINDOW", 1)
+    monkeypatch.setattr(module, "WINDOW", 1)
     monkeypatch.setattr(Outcome, "add", interrupt)  # after the first graph was written
     with pytest.raises(KeyboardInterrupt):
         predict_files(Job(MODEL, paths, tmp_path / "out.csv"))
@@ -183,12 +189,12 @@ def test_known_edges_stay_and_the_rest_is_the_models(tmp_path: Path) -> None:
     known = KnownEdges(table, None, files=1)
     assert known.of(one).tolist() == [[0, 1]]
     choice = Choice(threshold=1.0)  # so that the model itself adds nothing
-    ((_, answer),) = answer_window(MODEL, Window(0, 0, items=[one]), choice, known).pairs
+    ((_, answer),) = answer_window(MODEL, Window(0, 0, items=[one]), choice, known).answers
     assert answer.edge_index.tolist() == [[0, 1], [1, 0]]
     assert answer.edge_prob.tolist() == [1, 1]
     assert answer.num_edges == gln.check_graph(answer).num_edges
 
-    ((_, all_),) = answer_window(MODEL, Window(0, 0, items=[one]), Choice(threshold=0.0), known).pairs
+    ((_, all_),) = answer_window(MODEL, Window(0, 0, items=[one]), Choice(threshold=0.0), known).answers
     expected = gln.predict(MODEL, one.graph, threshold=0.0)
     assert torch.equal(all_.edge_index, expected.edge_index)  # sorted, no edge twice
     changed = (all_.edge_prob != expected.edge_prob).nonzero()[:, 0].tolist()

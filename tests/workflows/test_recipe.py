@@ -7,27 +7,30 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from torch_geometric.data import Data
 
 import gln
 from gln.errors import GLNError
 from gln.graphs import GraphBatch, make_graph
+from gln.graphs.record import Graph
 from gln.graphs.split import cut_patches
 from gln.io import ReadOptions
 from gln.models import build_model
 from gln.models.candidates import candidate_pairs, candidate_recall
+from gln.training.config import FitConfig
 from gln.workflows.recipe import MOST, Recipe, choose_candidates, choose_recipe, choose_size, neighbour_ranks
 
+CPU = FitConfig(accelerator="cpu")
 
-def far_apart(nodes: int) -> Data:
+
+def far_apart(nodes: int) -> Graph:
     """Every node is joined to one that is anywhere."""
     rng = np.random.default_rng(0)
     pairs = {tuple(sorted((i, int(rng.integers(nodes))))) for i in range(nodes)}
     return make_graph(rng.random((nodes, 2)), edges=[pair for pair in pairs if pair[0] != pair[1]])
 
 
-@pytest.mark.parametrize("graph", [gln.family("delaunay", points=60).sample(1, seed=2)[0], far_apart(60)])
-def test_ranks_are_the_k_from_which_an_edge_is_a_candidate(graph: Data) -> None:
+@pytest.mark.parametrize("graph", [gln.family("delaunay", points=60).graphs(1, seed=2)[0], far_apart(60)])
+def test_ranks_are_the_k_from_which_an_edge_is_a_candidate(graph: Graph) -> None:
     ranks = neighbour_ranks(graph, 20)
     batch = GraphBatch.from_graphs([graph])
     for k in range(1, 21):
@@ -37,14 +40,12 @@ def test_ranks_are_the_k_from_which_an_edge_is_a_candidate(graph: Data) -> None:
 
 
 def test_without_positions_ranks_are_those_on_the_scale_of_the_model() -> None:
-    graph = gln.family("delaunay", points=150).sample(1, seed=2)[0]
-    wild = Data(x=graph.pos * torch.tensor([1e4, 1.0]) + 5, edge_index=graph.edge_index, num_nodes=150)
-    scaled = Data(pos=(wild.x - wild.x.mean(0)) / wild.x.std(0, correction=0), edge_index=graph.edge_index)
+    graph = gln.family("delaunay", points=150).graphs(1, seed=2)[0]
+    wild = Graph(x=graph.pos * torch.tensor([1e4, 1.0]) + 5, edge_index=graph.edge_index, num_nodes=150)
+    scaled = Graph(pos=(wild.x - wild.x.mean(0)) / wild.x.std(0, correction=0), edge_index=graph.edge_index)
     scaled.num_nodes = 150
     assert choose_candidates([wild]) == choose_candidates([scaled])
-    assert choose_candidates([wild]) != choose_candidates(
-        [Data(**wild.to_dict() | {"x": None, "pos": wild.x})]
-    )
+    assert choose_candidates([wild]) != choose_candidates([Graph(pos=wild.x, edge_index=wild.edge_index)])
 
 
 def test_equally_near_nodes_share_a_rank_and_coincident_ones_come_first() -> None:
@@ -55,11 +56,11 @@ def test_equally_near_nodes_share_a_rank_and_coincident_ones_come_first() -> Non
 @pytest.mark.parametrize(
     ("graph", "enough"),
     [
-        (gln.family("surfaces", points=144, kind="torus").sample(1)[0], 0.999),
-        (gln.family("delaunay", points=150).sample(1, seed=0)[0], None),
+        (gln.family("surfaces", points=144, kind="torus").graphs(1)[0], 0.999),
+        (gln.family("delaunay", points=150).graphs(1, seed=0)[0], None),
     ],
 )
-def test_the_smallest_k_that_finds_enough_edges_is_chosen(graph: Data, enough: float | None) -> None:
+def test_the_smallest_k_that_finds_enough_edges_is_chosen(graph: Graph, enough: float | None) -> None:
     """Enough is nearly all of them, or nearly as many as the largest K would find."""
     settings, reason = choose_candidates([graph])
     ranks = neighbour_ranks(graph, MOST)
@@ -70,7 +71,7 @@ def test_the_smallest_k_that_finds_enough_edges_is_chosen(graph: Data, enough: f
 
 
 def test_small_sets_need_no_candidates_and_far_edges_need_proposals() -> None:
-    assert choose_candidates(gln.family("delaunay", points=20).sample(2))[0] == {}
+    assert choose_candidates(gln.family("delaunay", points=20).graphs(2))[0] == {}
     settings, reason = choose_candidates([far_apart(300)])
     assert settings["proposals"] > 0
     assert "only" in reason
@@ -78,23 +79,23 @@ def test_small_sets_need_no_candidates_and_far_edges_need_proposals() -> None:
 
 
 def test_the_model_grows_with_the_pairs_and_the_machine() -> None:
-    few, many = gln.family("delaunay", points=9).sample(3), gln.family("delaunay", points=100).sample(30)
+    few, many = gln.family("delaunay", points=9).graphs(3), gln.family("delaunay", points=100).graphs(30)
     assert choose_size(few, gpu=True)[0] == choose_size(many, gpu=False)[0] != {}
     assert choose_size(many, gpu=True)[0] == {}
 
 
 def test_what_is_asked_for_stays_and_the_rest_is_chosen() -> None:
-    train = gln.family("delaunay", points=150).sample(3)
-    recipe = choose_recipe(train, ReadOptions(), None, 0, "GLN:width=16,candidates=9", 20, gpu=False)
+    train = gln.family("delaunay", points=150).graphs(3)
+    recipe = choose_recipe(train, ReadOptions(), None, "GLN:width=16,candidates=9", CPU)
     model = build_model(recipe.model, train)
     assert (model.config["width"], model.config["candidates"], model.config["steps"]) == (16, 9, 3)
     assert "width, candidates as asked" in "\n".join(recipe.lines())
-    paper = choose_recipe(train, ReadOptions(), None, 0, "PaperGLN", 20, gpu=False)
+    paper = choose_recipe(train, ReadOptions(), None, "PaperGLN", CPU)
     assert paper.model == "PaperGLN"
-    assert choose_recipe(train, ReadOptions(), 9, 3, "copy", 20, gpu=False) == Recipe(
+    assert choose_recipe(train, ReadOptions(), 9, "copy", FitConfig(seed=3)) == Recipe(
         ReadOptions(), 9, 3, "copy", 20
     )
-    large = choose_recipe([far_apart(9000)], ReadOptions(), None, 0, "GLN", 20, gpu=False)
+    large = choose_recipe([far_apart(9000)], ReadOptions(), None, "GLN", CPU)
     assert large.batch_size < 20
 
 
@@ -142,7 +143,7 @@ def test_for_patches_the_candidates_are_those_that_the_whole_graph_needs() -> No
     near = torch.cdist(grid, grid)
     whole = make_graph(pos=grid + 0.01 * torch.rand(400, 2), edges=((near == 1).triu()).nonzero())
     patches = cut_patches(whole, 40, 8)
-    alone = choose_recipe(patches, ReadOptions(), 40, 0, "GLN", 20, gpu=False)
-    known = choose_recipe(patches, ReadOptions(), 40, 0, "GLN", 20, gpu=False, whole=[whole])
+    alone = choose_recipe(patches, ReadOptions(), 40, "GLN", CPU)
+    known = choose_recipe(patches, ReadOptions(), 40, "GLN", CPU, whole=[whole])
     assert "candidates=" not in alone.model
     assert "candidates=8" in known.model

@@ -22,8 +22,8 @@ from gln.models import GLN
 from gln.training.processes import Place
 from gln.workflows import parts as parts_module
 from gln.workflows import predict_files as predicting
-from gln.workflows import sharing, windows
-from gln.workflows.parts import Parts
+from gln.workflows import sharing
+from gln.workflows.parts import PartsFolder
 from gln.workflows.predict_files import Choice, Job, predict_files
 from gln.workflows.sharing import Shared, Unfinished
 
@@ -34,8 +34,8 @@ CHOICE = Choice(threshold=0.4)
 
 @pytest.fixture(autouse=True)
 def _small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(windows, "BLOCK", 3)
-    monkeypatch.setattr(windows, "WINDOW", 2)
+    monkeypatch.setattr(predicting, "BLOCK", 3)
+    monkeypatch.setattr(predicting, "WINDOW", 2)
 
 
 @pytest.fixture
@@ -141,20 +141,20 @@ def test_killed_at_any_moment_and_resumed_every_window_is_answered_once(
     output = tmp_path / "out.csv"
     expected, alone = whole(paths, output)
     job = Job(MODEL, paths, output, choice=CHOICE)
-    answer, write = predicting.answer_window, Parts.write
+    answer, write = predicting.answer_window, PartsFolder.write
     done: Counter[tuple[int, int]] = Counter()
 
     def count(model: Any, window: Any, *rest: Any) -> Any:
         done[window.block, window.number] += 1
         return answer(model, window, *rest)
 
-    def die(self: Parts, *args: Any) -> None:
+    def die(self: PartsFolder, *args: Any) -> None:
         write(self, *args)
         if sum(done.values()) % 5 == 0:
             raise KeyboardInterrupt
 
     monkeypatch.setattr(predicting, "answer_window", count)
-    monkeypatch.setattr(Parts, "write", die)
+    monkeypatch.setattr(PartsFolder, "write", die)
     kills, said = 0, []
     for world in (2, 1, 4, 3, 1, 1, 1, 1, 1):  # the number of processes may change
         try:

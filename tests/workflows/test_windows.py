@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given
 
 from gln.io import Item, ReadOptions, Skipped
-from gln.workflows import windows
-from gln.workflows.windows import Window, count_blocks, cut_windows, read_windows
+from gln.workflows import predict_files
+from gln.workflows.predict_files import Window, count_blocks, cut_windows, read_windows
 from tests.workflows.items import item
 
 
 def test_no_more_than_a_window_is_read_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(windows, "WINDOW", 3)
-    monkeypatch.setattr(windows, "WINDOW_NODES", 20)
+    monkeypatch.setattr(predict_files, "WINDOW", 3)
+    monkeypatch.setattr(predict_files, "WINDOW_NODES", 20)
     read: list[int] = []
 
     def source() -> Iterator[tuple[int, Item]]:
@@ -45,7 +45,7 @@ def test_everything_is_in_one_window_in_order_and_the_last_of_a_block_says_so(
             good = word == "good"
             events.append((block, item(f"{number}", 2) if good else Skipped(Path(f"{number}"), "")))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(windows, "WINDOW", size)
+        patch.setattr(predict_files, "WINDOW", size)
         cut = list(cut_windows(events))
     assert [one for window in cut for one in window.items] == [e for _, e in events if isinstance(e, Item)]
     assert [one for window in cut for one in window.bad] == [e for _, e in events if isinstance(e, Skipped)]
@@ -59,8 +59,8 @@ def test_everything_is_in_one_window_in_order_and_the_last_of_a_block_says_so(
 def test_blocks_that_are_read_alone_hold_the_windows_of_all(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(windows, "BLOCK", 3)
-    monkeypatch.setattr(windows, "WINDOW", 2)
+    monkeypatch.setattr(predict_files, "BLOCK", 3)
+    monkeypatch.setattr(predict_files, "WINDOW", 2)
     paths = [tmp_path / "deep" / folder / f"{n}.csv" for folder in "ab" for n in range(4)]
     for number, path in enumerate(paths):
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -10,12 +10,10 @@ from tyro.extras import SubcommandApp
 
 from gln import __version__
 from gln.commands.evaluate import evaluate, generate
-from gln.commands.look import list_, show
+from gln.commands.look import list_, report, show, view
 from gln.commands.moved import MOVED
 from gln.commands.predict import predict
-from gln.commands.report import report
 from gln.commands.train import train
-from gln.commands.view import view
 from gln.errors import GLNError, in_words, polite_kill
 
 app = SubcommandApp()
@@ -55,7 +53,7 @@ def in_sentences(program: str, command: Callable[[], object]) -> None:
             sys.exit(0)
         sys.exit(complain(in_words(error), 2))
     except (MemoryError, RuntimeError) as error:
-        from gln.workflows.device import out_of_memory
+        from gln.workflows.methods import out_of_memory
 
         if not out_of_memory(error):
             raise

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from tyro.conf import OmitArgPrefixes, arg
 
-from gln.commands.flags import ModelPath, ReadFlags, Seed, Steps, end_skipped, is_family, remark, skipper
-from gln.commands.view import PagePath, write_shown
+from gln.commands.flags import ModelPath, PagePath, ReadFlags, Seed, Steps, end_skipped, remark, skipper
+from gln.commands.look import write_shown
 from gln.errors import GLNError
 from gln.seeds import TEST_SEED
 
@@ -18,18 +18,11 @@ if TYPE_CHECKING:
 
 def evaluate(
     model: ModelPath,
-    on: Annotated[
-        str,
-        arg(metavar="FAMILY|DATA", help="A family to draw test graphs from, or files with true edges."),
-    ],
-    count: Annotated[int, arg(help="Number of test graphs to draw from a family.")] = 240,
-    seed: Annotated[
-        int, arg(help="Seed of the test graphs; use one that training has not seen.")
-    ] = TEST_SEED,
+    on: Annotated[str, arg(metavar="FAMILY|DATA")],
+    count: int = 240,
+    seed: int = TEST_SEED,
     steps: Steps = None,
-    largest_component: Annotated[
-        bool, arg(help="Compute MMD on largest components only, as the paper does.")
-    ] = False,
+    largest_component: bool = False,
     view: PagePath = None,
     read: OmitArgPrefixes[ReadFlags] = ReadFlags(),  # noqa: B008 - frozen
 ) -> None:
@@ -38,59 +31,45 @@ def evaluate(
     Files that cannot be read are named and skipped, and the exit code is then 1.
 
     Example: gln evaluate runs/community --on community
+
+    Args:
+        on: A family to draw test graphs from, or files with true edges.
+        count: Number of test graphs to draw from a family.
+        seed: Seed of the test graphs; use one that training has not seen.
+        largest_component: Compute MMD on largest components only, as the paper does.
     """
-    from gln.families import parse_family
-    from gln.inference.evaluate import evaluate as score
     from gln.viewing.pages import check_page
-    from gln.workflows.fitness import misfit
-    from gln.workflows.methods import load_for
-    from gln.workflows.sources import learned_from
-    from gln.workflows.train_files import find_data, read_labelled
+    from gln.workflows.judge import evaluate_on
 
     if view is not None:
         check_page(view)
     skipped: list[Skipped] = []
-    judged = load_for("predict", model)
-    if is_family((on,)):
-        graphs = parse_family(on).graphs(2 * count, seed=seed)
-        true, floor = graphs[:count], graphs[count:]
-    else:
-        paths = find_data([on])
-        if learned_from(Path(model), paths):
-            remark(
-                f"{model} was trained on some of these files, so not all graphs are unseen; "
-                f"gln report {model} scores its test graphs alone"
-            )
-        true, floor = read_labelled(paths, read.options(), skipper(skipped), remark), None
-        wrong = next((reason for graph in true if (reason := misfit(judged, graph))), None)
-        if wrong is not None:
-            raise GLNError(f"{on}: {wrong}")
-    print(score(judged, true, steps=steps, floor=floor, largest_component=largest_component))
+    method, true, scores = evaluate_on(
+        model, on, read.options(), count, seed, steps, largest_component, skipper(skipped), remark
+    )
+    print(scores)
     if view is not None:
-        write_shown(view, judged, true, f"{model} on {on}", steps)
+        write_shown(view, method, true, f"{model} on {on}", steps)
     end_skipped(skipped)
 
 
 def generate(
     model: ModelPath,
-    output: Annotated[
-        Path,
-        arg(
-            aliases=["-o"],
-            metavar="PATH",
-            help="Write graphs (.safetensors) or a picture (.png, .pdf, .svg).",
-        ),
-    ],
-    count: Annotated[int, arg(help="Number of graphs.")] = 100,
+    output: Annotated[Path, arg(aliases=["-o"], metavar="PATH")],
+    count: int = 100,
     seed: Seed = 0,
-    against: Annotated[
-        str | None, arg(metavar="FAMILY", help="Compare with this family by MMD, novelty and uniqueness.")
-    ] = None,
-    force: Annotated[bool, arg(help="Replace graphs that exist; a picture is always replaced.")] = False,
+    against: Annotated[str | None, arg(metavar="FAMILY")] = None,
+    force: bool = False,
 ) -> None:
     """Generate graphs from noise, as in the paper; a baseline that samples graphs does so in its own way.
 
     Example: gln generate runs/community -o graphs.png --count 6 --against community
+
+    Args:
+        output: Write graphs (.safetensors) or a picture (.png, .pdf, .svg).
+        count: Number of graphs.
+        against: Compare with this family by MMD, novelty and uniqueness.
+        force: Replace graphs that exist; a picture is always replaced.
     """
     from gln.evaluation import mmd, novelty
     from gln.families import parse_family
@@ -111,9 +90,8 @@ def generate(
     graphs = generate_graphs(drawing, count, seed)
     if pictured:
         name = getattr(drawing, "name", None)  # of a baseline
-        save_gallery(
-            graphs[:12], output, f"{model}: {f'sampled by {name}' if name else 'generated from noise'}"
-        )
+        how = f"sampled by {name}" if name else "generated from noise"
+        save_gallery(graphs[:12], output, f"{model}: {how}")
     else:
         save_graphs(graphs, output)
     print(f"Wrote {output}.")

@@ -27,8 +27,18 @@ ModelPath = Annotated[
     Positional[str],
     arg(metavar="RUN|MODEL", help="A run folder, a saved model, or the name of a shipped model."),
 ]
+PagePath = Annotated[
+    Path | None,
+    arg(metavar="PAGE", help="Also write a page (.html) with the first graphs and their errors."),
+]
 Seed = Annotated[int, arg(help="The same seed draws the same graphs.")]
 Steps = Annotated[int | None, arg(metavar="INT", help="Steps of the recurrence; as trained if omitted.")]
+# The help of these is in the docstring of a command.
+Whole = Annotated[int | None, arg(metavar="INT")]
+Number = Annotated[float | None, arg(metavar="FLOAT")]
+File = Annotated[Path | None, arg(metavar="PATH")]
+Word = Annotated[str | None, arg(metavar="COLUMN")]
+Words = Annotated[str | None, arg(metavar="COLUMNS")]
 
 
 @dataclass(frozen=True)
@@ -90,42 +100,27 @@ class ReadFlags:
         image_size: shrink images to this many pixels on the longer side.
     """
 
-    pos: Annotated[str | None, arg(metavar="COLUMNS")] = None
-    x: Annotated[str | None, arg(metavar="COLUMNS")] = None
-    graph: Annotated[str | None, arg(metavar="COLUMN")] = None
-    id: Annotated[str | None, arg(metavar="COLUMN")] = None
-    edges: Annotated[Path | None, arg(metavar="PATH")] = None
-    labels: Annotated[Path | None, arg(metavar="PATH")] = None
+    pos: Words = None
+    x: Words = None
+    graph: Word = None
+    id: Word = None
+    edges: File = None
+    labels: File = None
     elements: Annotated[str | None, arg(metavar="NAMES")] = None
-    image_size: Annotated[int | None, arg(metavar="INT")] = None
+    image_size: Whole = None
 
     def options(self) -> ReadOptions:
         """The same, for a reader."""
         from gln.io import ReadOptions
 
-        return ReadOptions(
-            pos=_words(self.pos),
-            x=_words(self.x),
-            graph=self.graph,
-            id=self.id,
-            edges=self.edges,
-            labels=self.labels,
-            elements=_words(self.elements),
-            image_size=self.image_size,
-        )
+        lists = {name: _words(getattr(self, name)) for name in ("pos", "x", "elements")}
+        return ReadOptions(**vars(self) | lists)
 
 
 def _words(text: str | None) -> tuple[str, ...] | None:
     if text is None:
         return None
     return () if text.lower() == "none" else tuple(word.strip() for word in text.split(","))
-
-
-def is_family(words: tuple[str, ...]) -> bool:
-    """Whether the words name a family; otherwise they name files."""
-    from gln.families import FAMILIES
-
-    return len(words) == 1 and words[0].partition(":")[0] in FAMILIES
 
 
 def count_of(number: int, what: str) -> str:

@@ -1,32 +1,45 @@
-"""``gln list`` and ``gln show``."""
+"""``gln list``, ``gln show``, ``gln view`` and ``gln report``."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from textwrap import wrap
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from tyro.conf import arg
+from tyro.conf import OmitArgPrefixes, Positional, arg
 
-from gln.commands.flags import FamilySpec, Seed
+from gln.commands.benchmarks import BENCHMARKS
+from gln.commands.flags import (
+    FamilySpec,
+    File,
+    Number,
+    ReadFlags,
+    Seed,
+    Steps,
+    count_of,
+    end_skipped,
+    remark,
+    skipper,
+)
+from gln.seeds import TEST_SEED
 
-FROM_DATA = (
-    "nodes",
-    "in_channels",
-    "pos_channels",
-    "x_mean",
-    "x_std",
-)  # settings that the training graphs determine
+if TYPE_CHECKING:
+    from gln.graphs.record import Graph
+    from gln.io import Skipped
+
+SHOWN = 12  # graphs on the page of gln train and gln evaluate
 
 
 def list_() -> None:
-    """List the graph families, models, baselines and shipped models."""
+    """List the graph families, models, baselines, shipped models, benchmarks and experiments."""
     from inspect import signature
 
     from gln.baselines import BASELINES
+    from gln.experiments import experiments
     from gln.families import FAMILIES
     from gln.models import MODELS
     from gln.storage.models import shipped
+    from gln.workflows.methods import FROM_DATA
 
     print("Families (set a parameter with FAMILY:name=value,...)\n")
     for name, family in sorted(FAMILIES.items()):
@@ -43,6 +56,8 @@ def list_() -> None:
         kind = {"predict": "predictor", "sample": "sampler"}[baseline.kind]
         _describe(name, baseline.summary(), baseline.defaults(), f"{kind}; {baseline.fitted}")
     print(f"Shipped models: {', '.join(shipped()) or 'none yet'}")
+    print(f"Benchmarks: {', '.join(sorted(BENCHMARKS))}")
+    print(f"Experiments (gln reproduce): {', '.join(experiments())}")
 
 
 def _describe(name: str, summary: str, settings: dict[str, Any], *more: str) -> None:
@@ -57,20 +72,17 @@ def _describe(name: str, summary: str, settings: dict[str, Any], *more: str) -> 
 
 def show(
     family: FamilySpec,
-    output: Annotated[
-        Path | None,
-        arg(
-            aliases=["-o"],
-            metavar="PATH",
-            help="Picture to write (.png, .pdf or .svg); FAMILY.png if omitted.",
-        ),
-    ] = None,
-    count: Annotated[int, arg(help="Number of graphs.")] = 6,
+    output: Annotated[Path | None, arg(aliases=["-o"], metavar="PATH")] = None,
+    count: int = 6,
     seed: Seed = 0,
 ) -> None:
     """Draw several graphs of a family into one picture.
 
     Example: gln show surfaces:kind=torus -o torus.png
+
+    Args:
+        output: Picture to write (.png, .pdf or .svg); FAMILY.png if omitted.
+        count: Number of graphs.
     """
     from gln.families import parse_family
     from gln.viewing import save_gallery
@@ -79,3 +91,85 @@ def show(
     graphs = chosen.graphs(count, seed=seed)
     captions = [chosen.caption(graph) for graph in graphs]
     print(f"Wrote {save_gallery(graphs, output or Path(f'{chosen.name}.png'), str(chosen), captions)}.")
+
+
+def view(
+    source: Annotated[Positional[tuple[str, ...]], arg(metavar="FAMILY|FILE|RUN")],
+    output: Annotated[Path, arg(aliases=["-o"], metavar="PAGE")] = Path("page.html"),
+    model: Annotated[str | None, arg(metavar="RUN|MODEL")] = None,
+    predicted: File = None,
+    count: int = 6,
+    seed: int = TEST_SEED,
+    threshold: Number = None,
+    steps: Steps = None,
+    open: bool = False,
+    read: OmitArgPrefixes[ReadFlags] = ReadFlags(),  # noqa: B008 - frozen
+) -> None:
+    """Show graphs on one offline page: truth against prediction, the steps of the recurrence, any threshold.
+
+    Files that cannot be read are named and skipped, and the exit code is then 1.
+
+    Examples: gln view surfaces:points=400 --model surfaces -o page.html; gln view points.csv --predicted edges.csv
+
+    Args:
+        source: A family, files of graphs or predictions, or a run folder (its model on graphs it has not seen).
+        output: The page to write: one self-contained .html file.
+        model: Show what this model predicts, step by step, against the true edges if there are any.
+        predicted: Show these predictions over FILE: a .csv or .npz from gln predict.
+        count: Number of graphs.
+        seed: Seed of graphs drawn from a family; use one that training has not seen.
+        threshold: Initial position of the slider; the model's own threshold if omitted.
+        open: Open the page in the browser.
+    """
+    from gln.inference.predict import Choice
+    from gln.viewing.pages import check_page, write_page
+    from gln.workflows.views import views_from
+
+    check_page(output)
+    choice = Choice(threshold, steps=steps)
+    skipped: list[Skipped] = []
+    views, title = views_from(
+        source, read.options(), count, seed, skipper(skipped), remark, model, predicted, choice
+    )
+    write_page(output, views, title)
+    print(f"Wrote {output}: {count_of(len(views), 'graph')}.")
+    if open:
+        import webbrowser
+
+        webbrowser.open(output.resolve().as_uri())
+    end_skipped(skipped)
+
+
+def report(
+    run: Annotated[Positional[Path], arg(metavar="RUN")],
+    output: Annotated[Path | None, arg(aliases=["-o"], metavar="PAGE")] = None,
+) -> None:
+    """Write the report of a run: curves, scores, its best and worst test graphs, settings, and how to repeat it.
+
+    The report is one offline page, which gln train also writes when it ends. Here the test graphs are drawn or read
+    again and predicted again.
+
+    Example: gln report runs/community -o report.html
+
+    Args:
+        run: A run folder, finished or not.
+        output: The page to write (.html); RUN/report.html if omitted.
+    """
+    from gln.viewing.pages import check_page
+    from gln.viewing.reports import write_report
+    from gln.workflows.judge import judge_run
+
+    skipped: list[Skipped] = []
+    page = check_page(output or run / "report.html")
+    print(f"Wrote {write_report(page, judge_run(run, skipper(skipped), remark))}.")
+    end_skipped(skipped)
+
+
+def write_shown(page: Path, model: Any, graphs: list[Graph], title: str, steps: int | None = None) -> None:
+    """Write the page of a command that has a model and true graphs, or only graphs; shows the first of them."""
+    from gln.viewing import views_of, watch, write_page
+    from gln.workflows.views import within_reach
+
+    shown = within_reach(views_of(graphs[:SHOWN]), remark)
+    write_page(page, shown if model is None else watch(model, shown, steps=steps, progress=True), title)
+    print(f"Wrote {page}: {count_of(len(shown), 'graph')}.")

@@ -11,11 +11,11 @@ from gln.evaluation.metrics import Scores, number
 from gln.evaluation.mmd import MMDResult, mmd
 from gln.graphs import as_graphs
 from gln.graphs.record import Graph
-from gln.inference.predict import AS_TRAINED, Choice, Predictor, edges_above, outputs, predict_graphs
+from gln.inference.predict import AS_TRAINED, Choice, Method, edges_above, outputs, predict_graphs
 
 
 def evaluate(
-    model: nn.Module | Predictor,
+    model: Method,
     graphs: Any,
     *,
     threshold: float | None = None,
@@ -43,7 +43,7 @@ def evaluate(
 
 
 def evaluated(
-    model: nn.Module | Predictor,
+    model: Method,
     true: list[Graph],
     floor: Any = None,
     largest_component: bool = False,
@@ -77,9 +77,7 @@ def predict_and_score(
     predicted: list[Any] = [None] * len(true)
     precision, recall = 0.0, 0.0  # sums over graphs
     threshold = choice.cut(model)
-    for numbers, _, output in outputs(
-        model, true, choice.steps, choice.batch_size, candidates=choice.candidates
-    ):
+    for numbers, _, output in outputs(model, true, choice):
         for index, (edges, prob) in zip(numbers, edges_above(output, 0.0), strict=True):
             truth, chosen = true[index], prob >= threshold
             predicted[index] = truth.with_edges(edges[:, chosen], edge_prob=prob[chosen])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -14,29 +14,15 @@ from gln.graphs import as_graphs
 from gln.graphs.check import check_whole
 from gln.graphs.features import feature_noise
 from gln.graphs.record import ROWS, Graph
-from gln.inference.predict import AS_TRAINED, Choice, predict_graphs
+from gln.inference.predict import AS_TRAINED, CanDraw, CanSample, Choice, Method, predict_graphs
 from gln.seeds import GENERATE, check_seed
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
 
 
-@runtime_checkable
-class Generator(Protocol):
-    """Anything that generates graphs, such as a sampling baseline."""
-
-    def sample(self, count: int, seed: int = 0) -> list[Any]: ...
-
-
-@runtime_checkable
-class GraphGenerator(Generator, Protocol):
-    """The same for our own record of a graph, as our baselines do it."""
-
-    def draw(self, count: int, seed: int = 0) -> list[Graph]: ...
-
-
 def generate(
-    model: nn.Module | Generator,
+    model: Method,
     count: int,
     seed: int = 0,
     *,
@@ -60,7 +46,7 @@ def generate(
 
 
 def generate_graphs(
-    model: nn.Module | Generator,
+    model: Method,
     count: int,
     seed: int = 0,
     like: Sequence[Any] | None = None,
@@ -69,11 +55,11 @@ def generate_graphs(
     """As :func:`generate`."""
     count, seed = check_whole("generate", "count", count, 1), check_seed("generate", seed)
     if not isinstance(model, nn.Module):
-        if not isinstance(model, Generator):
+        if not isinstance(model, CanSample):
             raise GLNError(
                 f"Got a {type(model).__name__}; expected a model or an object with sample(count, seed)."
             )
-        if isinstance(model, GraphGenerator):
+        if isinstance(model, CanDraw):
             return model.draw(count, seed)
         return as_graphs(model.sample(count, seed))
     remembered = (getattr(model, "training_facts", None) or {}).get("noise")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, overload, runtime_checkable
 
 import numpy as np
 import torch
@@ -20,24 +20,42 @@ from gln.models.candidates import TREE_NODES
 from gln.models.contract import ScoresCandidates, StructureOutput
 
 if TYPE_CHECKING:
-    from torch_geometric.data import Batch
+    from torch_geometric.data import Batch, Data
 
 LARGE = TREE_NODES  # larger sets are processed one by one, a block of nodes at a time
 TRIPLES = 2**26  # the most triples of nodes in a batch: GLN visits all of them in sets of up to 256 nodes
 
 
 @runtime_checkable
-class Predictor(Protocol):
+class CanPredict(Protocol):
     """Anything that predicts a graph from points, such as a baseline; ``edge_prob`` is optional."""
 
     def predict(self, points: Any) -> Any: ...
 
 
 @runtime_checkable
-class GraphPredictor(Predictor, Protocol):
+class CanAnswer(CanPredict, Protocol):
     """The same for our own record of a graph, as our baselines do it."""
 
     def answer(self, points: Graph) -> Graph: ...
+
+
+@runtime_checkable
+class CanSample(Protocol):
+    """Anything that generates graphs, such as a sampling baseline."""
+
+    def sample(self, count: int, seed: int = 0) -> list[Any]: ...
+
+
+@runtime_checkable
+class CanDraw(CanSample, Protocol):
+    """The same for our own record of a graph, as our baselines do it."""
+
+    def draw(self, count: int, seed: int = 0) -> list[Graph]: ...
+
+
+#: A model, a baseline, or anything like one; what cannot do what is asked of it is refused in words.
+Method = nn.Module | CanPredict | CanSample
 
 
 @dataclass(frozen=True)
@@ -66,8 +84,20 @@ class Choice:
 AS_TRAINED = Choice()
 
 
-def predict(
-    model: nn.Module | Predictor,
+@overload
+def predict(model: Method, points: np.ndarray | Tensor | Graph, **choice: Any) -> Data: ...
+
+
+@overload
+def predict(model: Method, points: list[Any] | tuple[Any, ...], **choice: Any) -> list[Data]: ...
+
+
+@overload
+def predict(model: Method, points: Data | Batch, **choice: Any) -> Any: ...
+
+
+def predict(  # type: ignore[misc]  # the settings are the same in all three
+    model: Method,
     points: Any,
     *,
     threshold: float | None = None,
@@ -76,7 +106,7 @@ def predict(
     steps: int | None = None,
     candidates: int | None = None,
     batch_size: int = 32,
-) -> Any:
+) -> Data | list[Data]:
     """Predict the graph over ``points``.
 
     Sets of more than 4 000 nodes are processed a block of nodes at a time, with a progress bar, in memory that grows
@@ -119,7 +149,7 @@ def predict(
 
 
 def predict_graphs(
-    model: nn.Module | Predictor, graphs: Sequence[Graph], choice: Choice = AS_TRAINED, start: bool = False
+    model: Method, graphs: Sequence[Graph], choice: Choice = AS_TRAINED, start: bool = False
 ) -> list[Graph]:
     """The graphs over the nodes of checked ``graphs``; with ``start``, the recurrence begins from their edges."""
     if isinstance(model, nn.Module):
@@ -135,15 +165,14 @@ def predict_graphs(
 
 def _answers(model: nn.Module, graphs: Sequence[Graph], choice: Choice, start: bool) -> list[Graph]:
     answers: dict[int, Graph] = {}
-    threshold, steps, candidates = choice.cut(model), choice.steps, choice.candidates
     for number, graph in enumerate(graphs):
         if isinstance(model, ScoresCandidates) and graph.num_nodes > LARGE:
-            edges, prob = _large_edges(model, graph, threshold, steps, candidates, start)
+            edges, prob = _large_edges(model, graph, choice, start)
             answers[number] = graph.with_edges(edges, edge_prob=prob)
     rest = [number for number in range(len(graphs)) if number not in answers]
     some = [graphs[number] for number in rest]
-    for numbers, _, output in outputs(model, some, steps, choice.batch_size, start, candidates):
-        for number, (edges, prob) in zip(numbers, edges_above(output, threshold), strict=True):
+    for numbers, _, output in outputs(model, some, choice, start):
+        for number, (edges, prob) in zip(numbers, edges_above(output, choice.cut(model)), strict=True):
             answers[rest[number]] = some[number].with_edges(edges, edge_prob=prob)
     return [answers[number] for number in range(len(graphs))]
 
@@ -160,37 +189,32 @@ def soft_batches(
     Recall is the share of true edges among the pairs that the model scored. Large graphs come in smaller batches.
     With ``start``, the recurrence begins from the edges of the graphs; otherwise the model sees none.
     """
-    for numbers, blind, output in outputs(model, graphs, steps, batch_size, start):
+    for numbers, blind, output in outputs(model, graphs, Choice(steps=steps, batch_size=batch_size), start):
         batch = GraphBatch.from_graphs([graphs[number] for number in numbers]).to(blind.mask.device)
         yield numbers, batch, output.soft_adjacency(), output.recall(batch.adj)
 
 
 def outputs(
-    model: nn.Module,
-    graphs: Sequence[Graph],
-    steps: int | None,
-    batch_size: int,
-    start: bool = False,
-    candidates: int | None = None,
+    model: nn.Module, graphs: Sequence[Graph], choice: Choice = AS_TRAINED, start: bool = False
 ) -> Iterator[tuple[list[int], GraphBatch, StructureOutput]]:
     """Batches of ``graphs``: their numbers, the batch without its edges, and the model's output.
 
     Large graphs come in smaller batches. With ``start``, the recurrence begins from the edges of the graphs.
     """
-    if candidates is not None and not isinstance(model, ScoresCandidates):
+    if choice.candidates is not None and not isinstance(model, ScoresCandidates):
         raise GLNError(f"{type(model).__name__} scores all pairs; leave out candidates, which are for GLN.")
-    more = {} if candidates is None else {"candidates": candidates}
+    more = {} if choice.candidates is None else {"candidates": choice.candidates}
     order = sorted(range(len(graphs)), key=lambda number: graphs[number].num_nodes)  # less padding
     with _asking(model) as device:
         while order:
-            nodes = graphs[order[min(batch_size, len(order)) - 1]].num_nodes
-            numbers = order[: max(1, min(batch_size, TRIPLES // nodes**3))]
+            nodes = graphs[order[min(choice.batch_size, len(order)) - 1]].num_nodes
+            numbers = order[: max(1, min(choice.batch_size, TRIPLES // nodes**3))]
             del order[: len(numbers)]
             batch = GraphBatch.from_graphs([graphs[number] for number in numbers], edges=start).to(device)
             initial = batch.adj.float() if start else None
             blind = batch.without_edges()  # what a model cannot see, it cannot copy
             with torch.no_grad():
-                output = model(blind, initial=initial, steps=steps, **more)
+                output = model(blind, initial=initial, steps=choice.steps, **more)
             _check_scores(output.logits[-1][output.mask])
             yield numbers, blind, output
 
@@ -213,19 +237,18 @@ def _check_scores(scores: Tensor) -> None:
         )
 
 
-def _large_edges(
-    model: Any, graph: Graph, threshold: float, steps: int | None, candidates: int | None, start: bool
-) -> tuple[Tensor, Tensor]:
+def _large_edges(model: Any, graph: Graph, choice: Choice, start: bool) -> tuple[Tensor, Tensor]:
     """As :func:`edges_above`, for one large set, by blocks."""
     with _asking(model) as device:
         batch = GraphBatch.from_graphs([graph], edges=False).to(device)
-        total = graph.num_nodes * model.checked_steps(steps)
+        total = graph.num_nodes * model.checked_steps(choice.steps)
         with tqdm(total=total, unit="node", unit_scale=True, disable=None, leave=False) as bar:
             known = graph.edge_index if start else None
-            source, target, score = model.score_set(batch, known, steps, candidates, tick=bar.update)
+            scored = model.score_set(batch, known, choice.steps, choice.candidates, tick=bar.update)
+    source, target, score = scored
     _check_scores(score)
     prob = score.to(torch.promote_types(score.dtype, torch.float32)).sigmoid()
-    chosen = prob >= threshold
+    chosen = prob >= choice.cut(model)
     source, target, prob = source[chosen], target[chosen], prob[chosen]
     order = (source * graph.num_nodes + target).argsort()
     return torch.stack([source[order], target[order]]).cpu(), prob[order].cpu()
@@ -306,10 +329,11 @@ def _sets(batch: Batch) -> list[Graph]:
 
 
 def _ask(model: Any, graph: Graph, threshold: float | None) -> Graph:
-    if not isinstance(model, Predictor):
+    if not isinstance(model, CanPredict):
         raise GLNError(f"Got a {type(model).__name__}; expected a model or an object with predict(points).")
+    points = graph.with_edges(torch.empty(2, 0, dtype=torch.int64))  # what it cannot see, it cannot copy
     answer = as_record(
-        model.answer(graph) if isinstance(model, GraphPredictor) else model.predict(graph.to_data())
+        model.answer(points) if isinstance(model, CanAnswer) else model.predict(points.to_data())
     )
     if answer.edge_prob is None:
         answer.edge_prob = torch.ones(answer.num_edges)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 
-import networkx as nx
 import numpy as np
 
 from gln.errors import GLNError
@@ -19,12 +18,13 @@ def to_graphml(item: Item, pairs: np.ndarray, chances: np.ndarray) -> bytes:
         raise GLNError(
             f"{item.name}: the node id {quote(odd)} has characters that XML cannot hold; write a .csv."
         )
+    import networkx as nx  # here, as most files need none
+
     graph = nx.Graph()
     graph.add_nodes_from(ids)
-    for name in ("pos", "x"):
-        if item.graph.get(name) is not None:
-            for number, column in enumerate(item.graph[name].T.tolist()):
-                nx.set_node_attributes(graph, dict(zip(ids, column, strict=True)), f"{name}{number}")
+    for name, rows in item.graph.rows().items():
+        for number, column in enumerate(rows.T.tolist()):
+            nx.set_node_attributes(graph, dict(zip(ids, column, strict=True)), f"{name}{number}")
     graph.add_edges_from(
         (ids[a], ids[b], {"probability": chance})
         for (a, b), chance in zip(pairs.tolist(), chances.tolist(), strict=True)

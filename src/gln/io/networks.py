@@ -7,21 +7,25 @@ import json
 import math
 from collections.abc import Container, Iterator, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from xml.parsers import expat
 
-import networkx as nx
 import numpy as np
 
 from gln.errors import GLNError
 from gln.io.columns import choose_roles
 from gln.io.items import Item, Source, decoding, quote
 
+if TYPE_CHECKING:
+    import networkx as nx
+
 DEEPEST = 50  # nested elements of XML
 
 
 def read_graphml(source: Source) -> Iterator[Item]:
     """Read one graph; its edges are the true ones."""
+    import networkx as nx  # here, as most files need none
+
     data = _checked_xml(source.load(), "GraphML")
     with decoding("GraphML file"):
         graph = nx.read_graphml(io.BytesIO(data))
@@ -33,6 +37,8 @@ def read_graphml(source: Source) -> Iterator[Item]:
 
 def read_gexf(source: Source) -> Iterator[Item]:
     """Read one graph; its edges are the true ones, and Gephi's layout gives the positions."""
+    import networkx as nx
+
     data = _checked_xml(source.load(), "GEXF")
     with decoding("GEXF file"):
         graph = nx.read_gexf(io.BytesIO(data))

@@ -90,6 +90,7 @@ def read_items(
     *,
     on_bad: Callable[[Skipped], None] | None = None,
     say: Callable[[str], None] | None = None,
+    among: Sequence[Path] | None = None,
 ) -> Iterator[Item]:
     """Read the sets of nodes in ``paths`` lazily, one after another.
 
@@ -99,9 +100,10 @@ def read_items(
         on_bad: called with each file or graph that cannot be read, and reading goes on; without it, the first
             one raises :class:`GLNError`.
         say: called with each guess in words (``table.csv: pos = x, y; graph = frame``), the same guess only once.
+        among: the files that ``paths`` are some of: items have the same names as when all are read.
     """
     files = node_files(paths, options)
-    base = os.path.commonpath([_place(path).parent for path in files])
+    base = os.path.commonpath([_place(path).parent for path in among or files])
     said: set[str] = set()
     memo: dict[Path, object] = {}
     for path in files:

@@ -1,9 +1,10 @@
-"""Viewing graphs: pictures and interactive pages."""
+"""Viewing graphs: pictures and interactive pages. They are given graphs and scores, and fetch nothing."""
 
+from gln.inference.steps import Seen
 from gln.viewing.pages import write_page
 from gln.viewing.pictures import FORMATS, draw_errors, draw_graph
 from gln.viewing.sheets import draw_curves, save_curves, save_gallery, save_steps
-from gln.viewing.views import Seen, View, views_of, watch
+from gln.workflows.views import View, views_of, watch
 
 __all__ = [
     "FORMATS",

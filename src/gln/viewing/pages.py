@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from html import escape
 from importlib.resources import files
 from pathlib import Path
@@ -17,9 +18,11 @@ import numpy as np
 from gln.errors import GLNError
 from gln.files import write_atomically
 from gln.graphs import make_graph
+from gln.graphs.check import as_record
+from gln.inference.steps import Seen
 from gln.viewing.pictures import is_image, main_axes, places
 from gln.viewing.style import DARK_PAGE, GROUPS, LIGHT_PAGE
-from gln.viewing.views import Seen, View
+from gln.workflows.views import View
 
 SUFFIXES = (".html", ".htm")
 
@@ -29,16 +32,25 @@ def write_page(path: Path | str, views: Sequence[View], title: str = "gln") -> P
 
     The page contains all its data, and its content security policy forbids every request.
     """
-    path = check_page(path)
+    check_page(path)
     if not views:
         raise GLNError("Got no graphs; a page shows at least one.")
-    page = assemble(
-        "page.html",
-        ["common.css", "page.css"],
-        ["common.js", "graph.js", "drawing.js", "canvas.js", "page.js"],
-        embed(pack(views, title)),
-        title,
-    )
+    views = [replace(view, graph=as_record(view.graph)) for view in views]  # a user may give Data
+    scripts = ["common.js", "graph.js", "drawing.js", "canvas.js", "page.js"]
+    return write_html(path, "page.html", ["common.css", "page.css"], scripts, pack(views, title), title)
+
+
+def write_html(
+    path: Path | str,
+    template: str,
+    styles: Sequence[str],
+    scripts: Sequence[str],
+    content: dict[str, Any],
+    title: str,
+) -> Path:
+    """Write a page with ``content`` as its data; see :func:`assemble`."""
+    path = check_page(path)
+    page = assemble(template, styles, scripts, embed(content), title)
     path.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(path, page.encode())
     return path
@@ -129,10 +141,8 @@ def to_levels(chances: np.ndarray, thresholds: np.ndarray, levels: int = LEVELS)
 def pack_view(view: View, thresholds: np.ndarray) -> dict[str, Any]:
     """One view as plain data."""
     graph, nodes = view.graph, view.graph.num_nodes
-    true = np.empty((0, 2), dtype=np.int64)
-    if view.labelled and graph.get("edge_index") is not None:
-        edges = graph.edge_index.numpy(force=True)
-        true = edges[:, edges[0] < edges[1]].T
+    known = view.labelled and graph.edge_index is not None
+    true = graph.edges_once() if known else np.empty((0, 2), dtype=np.int64)
     seen = view.seen
     packed: dict[str, Any] = {"name": view.name, "nodes": nodes, "truth": view.labelled}
     if view.labels is not None:
@@ -197,8 +207,8 @@ def _drawing(view: View, true: np.ndarray) -> dict[str, Any]:
 def _places(view: View, true: np.ndarray) -> tuple[np.ndarray, str | None]:
     """Where the nodes are drawn, and what this follows if they have no positions."""
     graph = view.graph
-    pos, x = graph.get("pos"), graph.get("x")
-    if pos is not None and pos.shape[1]:
+    width, features = graph.widths
+    if width:
         return places(graph), None
     edges, placed_by = true, "true edges"
     if not view.labelled and view.seen is not None:
@@ -206,8 +216,8 @@ def _places(view: View, true: np.ndarray) -> tuple[np.ndarray, str | None]:
         placed_by = "predicted edges"
     if len(edges) and graph.num_nodes <= PULLED:
         return places(make_graph(edges=edges, num_nodes=graph.num_nodes)), placed_by
-    if x is not None and x.shape[1]:
-        flat = main_axes(x.numpy(force=True).astype(float))[:, :2]
+    if features:
+        flat = main_axes(graph.x.numpy(force=True).astype(float))[:, :2]
         return np.pad(flat, ((0, 0), (0, 2 - flat.shape[1]))), "features"
     angle = np.linspace(0, 2 * np.pi, graph.num_nodes, endpoint=False)
     return np.stack([np.cos(angle), np.sin(angle)], axis=1), "order"

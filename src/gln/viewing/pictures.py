@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import product
 from typing import Any
 
 import networkx as nx
@@ -33,20 +31,20 @@ def draw_graph(graph: Any, ax: Axes, scale: float = 1.0) -> None:
     3.2 inches wide; ``scale`` 0.5 suits one half as wide.
     """
     graph = as_graph(graph)
-    ends = _pairs(graph)  # [2, m]
+    ends = graph.edges_once()  # [m, 2]
     ax.set_axis_off()
     ax.set_aspect("equal")
     if is_image(graph):
         _draw_image(ax, graph, ends, scale)
         return
     points, depth = _project(graph)
-    segments, dots = points[ends.T], points  # [m, 2, 2], [n, 2]
+    segments, dots = points[ends], points  # [m, 2, 2], [n, 2]
     size, thick = float(np.clip(900 / len(points), 3, 28)) * scale**1.6, scale**0.5
     fine = _thickness(len(segments), scale)
     line: dict[str, Any] = {"colors": EDGE, "alpha": 0.45, "linewidths": 0.7 * fine}
     dot = {"s": size, "c": node_colours(graph), "edgecolors": "white", "linewidths": 0.4 * thick}
     if depth is not None:
-        middle = depth[ends].mean(axis=0)  # [m]
+        middle = depth[ends].mean(axis=1)  # [m]
         order, front = np.argsort(middle), np.argsort(depth)  # near ones are drawn last
         segments, dots, near = segments[order], points[front], _shades(middle[order])
         line = {"colors": FAR_TO_NEAR(near), "linewidths": fine * (0.5 + 0.6 * near)}
@@ -73,7 +71,7 @@ def draw_errors(graph: Any, truth: Any, ax: Axes, scale: float = 1.0) -> tuple[i
     check_nodes(graph, truth)
     image = is_image(graph)
     points = graph.pos.numpy(force=True) if image else _project(graph)[0]
-    keys = [edges[0] * graph.num_nodes + edges[1] for edges in map(_pairs, (graph, truth))]
+    keys = [one.edges_once() @ [graph.num_nodes, 1] for one in (graph, truth)]
     thick = _image_thickness(points, scale) if image else _thickness(len(keys[1]), scale)
     zorder = 3.0 if image else 1.5  # below the dots of the nodes
     counts = []
@@ -102,11 +100,6 @@ def check_nodes(graph: Graph, truth: Graph) -> None:
         )
 
 
-def _pairs(graph: Graph) -> np.ndarray:
-    """Each edge once, the smaller node first: ``[2, m]``."""
-    return graph.edge_index[:, graph.edge_index[0] < graph.edge_index[1]].numpy(force=True)
-
-
 def _draw_image(ax: Axes, graph: Graph, ends: np.ndarray, scale: float) -> None:
     """Draw the pixels, and the edges over them."""
     points = graph.pos.numpy(force=True)
@@ -114,7 +107,7 @@ def _draw_image(ax: Axes, graph: Graph, ends: np.ndarray, scale: float) -> None:
     image = np.ones((row.max() + 1, column.max() + 1, 3))
     image[row, column] = graph.x.numpy(force=True).clip(0, 1)
     ax.imshow(image, interpolation="nearest")
-    draw_kind(ax, points[ends.T], RIGHT, image=True, thick=_image_thickness(points, scale))
+    draw_kind(ax, points[ends], RIGHT, image=True, thick=_image_thickness(points, scale))
 
 
 def _image_thickness(points: np.ndarray, scale: float) -> float:
@@ -124,9 +117,9 @@ def _image_thickness(points: np.ndarray, scale: float) -> float:
 
 def is_image(graph: Graph) -> bool:
     """Whether the nodes are pixels: whole, non-negative 2-D positions that fill a grid, with three features each."""
-    pos, x = graph.get("pos"), graph.get("x")
-    if pos is None or x is None or pos.shape[1] != 2 or x.shape[1] != 3:
+    if graph.widths != (2, 3):
         return False
+    pos = graph.pos
     near = pos.max() < 4 * len(pos) ** 0.5 + 64  # scattered points could need an image of any size
     return bool(near and (pos >= 0).all() and (pos == pos.round()).all())
 
@@ -154,11 +147,10 @@ def places(graph: Graph) -> np.ndarray:
 
     Nodes without positions get a spring layout.
     """
-    pos = graph.get("pos")
-    if pos is None or pos.shape[1] == 0:
+    if not graph.widths[0]:
         layout = nx.spring_layout(to_networkx(graph), seed=0)
         return np.array([layout[node] for node in range(graph.num_nodes)])
-    points = pos.numpy(force=True).astype(float)
+    points = graph.pos.numpy(force=True).astype(float)
     if points.shape[1] < 3:
         return np.pad(points, ((0, 0), (0, 2 - points.shape[1])))
     return main_axes(points)
@@ -176,55 +168,3 @@ def node_colours(graph: Graph) -> list[str]:
     if groups is None:
         return [INK] * graph.num_nodes
     return [GROUPS[group % len(GROUPS)] for group in groups.tolist()]
-
-
-FAINT = "#dde3e8"
-CLOUD_TURN, CLOUD_TILT = np.radians(25), np.radians(18)  # the angles of view, from the side and from above
-CELLS = 4  # of the grid along the longest side
-
-
-def draw_cloud(points: np.ndarray, colours: Sequence[str], ax: Axes, scale: float = 1.0) -> None:
-    """Draw points ``[n, 3]`` as dots in their colours; ``scale`` as in :func:`gln.viewing.draw_graph`."""
-    ax.set_axis_off()
-    ax.set_aspect("equal")
-    points = not_flat(points)
-    low, high = points.min(0), points.max(0)
-    longest = max(float((high - low).max()), 1e-9)
-    low, high = low - 0.05 * longest, high + 0.05 * longest
-    grid = _seen(_walls(low, high, 1.1 * longest / CELLS))[..., :2]  # [g, 2, 2]
-    ax.add_collection(LineCollection(list(grid), colors=FAINT, linewidths=0.6 * scale**0.5, zorder=1))
-    seen = _seen(points)
-    order = np.argsort(seen[:, 2])  # near points are drawn last
-    ax.scatter(
-        seen[order, 0],
-        seen[order, 1],
-        s=22 * scale**1.2,
-        c=[colours[node] for node in order],
-        edgecolors="white",
-        linewidths=0.3 * scale**0.5,
-        zorder=2,
-    )
-    show(ax, grid.reshape(-1, 2))
-
-
-def _seen(points: np.ndarray) -> np.ndarray:
-    """Points ``[..., 3]`` as seen: across, up, and how near they are."""
-    across = points[..., 0] * np.cos(CLOUD_TURN) + points[..., 1] * np.sin(CLOUD_TURN)
-    along = points[..., 1] * np.cos(CLOUD_TURN) - points[..., 0] * np.sin(CLOUD_TURN)
-    up = points[..., 2] * np.cos(CLOUD_TILT) + along * np.sin(CLOUD_TILT)
-    return np.stack([across, up, points[..., 2] * np.sin(CLOUD_TILT) - along * np.cos(CLOUD_TILT)], axis=-1)
-
-
-def _walls(low: np.ndarray, high: np.ndarray, step: float) -> np.ndarray:
-    """The lines of a grid ``[g, 2, 3]`` on the floor and the two back walls of a box from ``low`` to ``high``."""
-    behind = np.array([low[0], high[1], low[2]])
-    lines = []
-    for along, aside in product(range(3), repeat=2):
-        if along == aside:
-            continue
-        places = np.append(np.arange(low[aside], high[aside] - step / 4, step), high[aside])
-        for place in places:
-            ends = np.stack([behind, behind])
-            ends[:, along], ends[:, aside] = (low[along], high[along]), place
-            lines.append(ends)
-    return np.stack(lines)

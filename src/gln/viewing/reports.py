@@ -3,88 +3,34 @@
 from __future__ import annotations
 
 import json
-import shlex
-from dataclasses import fields
-from inspect import signature
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from torch import nn
-
-from gln.errors import GLNError
-from gln.files import write_atomically
-from gln.registry import write_spec
 from gln.training.config import FitConfig
-from gln.training.data import describe
-from gln.viewing.pages import assemble, check_page, embed
-from gln.viewing.report_gallery import pack_gallery
-from gln.workflows.judge import Judged, judge
-from gln.workflows.methods import load
-from gln.workflows.runs import RunFacts, read_run
-from gln.workflows.sources import RECIPE, Say, Skip, run_parts
+from gln.viewing.pages import embed, pack, write_html
+from gln.workflows.judge import Gallery, RunReport
+from gln.workflows.runs import COMFORT, RunFacts, command_of
+from gln.workflows.views import View
 
-NO_DATA = (
-    "This folder does not say what the run learned from, so its test graphs are unknown and there are no scores. "
-    "gln train records it when training ends or is interrupted; gln.fit and older versions do not."
-)
-CHANGED = (
-    "The files or the family that the run learned from have changed since. "
-    "Which graphs it has not seen is unknown, so there are no scores."
-)
+GALLERY = 1_200_000  # the most characters of the packed graphs
 
 
-def report_run(run: Path, path: Path, skip: Skip, say: Say) -> Path:
-    """Write the report of a run from its folder and from its model's predictions on the test graphs."""
-    check_page(path)
-    facts = read_run(run)
-    if not facts.model:
-        return write_report(path, facts, why="There is no model yet: the first epoch is not finished.")
-    method, judged = load(run), None
-    try:
-        parts = run_parts(run, skip, say) if facts.data else None
-    except GLNError as error:
-        parts, why = None, f"The graphs of the run cannot be read, so there are no scores. {error}"
-    else:
-        why = NO_DATA if parts is None else CHANGED
-    known = facts.config.get("data", {})
-    if parts is not None and describe(parts[0]) == (known if facts.baseline else known.get("train")):
-        judged, why = judge(method, parts, int(facts.config.get("seed", 0))), ""
-    return write_report(path, facts, judged, method, why)
-
-
-def write_report(
-    path: Path, facts: RunFacts, judged: Judged | None = None, method: Any = None, why: str = ""
-) -> Path:
-    """Write the report of a run as one self-contained page.
-
-    Args:
-        path: the page, ``.html``.
-        facts: the run, see :func:`gln.workflows.runs.read_run`.
-        judged: its scores on the test graphs; ``None`` if there are none, for the reason ``why``.
-        method: the trained model or baseline, to show its steps on the graphs of the gallery.
-        why: a sentence for the reader.
-    """
-    check_page(path)
-    title = f"{facts.run}"
-    page = assemble(
-        "report.html",
-        ["common.css", "report.css"],
-        ["common.js", "graph.js", "drawing.js", "canvas.js", "chart.js", "tile.js", "report.js"],
-        embed(report_content(facts, judged, method, why)),
-        title,
+def write_report(path: Path | str, report: RunReport) -> Path:
+    """Write the report of a run, from :func:`gln.workflows.judge.judge_run`, as one self-contained page."""
+    scripts = ["common.js", "graph.js", "drawing.js", "canvas.js", "chart.js", "tile.js", "report.js"]
+    title = str(report.facts.run)
+    return write_html(
+        path, "report.html", ["common.css", "report.css"], scripts, report_content(report), title
     )
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(path, page.encode())
-    return path
 
 
-def report_content(
-    facts: RunFacts, judged: Judged | None, method: Any = None, why: str = ""
-) -> dict[str, Any]:
+def report_content(report: RunReport) -> dict[str, Any]:
     """Everything that a report shows, as plain data."""
+    facts, judged = report.facts, report.judged
     starts = facts.environment.get("starts") or []
     made = {name: facts.model[name] for name in ("versions", "commit") if name in facts.model}
-    content = {
+    return {
         "title": str(facts.run),
         "method": facts.method,
         "state": _state(facts),
@@ -92,19 +38,44 @@ def report_content(
         "rates": facts.rates(),
         "best": facts.best_epoch,
         "threshold": facts.model.get("threshold"),
-        "weights": sum(weight.numel() for weight in method.parameters())
-        if isinstance(method, nn.Module)
-        else None,
+        "weights": report.weights,
         "scores": None if judged is None else {"rows": judged.rows(), "notes": judged.scores.notes},
-        "why": why,
-        "gallery": None if judged is None else pack_gallery(judged, method),
+        "why": report.why,
+        "gallery": None if report.gallery is None else pack_gallery(report.gallery),
         "data": _learned_from(facts),
         "settings": _settings(facts),
         "starts": starts or ([made] if made else []),
         "command": command_of(facts),
         "resume": facts.data != {} and not facts.finished,
     }
-    return content
+
+
+def pack_gallery(gallery: Gallery) -> dict[str, Any]:
+    """The gallery; if it is too large, without all steps but the last, then with only some graphs, each kind first."""
+    words, views, note = gallery.words, gallery.views, gallery.note
+    if not views:
+        return {"words": [], "note": note}
+    packed = pack(views, "")
+    if len(embed(packed)) > GALLERY:
+        packed = pack([_last_step(view) for view in views], "")
+        note = f"{note} The steps before the last have too many edges for this page.".strip()
+    sizes = [len(embed(view)) for view in packed["views"]]
+    kept: list[int] = []
+    turns = [words[:number].count(word) for number, word in enumerate(words)]
+    for number in sorted(range(len(views)), key=lambda number: (turns[number], sizes[number])):
+        if sum(sizes[i] for i in kept) + sizes[number] <= GALLERY:
+            kept.append(number)
+    if len(kept) < len(views):
+        note = f"{note} {len(views) - len(kept)} more graphs have too many edges for this page.".strip()
+    kept.sort()
+    packed["views"] = [packed["views"][i] for i in kept]
+    return packed | {"words": [words[i] for i in kept], "note": note}
+
+
+def _last_step(view: View) -> View:
+    if view.seen is None:
+        return view
+    return replace(view, seen=replace(view.seen, chances=view.seen.chances[-1:]).decided())
 
 
 def _state(facts: RunFacts) -> dict[str, Any]:
@@ -180,80 +151,3 @@ def _flat(values: dict[str, Any], before: str = "") -> list[tuple[str, Any]]:
 
 def _text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
-
-
-FROM_DATA = ("nodes", "in_channels", "pos_channels", "x_mean", "x_std")  # set by the training graphs
-COMFORT = ("progress", "checkpoint_minutes")  # changes nothing that is computed
-
-
-def command_of(facts: RunFacts) -> str | None:
-    """The ``gln train`` command that repeats the run; ``None`` if no such command can."""
-    words = ["gln", "train"]
-    family, files = facts.data.get("family"), facts.data.get("files")
-    if isinstance(family, str):
-        words += [family, *_flag("count", facts.data.get("count"))]
-        spec = _baseline_spec(facts) if facts.baseline else _model_spec(facts)
-        words += ["--model", spec] if spec and spec != "GLN" else []
-    elif isinstance(files, list) and facts.recipe:
-        words += [*map(str, files), "--from-recipe", str(facts.run / RECIPE)]
-    else:
-        return None
-    if facts.baseline:
-        words += _flag("seed", facts.config.get("seed") or None)
-    elif facts.fit is None or facts.config.get("augment") is not None:
-        return None
-    else:
-        words += _loss_flags(facts) + _fit_flags(facts)
-    return shlex.join([*words, "-o", f"{facts.run}-again"])
-
-
-def _flag(name: str, value: Any) -> list[str]:
-    return [] if value is None else [f"--{name.replace('_', '-')}", str(value)]
-
-
-def _model_spec(facts: RunFacts) -> str:
-    from gln.models import MODELS
-
-    model = facts.config["model"]
-    usual = signature(MODELS[model["name"]]).parameters if model["name"] in MODELS else {}
-    changed = {
-        name: value
-        for name, value in model["config"].items()
-        if name not in FROM_DATA and not (name in usual and usual[name].default == value)
-    }
-    return write_spec(model["name"], changed)
-
-
-def _baseline_spec(facts: RunFacts) -> str:
-    from gln.baselines import BASELINES
-
-    name = facts.config["baseline"]
-    usual = BASELINES[name].defaults() if name in BASELINES else {}
-    given = {key: value for key, value in facts.config.items() if key not in ("baseline", "seed", "data")}
-    return write_spec(name, {key: value for key, value in given.items() if usual.get(key) != value})
-
-
-def _loss_flags(facts: RunFacts) -> list[str]:
-    from gln.models import MODELS
-
-    loss = facts.config["loss"]
-    words = []
-    for name, usual in (("edge", "balanced"), ("structure", "dice")):
-        words += _flag(f"{name}_loss", loss[name] if loss.get(name, usual) != usual else None)
-    usual_steps = getattr(MODELS.get(facts.config["model"]["name"]), "every_step", False)
-    every = loss.get("every_step", usual_steps)
-    return words + (_flag("every_step", every) if every != usual_steps else [])
-
-
-def _fit_flags(facts: RunFacts) -> list[str]:
-    """The settings that differ from the defaults; a recipe already holds the batch size."""
-    words = []
-    for field in fields(FitConfig):
-        value, name = getattr(facts.fit, field.name), field.name.replace("_", "-")
-        if value == field.default or field.name in COMFORT or (facts.recipe and field.name == "batch_size"):
-            continue
-        if isinstance(field.default, bool):
-            words.append(f"--{name}" if value else f"--no-{name}")
-        else:
-            words += [f"--{name}", str(value)]
-    return words

@@ -17,16 +17,15 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
-from torch import nn
 
 from gln.errors import GLNError
 from gln.files import write_atomically
 from gln.graphs import as_graph, as_graphs, make_graph
 from gln.graphs.record import Graph
-from gln.inference.predict import Predictor
+from gln.inference.predict import Choice, Method
+from gln.inference.steps import every_step
 from gln.viewing.pictures import FORMATS, check_nodes, draw_errors, draw_graph, is_image, places
 from gln.viewing.style import GROUPS, INK, RIGHT, WRONG, height_of, legend_entry, widen, wrapped
-from gln.viewing.views import View, watch
 
 PANEL = 3.2  # inches per drawing, unless the whole picture must be narrower
 NARROWEST = 1.05  # inches per drawing; below it, a picture gets fewer columns
@@ -199,8 +198,7 @@ def check_picture(path: Path | str) -> Path:
 def _draw_against(graph: Graph, truth: Graph, ax: Axes, scale: float) -> tuple[int, int]:
     """Draw the right edges as a graph and the wrong ones over it, at the node positions of the truth."""
     check_nodes(graph, truth)
-    pos = truth.get("pos")
-    where = torch.from_numpy(places(truth)) if pos is None or pos.shape[1] == 0 else pos
+    where = truth.pos if truth.widths[0] else torch.from_numpy(places(truth))
     graph, truth = (Graph(**vars(one) | {"pos": where}) for one in (graph, truth))
     keys = [one.edge_index[0] * truth.num_nodes + one.edge_index[1] for one in (truth, graph)]
     right = Graph(**vars(truth) | {"edge_index": truth.edge_index[:, torch.isin(*keys)]})
@@ -251,7 +249,7 @@ def save_gallery(
 
 
 def save_steps(
-    model: nn.Module | Predictor,
+    model: Method,
     graph: Any,
     path: Path | str,
     title: str = "",
@@ -266,8 +264,7 @@ def save_steps(
     :func:`save_gallery`.
     """
     path, graph = check_picture(path), as_graph(graph)
-    seen = watch(model, [View(graph)], steps=steps)[0].seen
-    assert seen is not None
+    (seen,) = every_step(model, [graph], Choice(steps=steps))
     count = len(seen.chances)
     sheet = Sheet(count, title, width, columns)
     for number, chances in enumerate(seen.chances, 0 if count > 1 else 1):

@@ -1,18 +1,45 @@
-"""Score a trained method on its test graphs, and keep the graphs behind the scores."""
+"""Score a trained method on its test graphs, and choose what its report shows of them."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 from torch import nn
 
-from gln.evaluation import METRICS, MMDResult, Scores, mmd, novelty
+from gln.errors import GLNError
+from gln.evaluation import METRICS, MMDResult, Scores, edge_scores, mmd, novelty
 from gln.evaluation.metrics import POOLED
+from gln.families import parse_family
 from gln.graphs.record import Graph
 from gln.inference.evaluate import evaluated
 from gln.inference.generate import generate_graphs
-from gln.workflows.train_files import Parts
+from gln.inference.predict import AS_TRAINED, Choice
+from gln.inference.steps import Seen, every_step
+from gln.io import ReadOptions
+from gln.training.data import describe
+from gln.workflows import Say, Skip, silent
+from gln.workflows.methods import check_fit, load, load_for
+from gln.workflows.runs import RunFacts, has_learned_from, read_run, run_data
+from gln.workflows.training_data import TrainValTest, find_data, is_family, read_labelled
+from gln.workflows.views import View
+
+EACH = 2  # test graphs shown of the best, the median and the worst
+LARGEST = 5_000  # the most nodes of a graph that is shown
+WATCHED = 1_000  # up to this many nodes in all graphs shown, every step is computed
+
+NO_MODEL = "There is no model yet: the first epoch is not finished."
+NO_DATA = (
+    "This folder does not say what the run learned from, so its test graphs are unknown and there are no scores. "
+    "gln train records it when training ends or is interrupted; gln.fit and older versions do not."
+)
+CHANGED = (
+    "The files or the family that the run learned from have changed since. "
+    "Which graphs it has not seen is unknown, so there are no scores."
+)
 
 
 @dataclass(frozen=True)
@@ -50,9 +77,9 @@ class Judged:
         return rows
 
 
-def judge(method: Any, parts: Parts, seed: int = 0) -> Judged:
+def judge(method: Any, data: TrainValTest, seed: int = 0) -> Judged:
     """Score a model or predictor as :func:`gln.evaluate` does, and a sampler by as many samples as test graphs."""
-    train, _, test = parts
+    train, _, test = data
     if isinstance(method, nn.Module) or hasattr(method, "predict"):
         scores, made, distance = evaluated(method, test, floor=train)
         return Judged(test, made, True, scores, distance, str(scores))
@@ -60,3 +87,138 @@ def judge(method: Any, parts: Parts, seed: int = 0) -> Judged:
     distance, new = mmd(test, made, floor=train), novelty(train, made)
     scores = Scores(distance.named() | new, [distance.summary, *new.notes])
     return Judged(test, made, False, scores, distance, f"{distance}\n{new}")
+
+
+def evaluate_on(
+    model: str,
+    on: str,
+    options: ReadOptions,
+    count: int,
+    seed: int,
+    steps: int | None,
+    largest_component: bool,
+    skip: Skip,
+    say: Say,
+) -> tuple[Any, list[Graph], Scores]:
+    """The model of this name, the graphs it was scored on, of a family or from files, and its scores."""
+    method = load_for("predict", model)
+    floor = None
+    if is_family((on,)):
+        graphs = parse_family(on).graphs(2 * count, seed=seed)
+        true, floor = graphs[:count], graphs[count:]
+    else:
+        paths = find_data([on])
+        if has_learned_from(Path(model), paths):
+            say(
+                f"{model} was trained on some of these files, so not all graphs are unseen; "
+                f"gln report {model} scores its test graphs alone"
+            )
+        true = read_labelled(paths, options, skip, say)
+        for graph in true:
+            check_fit(method, graph, on)
+    return method, true, evaluated(method, true, floor, largest_component, Choice(steps=steps))[0]
+
+
+@dataclass(frozen=True)
+class Gallery:
+    """Graphs to show, a word on what each of them is, and a note for the reader."""
+
+    words: list[str]
+    views: list[View]
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class RunReport:
+    """What the report of a run shows; without scores (``judged``), ``why`` there are none.
+
+    ``weights``: how many weights a network has.
+    """
+
+    facts: RunFacts
+    judged: Judged | None = None
+    gallery: Gallery | None = None
+    weights: int | None = None
+    why: str = ""
+
+
+def report_of(facts: RunFacts, method: Any = None, judged: Judged | None = None, why: str = "") -> RunReport:
+    """The report of a run, its trained ``method`` and its scores."""
+    gallery = None if judged is None else choose_gallery(judged, method)
+    network = isinstance(method, nn.Module)
+    weights = sum(weight.numel() for weight in method.parameters()) if network else None
+    return RunReport(facts, judged, gallery, weights, why)
+
+
+def judge_run(run: Path, skip: Skip = silent, say: Say = silent) -> RunReport:
+    """What the report of a run shows, from its folder and from its model's predictions on the test graphs.
+
+    Args:
+        run: the run folder, finished or not.
+        skip: receives each file that cannot be read.
+        say: receives guesses and remarks about files.
+    """
+    facts = read_run(run)
+    if not facts.model:
+        return RunReport(facts, why=NO_MODEL)
+    method = load(run)
+    if not facts.data:
+        return report_of(facts, method, why=NO_DATA)
+    try:
+        data = run_data(run, skip, say)
+    except GLNError as error:
+        why = f"The graphs of the run cannot be read, so there are no scores. {error}"
+        return report_of(facts, method, why=why)
+    known = facts.config.get("data", {})
+    if describe(data.train) != (known if facts.baseline else known.get("train")):
+        return report_of(facts, method, why=CHANGED)
+    return report_of(facts, method, judge(method, data, int(facts.config.get("seed", 0))))
+
+
+def choose_gallery(judged: Judged, method: Any) -> Gallery:
+    """The best, median and worst test graphs with what was predicted, or some test graphs beside some samples."""
+    small = [i for i, graph in enumerate(judged.true) if graph.num_nodes <= LARGEST]
+    if not small:
+        return Gallery(
+            [], [], f"The test graphs have more than {LARGEST:,} nodes each, too many for this page."
+        )
+    note = "" if len(small) == len(judged.true) else f"Among the test graphs of up to {LARGEST:,} nodes."
+    if not judged.paired:
+        drawn = [i for i, graph in enumerate(judged.made) if graph.num_nodes <= LARGEST][:3]
+        views = [View(judged.true[i], f"test graph {i}") for i in small[:3]]
+        views += [View(judged.made[i], f"sample {i}") for i in drawn]
+        return Gallery(["true"] * len(small[:3]) + ["sampled"] * len(drawn), views, note)
+    dice = [edge_scores([judged.true[i]], [judged.made[i]])["dice"] for i in small]
+    chosen = [(word, small[place]) for word, place in best_to_worst(dice)]
+    seen, left_out = _seen(judged, method, [number for _, number in chosen])
+    views = [
+        View(judged.true[number], f"test graph {number}", seen=what)
+        for (_, number), what in zip(chosen, seen, strict=True)
+    ]
+    return Gallery([word for word, _ in chosen], views, f"{note} {left_out}".strip())
+
+
+def best_to_worst(scores: Sequence[float], each: int = EACH) -> list[tuple[str, int]]:
+    """Some of the best, median and worst: a word and the place in ``scores`` of each; ties in order."""
+    order = sorted(range(len(scores)), key=lambda place: (-scores[place], place))
+    if len(order) < 3:
+        return list(zip(("best", "worst"), order, strict=False))
+    each = min(each, len(order) // 3)
+    middle = (len(order) - each) // 2
+    groups = {"best": order[:each], "median": order[middle : middle + each], "worst": order[-each:]}
+    return [(word, place) for word, places in groups.items() for place in places]
+
+
+def _seen(judged: Judged, method: Any, numbers: list[int]) -> tuple[list[Seen], str]:
+    """What was predicted for test graphs after every step, or only after the last if that would take long."""
+    true = [judged.true[number] for number in numbers]
+    made = [judged.made[number] for number in numbers]
+    if not isinstance(method, nn.Module):  # all that it predicts are edges
+        answers = [Seen.last(answer, 0.5) for answer in made]
+        return [replace(answer, chances=np.ones_like(answer.chances)) for answer in answers], ""
+    if sum(graph.num_nodes for graph in true) <= WATCHED:
+        return [seen.decided() for seen in every_step(method, true)], ""
+    cut = AS_TRAINED.cut(method)
+    return [
+        Seen.last(answer, cut, floor=cut) for answer in made
+    ], "After the last step; gln view shows the others."

@@ -1,92 +1,105 @@
-"""What can be trained: models and baselines, by name, ignoring case."""
+"""A trained model or baseline, ready to use: loaded, on a device, and asked whether it can read a set of nodes."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
+import numpy as np
+import torch
 from torch import nn
 
-from gln.baselines import BASELINES, Baseline, load_baseline, save_baseline
-from gln.baselines.base import check_folder, mark_folder, run_facts
 from gln.errors import GLNError
-from gln.graphs.features import feature_scale
-from gln.graphs.record import Graph
-from gln.models import MODELS
-from gln.models.contract import ScalesFeatures
-from gln.registry import parse_spec, write_spec
+from gln.graphs.record import ROWS, Graph
+from gln.models import contract
 from gln.storage.models import find_saved, load_model
 from gln.storage.tensors import read_json
-from gln.training import Interrupted
+
+if TYPE_CHECKING:
+    from gln.baselines import Predictor, Sampler
+
+# Settings of a model that its training graphs determine.
+FROM_DATA = ("nodes", "in_channels", "pos_channels", "x_mean", "x_std")
+
+T = TypeVar("T")
 
 
-def find_method(spec: str) -> tuple[str, bool]:
-    """``spec`` with its registered name, and whether it is a baseline."""
-    asked, settings = parse_spec(spec)
-    names = {name.lower(): name for name in (*MODELS, *BASELINES)}
-    if asked.lower() not in names:
-        raise GLNError(
-            f"There is no model {asked!r}; choose from {', '.join(sorted(MODELS))}, "
-            f"or from the baselines {', '.join(sorted(BASELINES))}."
-        )
-    name = names[asked.lower()]
-    return write_spec(name, settings), name in BASELINES
-
-
-def load(path: Path | str) -> nn.Module | Baseline:
+def load(path: Path | str) -> nn.Module | Predictor | Sampler:
     """Load the model or baseline saved in a folder, such as a run folder, or a shipped model by its name."""
     folder = find_saved(path)
-    return load_baseline(folder) if "baseline" in read_json(folder / "model.json") else load_model(folder)
+    if "baseline" not in read_json(folder / "model.json"):
+        return load_model(folder)
+    from gln.baselines import load_baseline  # here, as who loads a model should not wait for the baselines
+
+    return cast("Predictor | Sampler", load_baseline(folder))
 
 
 def load_for(purpose: Literal["predict", "sample"], path: Path | str) -> Any:
-    """Load the model or baseline in ``path``; refuse a baseline that cannot serve ``purpose``. A model serves both."""
+    """As :func:`load`; refuse a baseline that cannot serve ``purpose``. A model serves both."""
     found = load(path)
-    if isinstance(found, Baseline) and found.kind != purpose:
+    if getattr(found, "kind", purpose) != purpose:
         what = (
             "samples new graphs but does not predict them from points; see gln generate"
-            if found.kind == "sample"
+            if purpose == "predict"
             else "predicts graphs from points but does not sample new ones; see gln evaluate and gln predict"
         )
         raise GLNError(f"{path} holds {found.name}, which {what}.")
     return found
 
 
-def fit_baseline(
-    model: Baseline,
-    train: Sequence[Graph],
-    val: Sequence[Graph],
-    run: Path,
-    *,
-    seed: int = 0,
-    resume: bool = False,
-    progress: bool = False,
-) -> None:
-    """Fit ``model`` and save it in the folder ``run``; with ``resume``, continue what is there, otherwise refuse to."""
-    facts = run_facts(model, train, seed)
-    if not resume and any((run / name).exists() for name in ("config.json", "model.json")):
-        raise GLNError(f"{run} already holds a run; resume it with --resume or choose another folder.")
-    check_folder(run, facts, model.free)
+def put_on(model: T, name: str, local: int | None = None) -> T:
+    """Move ``model`` to the device ``name``: ``cpu``, ``cuda``, ``cuda:1``, …, or ``auto`` for a GPU if there is one.
+
+    Of several processes on a machine, process ``local`` takes the GPU with that number. A baseline is left alone: it
+    chooses its own device.
+    """
+    if not isinstance(model, nn.Module):
+        return model
+    wanted = ("cuda" if torch.cuda.is_available() else "cpu") if name == "auto" else name
+    if local is not None and ":" in wanted:
+        raise GLNError(
+            f"Got the device {name!r} for several processes; choose cuda, and each takes its own GPU."
+        )
+    if local is not None and wanted == "cuda" and torch.cuda.is_available():
+        wanted = f"cuda:{local % torch.cuda.device_count()}"  # a process may see only its own GPU
     try:
-        model.fit(train, val, seed=seed, progress=progress, folder=run)
-    except KeyboardInterrupt:
-        if not run.exists():
-            raise
-        raise Interrupted(f"fitting was interrupted; resume it from {run} with --resume.") from None
-    save_baseline(model, run)
-    mark_folder(run, facts)
+        return model.to(torch.device(wanted))
+    except (RuntimeError, AssertionError, NotImplementedError):
+        # There is no such device, or torch was built without it.
+        choice = "auto, cpu or cuda" if torch.cuda.is_available() else "auto or cpu"
+        raise GLNError(f"The device {name!r} cannot be used here; choose {choice}.") from None
 
 
-def scale_features(model: nn.Module, train: Sequence[Graph]) -> str | None:
-    """Make the model standardise the features, and describe it in words; ``None`` if there is nothing to scale."""
-    mean, deviation = feature_scale(train)
-    if not isinstance(model, ScalesFeatures) or mean is None or deviation is None:
-        return None
-    scaled = sum(pair != (0, 1) for pair in zip(mean, deviation, strict=True))
-    if not scaled:
-        return None
-    model.scale_features(mean, deviation)
-    rest = len(mean) - scaled
-    words = f"columns of x scaled to mean 0 and deviation 1 over the training nodes, in the model: {scaled}"
-    return f"{words}; columns of zeros and ones, unchanged: {rest}" if rest else words
+def out_of_memory(error: BaseException) -> bool:
+    """Whether ``error`` means out of memory, which torch reports as a plain RuntimeError."""
+    words = ("out of memory", "can't allocate memory", "not enough memory")
+    return isinstance(error, MemoryError) or any(word in str(error) for word in words)
+
+
+def misfit(model: Any, graph: Graph) -> str | None:
+    """Why ``model`` cannot read the nodes of ``graph``, as the end of a sentence; ``None`` if it can."""
+    return contract.misfit(model, graph.num_nodes, *graph.widths)
+
+
+def unread(model: Any, graph: Graph) -> list[str]:
+    """Which of ``pos`` and ``x`` the graph has but the model does not read."""
+    return contract.unread(model, *graph.widths)
+
+
+def coinciding(model: Any, graph: Graph) -> int:
+    """How many nodes have exactly the position of another one, and its features if the model reads them."""
+    given = [name for name, width in zip(ROWS, graph.widths, strict=True) if width]
+    read = [name for name in given if name not in unread(model, graph)]
+    if "pos" not in read:
+        return 0
+    rows = torch.cat([graph[name] for name in read], dim=1).numpy() + 0.0  # so that -0.0 is 0.0
+    whole = rows.view(f"V{rows.itemsize * rows.shape[1]}")  # much faster than unique rows
+    counts = np.unique(whole, return_counts=True)[1]
+    return int(counts[counts > 1].sum())
+
+
+def check_fit(model: Any, graph: Graph, name: str) -> None:
+    """Refuse nodes that the model cannot read."""
+    wrong = misfit(model, graph)
+    if wrong is not None:
+        raise GLNError(f"{name}: {wrong}")

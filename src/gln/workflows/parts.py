@@ -28,16 +28,17 @@ from pathlib import Path
 from typing import Any
 
 import safetensors.torch
+from safetensors import SafetensorError
 
 from gln.errors import GLNError
-from gln.files import read_safetensors, write_atomically
-from gln.graphs.record import Graph
+from gln.files import write_atomically
+from gln.graphs.record import ROWS, Graph
 from gln.io import Item, Skipped
 from gln.storage.tensors import clear_disk_errors, read_json, write_json
-from gln.workflows.predict_files import Answered, Outcome
-from gln.workflows.windows import Window
+from gln.workflows.predict_files import Outcome, Window
 
 BEAT = 10.0  # seconds between signs of life
+EDGES = ("edge_index", "edge_prob")
 
 
 class Damaged(GLNError):
@@ -54,9 +55,9 @@ class Removed(GLNError):
 
 @dataclass
 class Part:
-    """What a part holds: the answers for a window, remarks made on the way, and whether known edges were used."""
+    """What a part holds: the outcome of a window, remarks made on the way, and whether known edges were used."""
 
-    answered: Answered
+    done: Outcome
     remarks: list[str] = field(default_factory=list)
     known_used: bool = False
 
@@ -79,7 +80,7 @@ def in_order(names: set[str], blocks: int) -> tuple[list[str], list[str]]:
     return found, missing
 
 
-class Parts:
+class PartsFolder:
     """The folder of parts of ``output``, for the prediction with the manifest ``facts``."""
 
     def __init__(self, output: Path, facts: dict[str, Any]) -> None:
@@ -183,12 +184,12 @@ class Parts:
 
     def write(self, window: Window, part: Part) -> None:
         """Write the answers for ``window``."""
-        done = part.answered.outcome
+        done = part.done
         facts = {
             "items": [
                 {"name": item.name, "path": str(item.path), "ids": item.ids, "part": item.part}
                 | {"nodes": item.graph.num_nodes}
-                for item, _ in part.answered.pairs
+                for item, _ in done.answers
             ],
             "edges": done.edges,
             "skipped": [[str(what.path), what.reason] for what in done.skipped],
@@ -198,11 +199,9 @@ class Parts:
             "known_used": part.known_used,
         }
         tensors = {
-            f"{number}.{name}": value[name].cpu().contiguous().clone()
-            for number, (item, answer) in enumerate(part.answered.pairs)
-            for value, names in ((item.graph, ("pos", "x")), (answer, ("edge_index", "edge_prob")))
-            for name in names
-            if value.get(name) is not None
+            f"{number}.{name}": value.cpu().contiguous().clone()
+            for number, (item, answer) in enumerate(done.answers)
+            for name, value in (item.graph.rows() | {name: answer[name] for name in EDGES}).items()
         }
         body = json.dumps(facts).encode() + b"\n" + safetensors.torch.save(tensors)
         path = self.ours / name_of(window)
@@ -217,21 +216,18 @@ class Parts:
             if digest.decode() != hashlib.sha256(body).hexdigest():
                 raise Damaged(path)
             line, _, data = body.partition(b"\n")
-            facts, tensors = json.loads(line), read_safetensors(data)[0]
-        except (OSError, ValueError):
+            facts, tensors = json.loads(line), safetensors.torch.load(data)
+        except (OSError, UnicodeDecodeError, SafetensorError):
             raise Damaged(path) from None
-        pairs = []
+        answers = []
         for number, item in enumerate(facts["items"]):
-            rows = {key: tensors[f"{number}.{key}"] for key in ("pos", "x") if f"{number}.{key}" in tensors}
-            edges = {key: tensors[f"{number}.{key}"] for key in ("edge_index", "edge_prob")}
-            nodes = item["nodes"]
-            graph, answer = Graph(**rows, num_nodes=nodes), Graph(**rows, **edges, num_nodes=nodes)
-            pairs.append(
-                (Item(item["name"], Path(item["path"]), graph, False, item["ids"], item["part"]), answer)
-            )
+            rows = {key: tensors[f"{number}.{key}"] for key in ROWS if f"{number}.{key}" in tensors}
+            graph = Graph(item["nodes"], **rows)
+            found = Item(item["name"], Path(item["path"]), graph, False, item["ids"], item["part"])
+            answers.append((found, graph.with_edges(**{key: tensors[f"{number}.{key}"] for key in EDGES})))
         skipped = [Skipped(Path(path), reason) for path, reason in facts["skipped"]]
-        done = Outcome(len(pairs), facts["edges"], skipped, facts["labelled"], facts["scores"])
-        return Part(Answered(pairs, done), facts["remarks"], facts["known_used"])
+        done = Outcome(len(answers), facts["edges"], skipped, facts["labelled"], facts["scores"], answers)
+        return Part(done, facts["remarks"], facts["known_used"])
 
     def merge(self, write: Callable[..., Outcome]) -> Outcome:
         """Have ``write(force=…)`` assemble the output, then remove the parts."""

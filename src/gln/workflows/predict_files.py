@@ -1,4 +1,8 @@
-"""What became of the files of a prediction."""
+"""Predict the edges of every set of nodes in files.
+
+The files are read as windows: sets of nodes that are predicted together. Windows depend on the files alone, so the
+answers are the same in any process and in any run.
+"""
 
 from __future__ import annotations
 
@@ -8,21 +12,143 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from torch import nn
+import numpy as np
+import torch
 from tqdm.auto import tqdm  # type: ignore[import-untyped]
 
 from gln.errors import GLNError
 from gln.graphs.record import Graph
-from gln.inference.predict import Choice, Predictor, predict_graphs
-from gln.io import Item, ReadOptions, Skipped, open_writer
+from gln.inference.predict import Choice, Method, predict_graphs
+from gln.io import EdgeTable, Item, ReadOptions, Skipped, open_writer, read_items
 from gln.io.reading import node_files
-from gln.workflows.device import out_of_memory
-from gln.workflows.fitness import coinciding, misfit, unread
-from gln.workflows.known import KnownEdges, completed
-from gln.workflows.windows import Say, Window, read_windows
+from gln.workflows import Say, silent
+from gln.workflows.methods import coinciding, misfit, out_of_memory, unread
 
+BLOCK = 256  # files; no window crosses the end of a block, so that blocks can be read separately
+WINDOW = 256  # items considered together, so that those of similar size share a batch
+WINDOW_NODES = 2**17  # fewer items where they are large
 SHOWN = 8  # reasons in a summary
 SCORES = ("dice", "precision", "recall", "iou")
+
+
+@dataclass
+class Window:
+    """Window ``number`` of the files of ``block``, and whether it is the ``last`` one.
+
+    ``bad`` is what could not be read on the way; a block with nothing readable has one window without ``items``.
+    """
+
+    block: int
+    number: int
+    last: bool = False
+    items: list[Item] = field(default_factory=list)
+    bad: list[Skipped] = field(default_factory=list)
+
+
+def read_windows(
+    paths: Sequence[Path],
+    options: ReadOptions,
+    say: Say = silent,
+    blocks: Callable[[int], bool] | None = None,
+) -> Iterator[Window]:
+    """The windows of ``paths``, in order; with ``blocks``, only of those blocks: the rest is not read."""
+    block_of = {path: number // BLOCK for number, path in enumerate(paths)}
+    wanted = [path for path in paths if blocks is None or blocks(block_of[path])]
+    events = _events(wanted, paths, options, say) if wanted else ()
+    return cut_windows((block_of[event.path], event) for event in events)
+
+
+def count_blocks(paths: Sequence[Path]) -> int:
+    return -(-len(paths) // BLOCK)
+
+
+def cut_windows(events: Iterable[tuple[int, Item | Skipped]]) -> Iterator[Window]:
+    """Cut items and unreadable files, each with its block, into windows small enough for memory."""
+    window, nodes = None, 0
+    for block, event in events:
+        if window is not None and window.block != block:
+            window.last = True
+            yield window
+            window = None
+        if window is None:
+            window, nodes = Window(block, 0), 0
+        if isinstance(event, Skipped):
+            window.bad.append(event)
+            continue
+        if window.items and (len(window.items) == WINDOW or nodes + event.graph.num_nodes > WINDOW_NODES):
+            yield window
+            window, nodes = Window(block, window.number + 1), 0
+        window.items.append(event)
+        nodes += event.graph.num_nodes
+    if window is not None:
+        window.last = True
+        yield window
+
+
+def _events(
+    wanted: Sequence[Path], among: Sequence[Path], options: ReadOptions, say: Say
+) -> Iterator[Item | Skipped]:
+    """The contents of the ``wanted`` files, readable or not, in order; every file yields something."""
+    bad: list[Skipped] = []
+    for item in read_items(wanted, options, on_bad=bad.append, say=say, among=among):
+        yield from bad
+        bad.clear()
+        yield item
+    yield from bad
+
+
+class KnownEdges:
+    """A table of known edges: source and target by node id, and graph if there are several.
+
+    Args:
+        path: the table.
+        graph: the column that names the graph; guessed if ``None``.
+        files: the number of files of nodes.
+    """
+
+    def __init__(self, path: Path, graph: str | None, files: int) -> None:
+        self.used = False
+        try:
+            self.table = EdgeTable(path, graph)
+        except GLNError as error:
+            raise GLNError(f"{path}: {error}") from None
+        if files > 1 and not self.table.grouped:
+            raise GLNError(
+                f"{path} has no graph column, but there are {files} files of nodes; add a column with their names."
+            )
+
+    def of(self, item: Item) -> np.ndarray:
+        """The known edges ``[m, 2]`` of ``item``, each once."""
+        ids = [str(node) for node in range(item.graph.num_nodes)] if item.ids is None else item.ids
+        pairs = self.table.pairs((item.part, item.name), {name: n for n, name in enumerate(ids)})
+        self.used |= len(pairs) > 0
+        return np.unique(np.sort(pairs, axis=1), axis=0)
+
+    def check_used(self) -> None:
+        """Refuse a table of which nothing was used: it is the wrong one or names the graphs differently."""
+        if not self.table.places:
+            raise GLNError(f"{self.table.path} holds no edges; give a table with a row for each known edge.")
+        if not self.used:
+            raise GLNError(
+                f"{self.table.path} holds no edge of any of the graphs; check the names in its graph column."
+            )
+
+
+def completed(answer: Graph, pairs: np.ndarray) -> Graph:
+    """``answer`` with the known ``pairs [m, 2]`` added at probability 1.
+
+    The model does not start from them, as with ``gln.predict(known=...)``: it was trained to start from nothing, and
+    from half of the true edges of a triangulation it finds fewer of the others than from nothing.
+    """
+    known = torch.from_numpy(pairs).T
+    edges = torch.cat([known, known.flip(0), answer.edge_index], dim=1)
+    prob = torch.cat([answer.edge_prob.new_ones(2 * len(pairs)), answer.edge_prob])
+    keys = edges[0] * answer.num_nodes + edges[1]
+    order = keys.argsort(stable=True)  # of equal keys, the known edge comes first
+    keys = keys[order]
+    first = torch.cat([torch.ones(min(1, len(keys)), dtype=torch.bool), keys[1:] != keys[:-1]])
+    answer.edge_index, answer.edge_prob = edges[:, order[first]], prob[order[first]]
+    return answer
 
 
 @dataclass
@@ -35,6 +161,7 @@ class Outcome:
     ``skipped``   what was left out, and why
     ``labelled``  number of graphs that came with their true edges
     ``scores``    edge scores of those, the mean over graphs; empty if there are none
+    ``answers``   the items of a window that was just predicted, with their graphs
     ============  ====================================================================
     """
 
@@ -43,6 +170,7 @@ class Outcome:
     skipped: list[Skipped] = field(default_factory=list)
     labelled: int = 0
     scores: dict[str, float] = field(default_factory=dict)
+    answers: list[tuple[Item, Graph]] = field(default_factory=list)
 
     def reasons(self) -> str:
         """How often each reason for skipping occurred, the most frequent first."""
@@ -51,27 +179,25 @@ class Outcome:
         rest = sum(count for _, count in counts[SHOWN:])
         return "\n".join([*shown, f"{rest:>6} × other reasons, given above"] if rest else shown)
 
-    def score(self, pairs: list[tuple[Item, Graph]]) -> None:
-        """Compare the answers in ``pairs`` with the true edges, where an item has them."""
-        true = [(item.graph, answer) for item, answer in pairs if item.labelled]
-        if not true:
-            return
-        from gln.evaluation.edges import edge_scores
+    def score(self) -> None:
+        """Compare the answers with the true edges, where an item has them."""
+        true = [(item.graph, answer) for item, answer in self.answers if item.labelled]
+        if true:
+            from gln.evaluation.edges import edge_scores  # here, as it loads torchmetrics
 
-        found = edge_scores([graph for graph, _ in true], [answer for _, answer in true])
-        self.labelled, self.scores = len(true), {name: found[name] for name in SCORES}
+            found = edge_scores([graph for graph, _ in true], [answer for _, answer in true])
+            self.labelled, self.scores = len(true), {name: found[name] for name in SCORES}
 
     def add(self, more: Outcome) -> None:
-        """Add the outcome of further files."""
+        """Add the outcome of further files, without the answers themselves."""
         self.graphs += more.graphs
         self.edges += more.edges
         self.skipped += more.skipped
         if more.labelled:
             both = self.labelled + more.labelled
-            self.scores = {
-                name: (self.labelled * self.scores.get(name, 0.0) + more.labelled * more.scores[name]) / both
-                for name in SCORES
-            }
+            for name, value in more.scores.items():
+                before = self.labelled * self.scores.get(name, 0.0)
+                self.scores[name] = (before + more.labelled * value) / both
             self.labelled = both
 
 
@@ -79,22 +205,14 @@ class Unfit(GLNError):
     """Nothing in the first window, or nothing at all, can be predicted: something is wrong with the whole input."""
 
 
-@dataclass
-class Answered:
-    """The predicted items of a window with their graphs, in order, and the outcome for all items."""
-
-    pairs: list[tuple[Item, Graph]] = field(default_factory=list)
-    outcome: Outcome = field(default_factory=Outcome)
-
-
 def answer_window(
-    model: nn.Module | Predictor,
+    model: Method,
     window: Window,
     choice: Choice,
     known: KnownEdges | None = None,
     scored: bool = True,
-    say: Say | None = None,
-) -> Answered:
+    say: Say = silent,
+) -> Outcome:
     """Predict the items of ``window``; skip those that do not fit the model. ``scored``: compare with true edges."""
     results: list[Graph | str | None] = [misfit(model, item.graph) for item in window.items]
     fitting = [number for number, reason in enumerate(results) if reason is None]
@@ -105,26 +223,23 @@ def answer_window(
         if not any(isinstance(result, Graph) for result in results):
             nothing = f"None of the first {len(results)} sets of nodes can be predicted; "
             raise Unfit(f"{nothing if len(results) > 1 else ''}{window.items[0].name}: {results[0]}")
-        if say is not None:
-            for name in unread(model, window.items[fitting[0]].graph):
-                say(f"the model does not read {name}; it was trained without it.")
-    done = Answered(outcome=Outcome(skipped=list(window.bad)))
+        for name in unread(model, window.items[fitting[0]].graph):
+            say(f"the model does not read {name}; it was trained without it.")
+    done = Outcome(skipped=list(window.bad))
     for item, result in zip(window.items, results, strict=True):
         if isinstance(result, Graph):
-            done.pairs.append((item, result))
+            done.answers.append((item, result))
+            done.edges += result.num_edges // 2
         else:
             where = "" if item.part is None else f"graph {item.part}: "
-            done.outcome.skipped.append(Skipped(item.path, f"{where}{result}"))
-    done.outcome.graphs = len(done.pairs)
-    done.outcome.edges = sum(answer.num_edges // 2 for _, answer in done.pairs)
+            done.skipped.append(Skipped(item.path, f"{where}{result}"))
+    done.graphs = len(done.answers)
     if scored:
-        done.outcome.score(done.pairs)
+        done.score()
     return done
 
 
-def _answers(
-    model: nn.Module | Predictor, items: list[Item], choice: Choice, known: KnownEdges | None
-) -> list[Graph | str]:
+def _answers(model: Method, items: list[Item], choice: Choice, known: KnownEdges | None) -> list[Graph | str]:
     """A graph for every item, or the reason why there is none; items that fail together are tried one by one."""
     try:
         return list(ask(model, items, choice, known))
@@ -138,9 +253,7 @@ def _answers(
         return [f"its {items[0].graph.num_nodes:,} nodes need more memory than there is; cut it into parts."]
 
 
-def ask(
-    model: nn.Module | Predictor, items: list[Item], choice: Choice, known: KnownEdges | None
-) -> list[Graph]:
+def ask(model: Method, items: list[Item], choice: Choice, known: KnownEdges | None) -> list[Graph]:
     """A graph for every item, with the known edges."""
     pairs = None if known is None else [known.of(item) for item in items]
     answers = predict_graphs(model, [item.graph for item in items], choice)
@@ -153,14 +266,14 @@ class _Enough(Exception):
     """Leaves a writer before it has written anything."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class Job:
     """A prediction to make: ``paths`` are files of nodes, ``known`` is a table of known edges.
 
     ``output`` and ``known`` may lie in a folder of input; they are dropped from ``paths``.
     """
 
-    model: nn.Module | Predictor
+    model: Method
     paths: Sequence[Path]
     output: Path
     options: ReadOptions = field(default_factory=ReadOptions)
@@ -176,7 +289,7 @@ class Job:
             raise GLNError(
                 f"There is nothing to read besides {' and '.join(map(str, others))}; give files of nodes."
             )
-        object.__setattr__(self, "paths", node_files(paths, self.options))
+        self.paths = node_files(paths, self.options)
 
     def known_edges(self) -> KnownEdges | None:
         return None if self.known is None else KnownEdges(self.known, self.options.graph, len(self.paths))
@@ -184,11 +297,11 @@ class Job:
     def answers(
         self,
         known: KnownEdges | None,
-        say: Say | None = None,
+        say: Say = silent,
         blocks: Callable[[int], bool] | None = None,
         wanted: Callable[[Window], bool] = lambda window: True,
         bar: bool = True,
-    ) -> Iterator[tuple[Window, Answered]]:
+    ) -> Iterator[tuple[Window, Outcome]]:
         """The windows with their answers, in order: those in ``blocks`` that are ``wanted``."""
         # The edges stored with the nodes may be the known ones, which must not be scored.
         scored = known is None or self.options.edges is not None
@@ -196,16 +309,15 @@ class Job:
         with tqdm(total=len(self.paths), unit="file", disable=None if bar else True, leave=False) as progress:
             for window in read_windows(self.paths, self.options, say, blocks):
                 if wanted(window):
-                    answered = answer_window(self.model, window, self.choice, known, scored, say)
-                    if say is not None and not remarked:
-                        remarked = self._remark_on_coinciding([item for item, _ in answered.pairs], say)
-                    yield window, answered
+                    done = answer_window(self.model, window, self.choice, known, scored, say)
+                    remarked = remarked or self._remark_on_coinciding(done, say)
+                    yield window, done
                 if window.items:
                     progress.update(place[window.items[-1].path] + 1 - progress.n)
 
-    def _remark_on_coinciding(self, items: Iterable[Item], say: Say) -> bool:
-        """Report the first of ``items`` with nodes that coincide; whether there is one."""
-        for item in items:
+    def _remark_on_coinciding(self, done: Outcome, say: Say) -> bool:
+        """Report the first graph with nodes that coincide; whether there is one."""
+        for item, _ in done.answers:
             if count := coinciding(self.model, item.graph):
                 # Several processes say only once what follows the colon.
                 say(
@@ -222,20 +334,20 @@ class Job:
 
     def write(
         self,
-        answered: Iterable[Answered],
+        done: Iterable[Outcome],
         known: KnownEdges | None,
-        complain: Say | None = None,
+        complain: Say = silent,
         force: bool = False,
     ) -> Outcome:
         """Write the answers to ``output`` atomically, unless there are none."""
         outcome = Outcome()
         with open_writer(self.output, force=self.force or force) as writer:
-            for some in answered:
-                for what in some.outcome.skipped if complain is not None else ():
-                    complain(str(what))  # type: ignore[misc]
-                for item, answer in some.pairs:
+            for some in done:
+                for what in some.skipped:
+                    complain(str(what))
+                for item, answer in some.answers:
                     writer.add(item, answer)
-                outcome.add(some.outcome)
+                outcome.add(some)
             if known is not None:
                 known.check_used()
             if not outcome.graphs:
@@ -245,7 +357,7 @@ class Job:
         return outcome
 
 
-def predict_files(job: Job, *, say: Say | None = None, complain: Say | None = None) -> Outcome:
+def predict_files(job: Job, *, say: Say = silent, complain: Say = silent) -> Outcome:
     """Predict the edges of every set of nodes in the files and write them to the output, in the order of the input.
 
     What cannot be read or does not fit the model is skipped; if nothing at all fits, nothing is written.
@@ -255,4 +367,4 @@ def predict_files(job: Job, *, say: Say | None = None, complain: Say | None = No
         complain: receives each skipped file when it is encountered.
     """
     known = job.known_edges()
-    return job.write((answered for _, answered in job.answers(known, say)), known, complain)
+    return job.write((done for _, done in job.answers(known, say)), known, complain)

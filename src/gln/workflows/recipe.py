@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from scipy.spatial import cKDTree
 
 from gln.baselines import BASELINES
@@ -21,6 +22,7 @@ from gln.models.candidates import TIE, TREE_NODES
 from gln.models.gln import FEWEST, SMALL
 from gln.registry import parse_spec, write_spec
 from gln.storage.tensors import read_json, write_json
+from gln.training.config import FitConfig
 
 FORMAT = "gln recipe 1"
 RECALL = 0.999  # share of true edges that should be among the candidates
@@ -112,10 +114,8 @@ def choose_recipe(
     train: Sequence[Graph],
     read: ReadOptions,
     patches: int | None,
-    seed: int,
     model: str,
-    batch_size: int,
-    gpu: bool,
+    config: FitConfig,
     whole: Sequence[Graph] | None = None,
 ) -> Recipe:
     """Choose the settings that ``model`` leaves open to suit the graphs of ``train``.
@@ -123,17 +123,18 @@ def choose_recipe(
     Args:
         model: ``GLN`` or, say, ``GLN:width=64``, whose settings are kept. Other models keep their own defaults, and
             for a baseline there is nothing to choose.
-        batch_size: the most graphs per step; fewer if they are large.
-        gpu: whether training will use a GPU.
+        config: its batch size is the most graphs per step; fewer are chosen if they are large.
         whole: the graphs that patches were cut from; graphs to predict are as large and need as many candidates.
     """
     name, given = parse_spec(model)
+    seed, batch_size = config.seed, config.batch_size
     if name in BASELINES:
         return Recipe(read, patches, seed, model, batch_size)
     reasons = {}
     settings: dict[str, Any] = {}
     if name == "GLN":
         settings, reasons["candidates"] = choose_candidates(whole or train)
+        gpu = config.accelerator in ("auto", "gpu", "cuda") and torch.cuda.is_available()
         size, reasons["model"] = choose_size(train, gpu)
         settings |= size
     if given:
@@ -194,7 +195,7 @@ def neighbour_ranks(
     where = np.asarray((graph.x if graph.get("pos") is None else graph.pos).double())
     if graph.get("pos") is None:
         where = (where - x_mean) / x_std
-    pairs = graph.edge_index[:, graph.edge_index[0] < graph.edge_index[1]].numpy()
+    pairs = graph.edges_once().T
     count = min(most + 1, len(where))
     distance, _ = cKDTree(where).query(where, k=count)
     distance = distance.reshape(len(where), count)  # ascending, the node itself among them

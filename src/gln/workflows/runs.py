@@ -1,21 +1,36 @@
-"""Read a run folder, whether the run is finished or not."""
+"""What a run folder says, whether the run is finished or not: settings, history, and the graphs it learned from."""
 
 from __future__ import annotations
 
 import csv
+import shlex
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, fields
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from gln.baselines import BASELINES
 from gln.errors import GLNError
-from gln.storage.tensors import read_json
+from gln.families import FAMILIES
+from gln.io import find_files
+from gln.models import MODELS
+from gln.registry import write_spec
+from gln.storage.tensors import read_json, write_json
+from gln.training.checkpoint import Progress
 from gln.training.config import FitConfig
-from gln.training.progress import Progress, is_finished
-from gln.workflows.sources import DATA, RECIPE
+from gln.training.run import is_finished
+from gln.workflows import Say, Skip
+from gln.workflows.methods import FROM_DATA
+from gln.workflows.recipe import Recipe
+from gln.workflows.training_data import TrainValTest, divide, family_data, find_data, read_labelled
 
+DATA, RECIPE = "data.json", "recipe.json"  # what the run learned from
 COUNTED = ("epoch", "step")  # columns of whole numbers in metrics.csv
+COMFORT = ("progress", "checkpoint_minutes")  # settings that change nothing that is computed
 RATES = 160  # points at which the learning rate is drawn
 
 
@@ -81,9 +96,18 @@ class RunFacts:
         return {name: values.tolist() for name, values in places.items()} | {"lr": lr}
 
 
+def is_run(word: str) -> bool:
+    """Whether this is the folder of a run or of a saved model."""
+    return word not in FAMILIES and _is_run(Path(word))
+
+
+def _is_run(folder: Path) -> bool:
+    return any((folder / name).is_file() for name in ("config.json", "model.json"))
+
+
 def read_run(run: Path) -> RunFacts:
     """Read the text files of a run folder."""
-    if not any((run / name).is_file() for name in ("config.json", "model.json")):
+    if not _is_run(run):
         raise GLNError(f"{run} is not a run folder: it holds neither config.json nor model.json.")
     files = ("config.json", "environment.json", "model.json", DATA, RECIPE)
     config, environment, model, data, recipe = (
@@ -106,3 +130,121 @@ def _history(path: Path) -> list[dict[str, Any]]:
         return rows
     except (ValueError, TypeError):  # also bytes that are not UTF-8
         raise GLNError(f"{path} is not the table that a run writes; copy it again.") from None
+
+
+@contextmanager
+def noting_data(
+    run: Path, words: Sequence[str], count: int | None, seed: int, recipe: Recipe | None
+) -> Iterator[None]:
+    """When the training inside ends or is interrupted, record in the run folder what the run learned from."""
+
+    def note() -> None:
+        if recipe is None:
+            write_json(run / DATA, {"family": words[0], "count": count, "seed": seed})
+        else:
+            write_json(run / DATA, {"files": [str(Path(word).absolute()) for word in words]})
+            recipe.save(run / RECIPE)
+
+    try:
+        yield
+    except KeyboardInterrupt:
+        if run.is_dir():
+            note()
+        raise
+    note()
+
+
+def learned_from(run: Path) -> dict[str, Any] | None:
+    """What :func:`noting_data` wrote; ``None`` if it wrote nothing."""
+    facts = read_json(run / DATA) if (run / DATA).exists() else {}
+    known = isinstance(facts.get("family"), str) or isinstance(facts.get("files"), list)
+    return facts if known else None
+
+
+def run_data(run: Path, skip: Skip, say: Say) -> TrainValTest:
+    """The graphs that ``gln train`` trained, validated and tested this run on, sampled or read again."""
+    facts = learned_from(run)
+    if facts is None:
+        raise GLNError(f"{run} does not say what it learned from.")
+    if "family" in facts:
+        return family_data(facts["family"], facts.get("count"), facts.get("seed", 0))
+    recipe = Recipe.load(run / RECIPE)
+    graphs = read_labelled(find_data([str(file) for file in facts["files"]]), recipe.read, skip, say)
+    return divide(graphs, recipe.patches, recipe.seed)[0]
+
+
+def has_learned_from(run: Path, paths: Sequence[Path]) -> bool:
+    """Whether any of ``paths`` is among the files that a run was trained, validated and tested on."""
+    facts = learned_from(run) if run.is_dir() else None
+    known: set[Path] = set()
+    for word in (facts or {}).get("files", []):
+        with suppress(GLNError):  # the file has been moved
+            known |= {file.resolve() for file in find_files([str(word)])}
+    return any(path.resolve() in known for path in paths)
+
+
+def command_of(facts: RunFacts) -> str | None:
+    """The ``gln train`` command that repeats the run; ``None`` if no such command can."""
+    words = ["gln", "train"]
+    family, files = facts.data.get("family"), facts.data.get("files")
+    if isinstance(family, str):
+        words += [family, *_flag("count", facts.data.get("count"))]
+        spec = _baseline_spec(facts) if facts.baseline else _model_spec(facts)
+        words += ["--model", spec] if spec and spec != "GLN" else []
+    elif isinstance(files, list) and facts.recipe:
+        words += [*map(str, files), "--from-recipe", str(facts.run / RECIPE)]
+    else:
+        return None
+    if facts.baseline:
+        words += _flag("seed", facts.config.get("seed") or None)
+    elif facts.fit is None or facts.config.get("augment") is not None:
+        return None
+    else:
+        words += _loss_flags(facts) + _fit_flags(facts)
+    return shlex.join([*words, "-o", f"{facts.run}-again"])
+
+
+def _flag(name: str, value: Any) -> list[str]:
+    return [] if value is None else [f"--{name.replace('_', '-')}", str(value)]
+
+
+def _model_spec(facts: RunFacts) -> str:
+    model = facts.config["model"]
+    usual = signature(MODELS[model["name"]]).parameters if model["name"] in MODELS else {}
+    changed = {
+        name: value
+        for name, value in model["config"].items()
+        if name not in FROM_DATA and not (name in usual and usual[name].default == value)
+    }
+    return write_spec(model["name"], changed)
+
+
+def _baseline_spec(facts: RunFacts) -> str:
+    name = facts.config["baseline"]
+    usual = BASELINES[name].defaults() if name in BASELINES else {}
+    given = {key: value for key, value in facts.config.items() if key not in ("baseline", "seed", "data")}
+    return write_spec(name, {key: value for key, value in given.items() if usual.get(key) != value})
+
+
+def _loss_flags(facts: RunFacts) -> list[str]:
+    loss = facts.config["loss"]
+    words = []
+    for name, usual in (("edge", "balanced"), ("structure", "dice")):
+        words += _flag(f"{name}_loss", loss[name] if loss.get(name, usual) != usual else None)
+    usual_steps = getattr(MODELS.get(facts.config["model"]["name"]), "every_step", False)
+    every = loss.get("every_step", usual_steps)
+    return words + (_flag("every_step", every) if every != usual_steps else [])
+
+
+def _fit_flags(facts: RunFacts) -> list[str]:
+    """The settings that differ from the defaults; a recipe already holds the batch size."""
+    words = []
+    for field in fields(FitConfig):
+        value, name = getattr(facts.fit, field.name), field.name.replace("_", "-")
+        if value == field.default or field.name in COMFORT or (facts.recipe and field.name == "batch_size"):
+            continue
+        if isinstance(field.default, bool):
+            words.append(f"--{name}" if value else f"--no-{name}")
+        else:
+            words += [f"--{name}", str(value)]
+    return words

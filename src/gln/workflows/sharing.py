@@ -26,10 +26,9 @@ from gln.io.tables import edges_of
 from gln.storage.provenance import versions
 from gln.training import Interrupted
 from gln.training.processes import OtherProcesses, Place, give_way, is_orphan
-from gln.workflows import windows
-from gln.workflows.parts import Damaged, Part, Parts, Removed, in_order, name_of
-from gln.workflows.predict_files import Answered, Job, Outcome, Unfit
-from gln.workflows.windows import Say, Window, count_blocks
+from gln.workflows import Say, predict_files, silent
+from gln.workflows.parts import Damaged, Part, PartsFolder, Removed, in_order, name_of
+from gln.workflows.predict_files import Job, Outcome, Unfit, Window, count_blocks
 
 PATIENCE = 600.0  # seconds without a sign of life after which other processes are given up
 
@@ -50,12 +49,12 @@ class Shared:
         job: Job,
         place: Place,
         devices: int = 1,
-        say: Say | None = None,
-        complain: Say | None = None,
+        say: Say = silent,
+        complain: Say = silent,
     ) -> None:
         self.job, self.place, self.devices, self.say, self.complain = job, place, devices, say, complain
         self.manifest, self.known = manifest(job), job.known_edges()
-        self.parts = Parts(job.output, self.manifest)
+        self.parts = PartsFolder(job.output, self.manifest)
         self.blocks = count_blocks(job.paths)
         # Whole blocks, so that no other process reads their files; but few blocks would leave processes without
         # work, and how a table of edges for several files is read depends on the files before.
@@ -81,8 +80,7 @@ class Shared:
         except KeyboardInterrupt:
             raise Interrupted(self._unfinished("interrupted")) from None
         except SystemExit:  # SIGTERM
-            if self.say is not None:
-                self.say(self._unfinished("interrupted"))
+            self.say(self._unfinished("interrupted"))
             raise
 
     def follow(self) -> None:
@@ -129,9 +127,9 @@ class Shared:
 
     def _answer(self, blocks: Callable[[int], bool] | None, wanted: Callable[[Window], bool]) -> None:
         bar = self.place.rank == 0  # one bar for all: they share a terminal
-        for window, answered in self.job.answers(self.known, self._remark, blocks, wanted, bar):
+        for window, done in self.job.answers(self.known, self._remark, blocks, wanted, bar):
             used = self.known is not None and self.known.used
-            self.parts.write(window, Part(answered, self.remarks, used))
+            self.parts.write(window, Part(done, self.remarks, used))
             self.remarks = []
             self._check_others()
 
@@ -141,8 +139,7 @@ class Shared:
         if what not in self.said:
             self.said.add(what)
             self.remarks.append(text)
-            if self.say is not None:
-                self.say(text)
+            self.say(text)
 
     def _check_others(self) -> None:
         status = self.others.lost() if self.others is not None else None
@@ -157,13 +154,13 @@ class Shared:
     def _merge(self) -> Outcome:
         """Assemble the output once all parts exist; damaged parts are computed again."""
         while True:
-            answered = self._read(self._wait())
+            done = self._read(self._wait())
             if manifest(self.job) != self.manifest:  # two processes may then have seen different windows
                 raise GLNError(
                     f"Input files changed during the prediction; remove {self.parts.folder} and start again."
                 )
             try:
-                return self.parts.merge(partial(self.job.write, answered, self.known))
+                return self.parts.merge(partial(self.job.write, done, self.known))
             except Damaged as error:
                 self._repair(error)
 
@@ -192,27 +189,36 @@ class Shared:
             return self.place.world == 1
         return self.place.world == self.devices and not self.others.running()
 
-    def _read(self, names: list[str]) -> Iterator[Answered]:
+    def _read(self, names: list[str]) -> Iterator[Outcome]:
         for name in names:
             part = self.parts.read(name)
             for text in part.remarks:
                 self._remark(text)
-            for what in map(str, part.answered.outcome.skipped):
-                if self.complain is not None and what not in self.said:
+            for what in map(str, part.done.skipped):
+                if what not in self.said:
                     self.said.add(what)
                     self.complain(what)
             if self.known is not None:
                 self.known.used |= part.known_used
-            yield part.answered
+            yield part.done
 
     def _repair(self, error: Damaged) -> None:
-        if self.say is not None:
-            self.say(f"{error} It is computed again.")
+        self.say(f"{error} It is computed again.")
         error.path.unlink(missing_ok=True)
         broken = int(error.path.name[:6])
         blocks = (lambda block: block == broken) if self.by_block else None
         there = self.parts.names()
         self._answer(blocks, lambda window: window.block == broken and name_of(window) not in there)
+
+
+def predict_shared(
+    job: Job, place: Place, devices: int, resume: bool, say: Say, complain: Say
+) -> Outcome | None:
+    """This process's share of a prediction; the first process returns the outcome and speaks for all."""
+    if place.rank:
+        Shared(job, place, devices).follow()
+        return None
+    return Shared(job, place, devices, say, complain).lead(resume)
 
 
 FORMAT = "gln parts 1"
@@ -236,7 +242,7 @@ def manifest(job: Job) -> dict[str, Any]:
         "sizes, times or names of files": _digest([_stamp(path) for path in job.paths]),
         "tables of edges or labels": _digest([_stamp(path) for path in beside]),
         "device": _device(job.model),
-        "windows": [windows.BLOCK, windows.WINDOW, windows.WINDOW_NODES],
+        "windows": [predict_files.BLOCK, predict_files.WINDOW, predict_files.WINDOW_NODES],
         "versions": {name: versions().get(name) for name in ("gln", "torch")},
     }
 

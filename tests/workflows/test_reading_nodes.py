@@ -7,15 +7,15 @@ from collections import Counter
 import pytest
 import torch
 from torch import nn
-from torch_geometric.data import Data
 
+from gln.graphs.record import Graph
 from gln.models import GLN, PaperGLN
-from gln.workflows.fitness import coinciding, misfit, unread
+from gln.workflows.methods import coinciding, misfit, unread
 
 
-def nodes(count: int = 4, pos: int = 0, x: int = 0) -> Data:
+def nodes(count: int = 4, pos: int = 0, x: int = 0) -> Graph:
     rows = {name: torch.zeros(count, width) for name, width in (("pos", pos), ("x", x)) if width}
-    return Data(**rows, num_nodes=count)
+    return Graph(count, **rows)
 
 
 SMALL = {"width": 8, "pair_width": 8, "steps": 1}
@@ -37,7 +37,7 @@ SMALL = {"width": 8, "pair_width": 8, "steps": 1}
         (nn.Linear(1, 1), nodes(pos=1), None),
     ],
 )
-def test_a_misfit_is_told_and_only_that(model: nn.Module, graph: Data, words: str | None) -> None:
+def test_a_misfit_is_told_and_only_that(model: nn.Module, graph: Graph, words: str | None) -> None:
     told = misfit(model, graph)
     assert (told is None) if words is None else (words in str(told))
 
@@ -53,12 +53,12 @@ def test_nodes_coincide_where_all_that_the_model_reads_of_them_is_equal() -> Non
     pos[::2] *= -1  # some zeros become -0.0
     x = torch.arange(30.0)[:, None] % 2
     only_pos, both, only_x = (GLN(*inputs, **SMALL) for inputs in ((0, 2), (1, 2), (1, 0)))
-    graph = Data(pos=pos, x=x, num_nodes=30)
+    graph = Graph(pos=pos, x=x, num_nodes=30)
 
     def slow(rows: torch.Tensor) -> int:
         return sum(count for count in Counter(map(tuple, rows.tolist())).values() if count > 1)
 
     assert coinciding(only_pos, graph) == slow(pos)
     assert coinciding(both, graph) == slow(torch.cat([pos, x], dim=1)) < slow(pos)
-    assert coinciding(only_x, graph) == coinciding(both, Data(x=x, num_nodes=30)) == 0
-    assert coinciding(both, Data(pos=pos, x=torch.arange(30.0)[:, None], num_nodes=30)) == 0
+    assert coinciding(only_x, graph) == coinciding(both, Graph(x=x, num_nodes=30)) == 0
+    assert coinciding(both, Graph(pos=pos, x=torch.arange(30.0)[:, None], num_nodes=30)) == 0

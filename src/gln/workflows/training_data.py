@@ -1,31 +1,51 @@
-"""Read labelled files as graphs to train, validate and test on."""
+"""Graphs to train, validate and test on: of a family, or from labelled files."""
 
 from __future__ import annotations
 
 import glob
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-
-import torch
+from typing import NamedTuple
 
 from gln.errors import GLNError
+from gln.families import FAMILIES, parse_family
 from gln.graphs import split
 from gln.graphs.record import ROWS, Graph
 from gln.graphs.split import cut_patches, cut_regions
 from gln.io import Item, ReadOptions, Skipped, find_files, read_items
+from gln.workflows import Say, Skip
 
 SHARES = (0.72, 0.08, 0.2)  # of the nodes of a single graph: as gln.split divides graphs
 COVER = 8  # training patches that contain a node, on average; 2 for validation and test
 FEWEST_PATCHES = 64  # at least, to train on
 
 
-Parts = tuple[list[Graph], list[Graph], list[Graph]]
+class TrainValTest(NamedTuple):
+    """Graphs to train, validate and test on."""
+
+    train: list[Graph]
+    val: list[Graph]
+    test: list[Graph]
+
+    def sizes(self) -> str:
+        """How many graphs each part has, in words."""
+        return " / ".join(str(len(part)) for part in self)
+
+
+def is_family(words: Sequence[str]) -> bool:
+    """Whether the words name a family; otherwise they name files."""
+    return len(words) == 1 and words[0].partition(":")[0] in FAMILIES
+
+
+def family_data(spec: str, count: int | None, seed: int) -> TrainValTest:
+    """Graphs of a family; without ``count``, the paper's number of graphs or 1200."""
+    family = parse_family(spec)
+    total = (family.paper_count or 1200) if count is None else count
+    return TrainValTest(*split(family.graphs(total, seed=seed), seed=seed))
 
 
 def find_data(words: Sequence[str]) -> list[Path]:
     """The files that ``words`` name; a word that names nothing may be a misspelt family."""
-    from gln.families import FAMILIES
-
     for word in words:
         if not glob.has_magic(word) and not Path(word).exists():
             if len(words) > 1 and word.partition(":")[0] in FAMILIES:
@@ -36,17 +56,7 @@ def find_data(words: Sequence[str]) -> list[Path]:
     return find_files(words)
 
 
-def has_gpu(accelerator: str) -> bool:
-    """Whether training will have a GPU, by Lightning's name of the accelerator."""
-    return accelerator in ("auto", "gpu", "cuda") and torch.cuda.is_available()
-
-
-def read_labelled(
-    paths: Sequence[Path],
-    options: ReadOptions,
-    skip: Callable[[Skipped], None],
-    say: Callable[[str], None],
-) -> list[Graph]:
+def read_labelled(paths: Sequence[Path], options: ReadOptions, skip: Skip, say: Say) -> list[Graph]:
     """The graphs of all files that have edges; files without edges, or that cannot be read, are skipped."""
     items = []
     bare: set[Path] = set()
@@ -61,10 +71,12 @@ def read_labelled(
             "There is no graph with true edges: none was read, or no file gives them; see --edges."
         )
     _check_alike(items)
-    return [_plain(item.graph) for item in items]
+    return [
+        item.graph.with_edges(item.graph.edge_index) for item in items
+    ]  # without what only some files have
 
 
-def divide(graphs: Sequence[Graph], patches: int | None, seed: int) -> tuple[Parts, str]:
+def divide(graphs: Sequence[Graph], patches: int | None, seed: int) -> tuple[TrainValTest, str]:
     """Graphs to train, validate and test on, and a description of how they were divided.
 
     The graphs are split first; with ``patches`` they are then cut into pieces of that many nodes, so that the pieces of
@@ -72,23 +84,29 @@ def divide(graphs: Sequence[Graph], patches: int | None, seed: int) -> tuple[Par
     """
     if patches is not None and patches < 2:
         raise GLNError(f"Got patches of {patches} nodes; expected at least 2.")
+    parts: Sequence[list[Graph]]
     if len(graphs) >= 3:
         parts, source = split(graphs, seed=seed), "different graphs"
     elif patches is None:
-        raise GLNError(_cannot_split(graphs))
-    else:
-        regions = [cut_regions(graph, SHARES) for graph in graphs]
-        train, val, test = (list(part) for part in zip(*regions, strict=True))
-        parts, source = (train, val, test), "regions that share no node"
-    if patches is not None:
-        parts = (
-            _patches(parts[0], patches, COVER, FEWEST_PATCHES, [seed, 0]),
-            _patches(parts[1], patches, 2, 1, [seed, 1]),
-            _patches(parts[2], patches, 2, 1, [seed, 2]),
+        nodes = " and ".join(f"{graph.num_nodes:,}" for graph in graphs)
+        what = "one graph" if len(graphs) == 1 else f"{len(graphs)} graphs"
+        raise GLNError(
+            f"Got {what} of {nodes} nodes, which cannot be split into graphs to train and to test on; "
+            "give more graphs, or cut into patches with --patches 100."
         )
-    sizes = " / ".join(str(len(part)) for part in parts)
-    what = "graphs" if patches is None else f"patches of up to {patches} nodes"
-    return parts, f"{sizes} {what} to train / validate / test, from {source}"
+    else:
+        parts = list(map(list, zip(*(cut_regions(graph, SHARES) for graph in graphs), strict=True)))
+        source = "regions that share no node"
+    what = "graphs"
+    if patches is not None:
+        what = f"patches of up to {patches} nodes"
+        amounts = ((COVER, FEWEST_PATCHES), (2, 1), (2, 1))
+        parts = [
+            _patches(part, patches, *amount, [seed, number])
+            for number, (part, amount) in enumerate(zip(parts, amounts, strict=True))
+        ]
+    data = TrainValTest(*parts)
+    return data, f"{data.sizes()} {what} to train / validate / test, from {source}"
 
 
 def _patches(graphs: Sequence[Graph], size: int, cover: int, least: int, seed: Sequence[int]) -> list[Graph]:
@@ -101,15 +119,6 @@ def _patches(graphs: Sequence[Graph], size: int, cover: int, least: int, seed: S
     return cut
 
 
-def _cannot_split(graphs: Sequence[Graph]) -> str:
-    nodes = " and ".join(f"{graph.num_nodes:,}" for graph in graphs)
-    what = "one graph" if len(graphs) == 1 else f"{len(graphs)} graphs"
-    return (
-        f"Got {what} of {nodes} nodes, which cannot be split into graphs to train and to test on; "
-        "give more graphs, or cut into patches with --patches 100."
-    )
-
-
 def _check_alike(items: Sequence[Item]) -> None:
     first = items[0]
     for item in items:
@@ -119,8 +128,3 @@ def _check_alike(items: Sequence[Item]) -> None:
                     f"{item.name} has {theirs} values of {name} per node, but {first.name} has {ours}; "
                     "all graphs must have the same number."
                 )
-
-
-def _plain(graph: Graph) -> Graph:
-    """``graph`` without attributes that only some files have."""
-    return graph.with_edges(graph.edge_index)

@@ -7,7 +7,7 @@ import pytest
 from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
 
-from gln.viewing.pictures import draw_cloud
+from reproduction.clouds import draw_cloud
 
 COLOURS = ["#0072b2", "#e69f00", "#009e73"]
 

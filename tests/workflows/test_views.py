@@ -14,10 +14,11 @@ import gln
 from gln.errors import GLNError
 from gln.graphs import save_graphs
 from gln.io import ReadOptions
-from gln.io.predictions import add_predictions, read_predictions
-from gln.viewing.views import View
+from gln.io.predictions import read_predictions
+from gln.seeds import TEST_SEED
 from gln.workflows.predict_files import Job
-from gln.workflows.sources import family_views, file_views, noting_data, page_of_files, run_views
+from gln.workflows.runs import noting_data
+from gln.workflows.views import View, add_predictions, family_views, file_views, job_views, run_views
 from tests.commands.test_cli import run
 from tests.commands.test_train import write_graphs
 from tests.viewing import decoding
@@ -159,8 +160,8 @@ def test_a_table_of_predictions_alone_is_no_graph(table: Path, predict: Callable
 def test_a_run_says_what_it_learned_from(tmp_path: Path) -> None:
     with noting_data(tmp_path, ["delaunay:points=9"], 12, 3, None):
         pass
-    expected = family_views("delaunay:points=9", 2)
-    views = run_views(tmp_path, 2, 1_000_003, ignore, ignore)
+    expected = family_views("delaunay:points=9", 2, TEST_SEED)
+    views = run_views(tmp_path, 2, TEST_SEED, ignore, ignore)
     assert [view.name for view in views] == [view.name for view in expected]
     assert torch.equal(views[1].graph.pos, expected[1].graph.pos)
 
@@ -204,16 +205,14 @@ def test_the_page_of_a_prediction_is_bounded(tmp_path: Path, model: nn.Module) -
     (tmp_path / "data" / "bad.csv").write_text("x,y\n1,what\n")
     said: list[str] = []
     job = Job(model, sorted((tmp_path / "data").iterdir()), tmp_path / "out.csv")
-    page = page_of_files(job, tmp_path / "a.html", say=said.append)
-    assert page is not None
-    assert len(decoding.data_of(page)["views"]) == 20
-    assert said == [f"{page} shows 20 of the graphs: at most the first 20, with up to 10,000 nodes together."]
+    assert len(job_views(job, Path("a.html"), said.append)) == 20
+    assert said == ["a.html shows 20 of the graphs: at most the first 20, with up to 10,000 nodes together."]
 
 
 def test_a_prediction_too_large_for_a_page_has_none(tmp_path: Path, model: nn.Module) -> None:
     np.save(tmp_path / "points.npy", np.random.default_rng(0).random((10_001, 2)))
     said: list[str] = []
     job = Job(model, [tmp_path / "points.npy"], tmp_path / "out.csv")
-    assert page_of_files(job, tmp_path / "a.html", say=said.append) is None
+    assert job_views(job, Path("a.html"), said.append) == []
+    assert "a.html is not written" in said[0]
     assert "up to 10,000 nodes" in said[0]
-    assert not (tmp_path / "a.html").exists()

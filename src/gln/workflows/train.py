@@ -1,0 +1,177 @@
+"""Train a model or baseline on a family or on files, as ``gln train`` does: split, settings, fit, scores."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from gln.baselines import BASELINES, Baseline, baseline, save_baseline
+from gln.baselines.base import check_folder, mark_folder, run_facts
+from gln.errors import GLNError
+from gln.families import parse_family
+from gln.graphs.features import feature_scale
+from gln.graphs.record import Graph
+from gln.io import ReadOptions
+from gln.models import MODELS, build_model
+from gln.models.contract import ScalesFeatures
+from gln.registry import parse_spec, write_spec
+from gln.training import FitConfig, Interrupted, fit
+from gln.training.losses import Loss
+from gln.training.processes import is_first
+from gln.workflows import Say, Skip, silent
+from gln.workflows.judge import Judged, judge
+from gln.workflows.recipe import Recipe, choose_recipe
+from gln.workflows.runs import noting_data
+from gln.workflows.training_data import divide, family_data, find_data, is_family, read_labelled
+
+
+def train(
+    data: Sequence[str],
+    run: Path,
+    model: str,
+    config: FitConfig,
+    *,
+    say: Say,
+    skip: Skip,
+    tell: Say = print,
+    count: int | None = None,
+    read: ReadOptions = ReadOptions(),  # noqa: B008 - frozen
+    patches: int | None = None,
+    recipe: Path | None = None,
+    ready: Recipe | None = None,
+    losses: dict[str, Any] | None = None,
+    resume: bool = False,
+) -> tuple[Any, Judged] | None:
+    """Train, and score on the test graphs: the method and its scores.
+
+    Of several processes only the first speaks, scores and returns something.
+
+    Args:
+        data: a family, or files.
+        run: the run folder.
+        model: a model or baseline with its settings, as in ``GLN:width=64``.
+        config: the settings of the fit.
+        say: receives guesses and remarks about files.
+        skip: receives each file that cannot be read.
+        tell: receives what is chosen and what is reached, line by line.
+        count: graphs to draw from the family.
+        read: how files are read.
+        patches: nodes of the pieces that graphs from files are cut into.
+        recipe: where to write the recipe that is chosen for files.
+        ready: a recipe to follow, instead of ``model``, ``read`` and ``patches``.
+        losses: settings of :class:`gln.Loss`.
+        resume: continue the run.
+    """
+    first = is_first(config.num_nodes)
+    if not first:
+        tell = say = skip = silent
+    spec, is_baseline = find_method(model if ready is None else ready.model)
+    method: Any = baseline(spec) if is_baseline else None  # a mistake in its settings comes before any work
+    if recipe is not None and first:
+        _check_new_recipe(recipe, resume)
+    chosen = None
+    if is_family(data):
+        graphs = family_data(data[0], count, config.seed)
+        title = f"{parse_family(data[0])}: {graphs.sizes()} graphs to train / validate / test"
+    else:
+        if ready is not None:
+            read, patches = ready.read, ready.patches
+        everything = read_labelled(find_data(data), read, skip, say)
+        graphs, how = divide(everything, patches, config.seed if ready is None else ready.seed)
+        title = f"{len(everything):,} graph{'' if len(everything) == 1 else 's'} from files"
+        whole = everything if patches else None
+        chosen = ready or choose_recipe(graphs.train, read, patches, spec, config, whole)
+        tell("\n".join([f"{'split':<12}{how}", *chosen.lines()]))
+        spec, config = chosen.model, replace(config, batch_size=chosen.batch_size)
+    if not is_baseline:
+        torch.manual_seed(config.seed)
+        method = build_model(spec, [graph for part in graphs for graph in part])
+    if chosen is not None and (words := scale_features(method, graphs.train)):
+        tell(f"{'features':<12}{words}")
+    if chosen is not None and recipe is not None and first:
+        chosen.save(recipe)
+    noting = noting_data(run, data, count, config.seed, chosen)
+    with noting if first else nullcontext():
+        if is_baseline:
+            tell(f"{title}; {method}, {method.fitted}")
+            fit_baseline(method, graphs.train, graphs.val, run, config.seed, resume, config.progress)
+            tell(f"{run}\n")
+        else:
+            weights = sum(weight.numel() for weight in method.parameters())
+            tell(f"{title}; {type(method).__name__}, {weights:,} weights")
+            usual: dict[str, Any] = {"every_step": getattr(method, "every_step", False)}
+            loss = Loss(**usual | (losses or {}))
+            result = fit(method, graphs.train, graphs.val, run=run, resume=resume, loss=loss, config=config)
+            tell(f"{result}\n")
+    if not first:  # which goes on once the others are done
+        return None
+    judged = judge(method, graphs, config.seed)
+    tell(judged.printed)
+    return method, judged
+
+
+def _check_new_recipe(path: Path, resume: bool) -> None:
+    """Refuse to replace a file; a resumed run may write its recipe again."""
+    if path.suffix.lower() != ".json":
+        raise GLNError(f"Got --recipe {path}; expected a name that ends in .json.")
+    if path.exists() and not resume:
+        raise GLNError(f"{path} already exists; choose another name, or follow it with --from-recipe.")
+    if path.exists():
+        Recipe.load(path)
+
+
+def find_method(spec: str) -> tuple[str, bool]:
+    """``spec`` with its registered name, whatever its case, and whether it is a baseline."""
+    asked, settings = parse_spec(spec)
+    names = {name.lower(): name for name in (*MODELS, *BASELINES)}
+    if asked.lower() not in names:
+        raise GLNError(
+            f"There is no model {asked!r}; choose from {', '.join(sorted(MODELS))}, "
+            f"or from the baselines {', '.join(sorted(BASELINES))}."
+        )
+    name = names[asked.lower()]
+    return write_spec(name, settings), name in BASELINES
+
+
+def scale_features(model: nn.Module | Baseline, train: Sequence[Graph]) -> str | None:
+    """Make the model standardise the features, and describe it in words; ``None`` if there is nothing to scale."""
+    mean, deviation = feature_scale(train)
+    if not isinstance(model, ScalesFeatures) or mean is None or deviation is None:
+        return None
+    scaled = sum(pair != (0, 1) for pair in zip(mean, deviation, strict=True))
+    if not scaled:
+        return None
+    model.scale_features(mean, deviation)
+    rest = len(mean) - scaled
+    words = f"columns of x scaled to mean 0 and deviation 1 over the training nodes, in the model: {scaled}"
+    return f"{words}; columns of zeros and ones, unchanged: {rest}" if rest else words
+
+
+def fit_baseline(
+    model: Baseline,
+    train: Sequence[Graph],
+    val: Sequence[Graph],
+    run: Path,
+    seed: int = 0,
+    resume: bool = False,
+    progress: bool = False,
+) -> None:
+    """Fit ``model`` and save it in the folder ``run``; with ``resume``, continue what is there, otherwise refuse to."""
+    facts = run_facts(model, train, seed)
+    if not resume and any((run / name).exists() for name in ("config.json", "model.json")):
+        raise GLNError(f"{run} already holds a run; resume it with --resume or choose another folder.")
+    check_folder(run, facts, model.free)
+    try:
+        model.fit(train, val, seed=seed, progress=progress, folder=run)
+    except KeyboardInterrupt:
+        if not run.exists():
+            raise
+        raise Interrupted(f"fitting was interrupted; resume it from {run} with --resume.") from None
+    save_baseline(model, run)
+    mark_folder(run, facts)

@@ -1,0 +1,253 @@
+"""Graphs to view, each with its name and what was predicted for it: from families, files, runs and predictions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gln.errors import GLNError
+from gln.families import parse_family
+from gln.graphs import as_graphs
+from gln.graphs.check import as_record
+from gln.graphs.pack import load_graphs
+from gln.graphs.record import Graph
+from gln.inference.predict import Choice, Method
+from gln.inference.steps import Seen, every_step
+from gln.io import ReadOptions, read_items
+from gln.io.items import quote
+from gln.io.predictions import PredictedEdges, is_archive, is_table, read_predictions
+from gln.workflows import Say, Skip
+from gln.workflows.methods import check_fit, load_for, misfit
+from gln.workflows.predict_files import Job, ask
+from gln.workflows.runs import is_run, learned_from, run_data
+from gln.workflows.training_data import find_data, is_family
+
+LARGEST = 20_000  # the most nodes of a graph that a page shows
+PREDICTED = 20  # the most graphs of a prediction that are shown,
+PREDICTED_NODES = 10_000  # with at most this many nodes together
+
+
+@dataclass(frozen=True)
+class View:
+    """One graph of a page.
+
+    Attributes:
+        graph: the nodes; its edges count only if ``labelled``.
+        name: its name on the page.
+        labelled: whether the edges of ``graph`` are the truth.
+        labels: names of the nodes; ``None``: their numbers.
+        seen: the prediction; ``None``: the graph is shown as it is.
+    """
+
+    graph: Graph
+    name: str = ""
+    labelled: bool = True
+    labels: Sequence[str] | None = None
+    seen: Seen | None = None
+
+
+def views_of(graphs: Iterable[Any], names: Sequence[str] | None = None) -> list[View]:
+    """Views of graphs of any kind, with their edges as the truth."""
+    graphs = as_graphs(graphs)
+    if names is not None and len(names) != len(graphs):
+        raise GLNError(f"Got {len(graphs)} graphs and {len(names)} names; give one for each graph.")
+    names = [f"graph {number}" for number in range(len(graphs))] if names is None else names
+    return [View(graph, name) for graph, name in zip(graphs, names, strict=True)]
+
+
+def watch(
+    model: Method,
+    views: Sequence[View],
+    *,
+    steps: int | None = None,
+    threshold: float | None = None,
+    candidates: int | None = None,
+    progress: bool = False,
+) -> list[View]:
+    """The views with what ``model`` predicts for their nodes after every step of its recurrence.
+
+    Args:
+        model: a model, or anything with a method ``predict(points)``, as baselines have; it does not see the edges.
+        steps: how many steps of the recurrence; default: as trained.
+        threshold: the initial threshold; default: the one stored with the model.
+        candidates: as in :func:`gln.predict`.
+        progress: show a progress bar on a terminal.
+    """
+    choice = Choice(threshold, steps=steps, candidates=candidates)
+    return _with_seen(views, every_step(model, [as_record(view.graph) for view in views], choice, progress))
+
+
+def _with_seen(views: Sequence[View], seen: Sequence[Seen]) -> list[View]:
+    return [replace(view, seen=what) for view, what in zip(views, seen, strict=True)]
+
+
+def within_reach(views: Sequence[View], say: Say, largest: int = LARGEST) -> list[View]:
+    """The views that are small enough for a page; ``say`` receives a message about the others."""
+    kept = [view for view in views if view.graph.num_nodes <= largest]
+    if views and not kept:
+        least = min(view.graph.num_nodes for view in views)
+        raise GLNError(
+            f"A page shows graphs of up to {largest:,} nodes, but the smallest here has {least:,}; cut out a part."
+        )
+    if len(kept) < len(views):
+        what = "1 graph is" if len(views) - len(kept) == 1 else f"{len(views) - len(kept)} graphs are"
+        say(f"{what} not on the page: more than {largest:,} nodes.")
+    return kept
+
+
+def views_from(
+    source: Sequence[str],
+    options: ReadOptions,
+    count: int,
+    seed: int,
+    skip: Skip,
+    say: Say,
+    model: str | None = None,
+    predicted: Path | None = None,
+    choice: Choice = Choice(),  # noqa: B008 - frozen
+) -> tuple[list[View], str]:
+    """The first ``count`` graphs of a family, of files or of a run, with a prediction, and a title for them.
+
+    Args:
+        model: shows what it predicts; a run shows its own model.
+        predicted: shows the edges in this file instead.
+    """
+    if not source:
+        raise GLNError("Got nothing to show; name a family, files or a run.")
+    if count < 1:
+        raise GLNError(f"Got count={count}; expected at least 1.")
+    if model is not None and predicted is not None:
+        raise GLNError(
+            "Got both --model and --predicted; a page shows only one of them: leave the other out."
+        )
+    title = " ".join(source)
+    if len(source) == 1 and is_run(source[0]):
+        views = run_views(Path(source[0]), count, seed, skip, say)
+        model = source[0] if predicted is None and model is None else model
+    elif is_family(source):
+        views = family_views(source[0], count, seed)
+    else:
+        views = file_views(source, options, count, skip, say)
+    if not views:
+        raise GLNError(f"There is no graph to show in {title}; nothing was written.")
+    views = within_reach(views, say)
+    if predicted is not None:
+        return add_predictions(views, predicted), title
+    if model is None:
+        return views, title
+    method = load_for("predict", model)
+    for view in views:
+        check_fit(method, view.graph, view.name)
+    views = watch(method, views, steps=choice.steps, threshold=choice.threshold, progress=True)
+    return views, title if title == model else f"{model} on {title}"
+
+
+def family_views(spec: str, count: int, seed: int) -> list[View]:
+    """Graphs of a family, each named by its caption."""
+    family = parse_family(spec)
+    graphs = family.graphs(count, seed=seed)
+    return views_of(graphs, [family.caption(graph) for graph in graphs])
+
+
+def run_views(run: Path, count: int, seed: int, skip: Skip, say: Say) -> list[View]:
+    """Graphs that a run has not learned from: new ones of its family, or the test graphs among its files."""
+    facts = learned_from(run)
+    if facts is None:
+        raise GLNError(
+            f"{run} does not say what it learned from; give graphs to view: gln view FAMILY|FILE --model {run}."
+        )
+    if "family" in facts:
+        return family_views(facts["family"], count, seed)
+    test = run_data(run, skip, say).test[:count]
+    return views_of(test, [f"test graph {number}" for number in range(len(test))])
+
+
+def file_views(words: Sequence[str], options: ReadOptions, count: int, skip: Skip, say: Say) -> list[View]:
+    """The first ``count`` graphs in files, with true edges if the files have them, or with predicted ones."""
+    return list(islice(_read(words, options, skip, say), count))
+
+
+def _read(words: Sequence[str], options: ReadOptions, skip: Skip, say: Say) -> Iterator[View]:
+    if all(word.endswith(".safetensors") for word in words):  # stored by gln generate
+        for path in map(Path, words):
+            for number, graph in enumerate(load_graphs(path)):
+                hard = graph.edge_prob is None
+                yield View(
+                    graph, f"{path.name}#{number}", hard, seen=None if hard else Seen.last(graph, 0.01)
+                )
+        return
+    paths = find_data(words)
+    if len(paths) == 1 and is_table(paths[0]):
+        raise GLNError(
+            f"{paths[0]} holds edges but no node positions; give the file of the nodes, "
+            f"and this one with --predicted."
+        )
+    archives = [path for path in paths if is_archive(path)]
+    others = [path for path in paths if path not in archives]
+    if others:
+        for item in read_items(others, options, on_bad=skip, say=say):
+            yield View(item.graph, item.name, item.graph.edge_index is not None, item.ids)
+    for path in archives:  # of gln predict: read like any archive, but their edges are predictions
+        found = read_predictions(path)
+        items = list(read_items([path], options, on_bad=skip, say=say))
+        if len(items) != len(found):
+            raise GLNError(f"{path} holds {len(items)} graphs and {len(found)} names; write it again.")
+        for item, (name, edges) in zip(items, found.items(), strict=True):
+            yield _with_edges(View(item.graph, name, False), edges)
+
+
+def add_predictions(views: Sequence[View], path: Path) -> list[View]:
+    """The views with their edges, found by name in ``path``, a .csv or .npz from ``gln predict``."""
+    found = read_predictions(path)
+    if len(views) == len(found) == 1:
+        return [_with_edges(views[0], next(iter(found.values())))]
+    strange = next((view.name for view in views if view.name not in found), None)
+    if strange is not None:
+        raise GLNError(
+            f"{path} holds no graph {quote(strange)}, but {', '.join(map(quote, list(found)[:3]))}; "
+            "give the files as they were given to gln predict."
+        )
+    return [_with_edges(view, found[view.name]) for view in views]
+
+
+def _with_edges(view: View, edges: PredictedEdges) -> View:
+    pairs = edges.pairs(view.name, view.labels, view.graph.num_nodes)
+    # The file does not store its threshold, but holds nothing below it.
+    least = max(float(np.floor(edges.prob.min(initial=1) * 100) / 100), 0.01)
+    return replace(view, seen=Seen(pairs, edges.prob[None], least, least))
+
+
+def job_views(job: Job, page: Path, say: Say) -> list[View]:
+    """The first graphs in the files of a prediction, with what it predicts for them; ``say`` tells what is left out.
+
+    Files that cannot be read are skipped silently: the prediction itself has reported them.
+    """
+    items = read_items(job.paths, job.options, on_bad=lambda _: None)
+    found = list(islice((item for item in items if not misfit(job.model, item.graph)), PREDICTED + 1))
+    shown, nodes = [], 0
+    for item in found[:PREDICTED]:
+        if nodes + item.graph.num_nodes <= PREDICTED_NODES:
+            shown.append(item)
+            nodes += item.graph.num_nodes
+    if not shown:
+        say(
+            f"{page} is not written: the page of a prediction shows graphs of up to {PREDICTED_NODES:,} nodes."
+        )
+    elif len(shown) < len(found):
+        say(
+            f"{page} shows {len(shown)} of the graphs: at most the first {PREDICTED}, "
+            f"with up to {PREDICTED_NODES:,} nodes together."
+        )
+    if job.choice.top_k is None and job.known is None:
+        seen = every_step(job.model, [item.graph for item in shown], job.choice)
+    else:  # these change only what the last step says
+        cut = job.choice.cut(job.model)
+        answers = ask(job.model, shown, job.choice, job.known_edges())
+        seen = [Seen.last(answer, cut, floor=cut) for answer in answers]
+    views = [View(one.graph, one.name, one.graph.edge_index is not None, one.ids) for one in shown]
+    return _with_seen(views, seen)
