@@ -10,7 +10,7 @@ from torch_geometric.data import Data
 
 import gln
 from gln.errors import GLNError
-from gln.evaluation.edges import EdgeScores
+from gln.evaluation import EdgeScores
 from gln.graphs import make_graph
 from gln.inference.evaluate import evaluate, predict_and_score
 from gln.inference.predict import predict, soft_batches

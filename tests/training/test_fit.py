@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from gln.errors import GLNError
-from gln.evaluation.edges import EdgeScores
+from gln.evaluation import EdgeScores
 from gln.graphs import GraphBatch, make_graph
 from gln.inference.predict import soft_adjacency
 from gln.storage.models import load

@@ -13,7 +13,7 @@ from scipy.linalg import toeplitz
 from gln.bench.peers import in_orca_order, orbit_counter, silence, timed
 from gln.errors import GLNError
 from gln.evaluation import mmd
-from gln.evaluation.counting.threads import one_thread
+from gln.evaluation.statistics import one_thread
 
 REPEATS = 3
 

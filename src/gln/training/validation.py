@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from gln.errors import GLNError
-from gln.evaluation.threshold import BestThreshold
+from gln.evaluation import BestThreshold
 from gln.graphs import GraphBatch
 from gln.training.checkpoint import Progress
 
