@@ -20,7 +20,7 @@ import numpy as np
 
 import gln
 from gln.baselines import MMSB, Kronecker, baseline
-from gln.baselines.kronecker_model import draw_edges
+from gln.baselines.kronecker import draw_edges
 from gln.families import parse_family
 from gln.storage.provenance import write_result
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 
 import numpy as np
 
-from gln.compiling import Kernel, can_compile, compiled
+from gln.compiling import compiled
 from gln.graphs.record import Graph
 
 CROWD = 2  # upper limit on the average number of a node's neighbours in proposing pairs
@@ -36,10 +36,10 @@ class Placement:
         edges = [
             graph.edge_index.cpu().numpy() + start for graph, start in zip(graphs, self.starts, strict=True)
         ]
-        self.source, self.target = np.concatenate(edges, axis=1)  # sorted by source
-        once = self.source < self.target
-        self.edges = self.source[once], self.target[once]
-        self.degree = np.bincount(self.source, minlength=len(self.graph))
+        source, self.target = np.concatenate(edges, axis=1)  # sorted by source
+        once = source < self.target
+        self.edges = source[once], self.target[once]
+        self.degree = np.bincount(source, minlength=len(self.graph))
         self.begins = np.concatenate([[0], np.cumsum(self.degree)])  # where the edges of every node begin
         # More pairs than this share would mostly block each other and only cost time.
         self.share = np.minimum(CROWD * room / np.maximum([graph.num_edges for graph in graphs], 1), 1)  # [G]
@@ -76,53 +76,20 @@ class Placement:
         nodes = len(self.graph)
         bit = 1 << self.rng.integers(self.levels)  # [G]
         first, second = self.rng.random(nodes), self.rng.random(nodes)  # to propose, to accept
-        if can_compile():
-            graphs = (self.starts, self.levels, bit, self.share, log_odds)
-            edges = (self.begins, self.target, self.ones)
-            _compiled_swap()(*graphs, *edges, first, second, self.position)
-        else:
-            self._swap_plain(log_odds, bit, first, second)
-
-    def _swap_plain(
-        self, log_odds: np.ndarray, bit: np.ndarray, first: np.ndarray, second: np.ndarray
-    ) -> None:
-        """:meth:`step` for all graphs at once, with the level ``[G]`` and the random numbers ``[M]`` already drawn."""
-        nodes = len(self.graph)
-        at = np.empty(nodes, dtype=np.int64)  # the node at every position
-        at[self.position + self.offset] = np.arange(nodes)
-        swapped = self.position ^ bit[self.graph]
-        mate = at[swapped + self.offset]
-
-        leader = np.minimum(mate, np.arange(nodes))  # a pair's random numbers are drawn once
-        priority = first[leader] - (1 - self.share)[self.graph]  # above 0 for a random share
-        looked_at = np.flatnonzero(np.repeat(priority > 0, self.degree))  # among all edge ends
-        source, target = self.source[looked_at], self.target[looked_at]
-        # An edge between two mates keeps its kind when they swap.
-        outward = target != mate[source]
-        source, target = source[outward], target[outward]
-        rival = np.zeros(nodes)
-        np.maximum.at(rival, source, priority[target])
-        proposes = priority > np.maximum(rival, rival[mate])
-
-        moving = proposes[source]
-        source, there = source[moving], self.position[target[moving]]
-        graph, old, new = self.graph[source], self.position[source], swapped[source]
-        after = log_odds[graph, self.ones[new & there], self.ones[new ^ there]]
-        before = log_odds[graph, self.ones[old & there], self.ones[old ^ there]]
-        gain = np.bincount(source, after - before, minlength=nodes)
-        accepted = proposes & (np.log(second)[leader] < gain + gain[mate])
-        self.position = np.where(accepted, swapped, self.position)
+        graphs = (self.starts, self.levels, bit, self.share, log_odds)
+        edges = (self.begins, self.target, self.ones)
+        _compiled_swap()(*graphs, *edges, first, second, self.position)
 
 
 @cache
-def _compiled_swap() -> Kernel:
+def _compiled_swap() -> Callable[..., None]:
     return compiled(_swap)
 
 
 def _swap(  # type: ignore[no-untyped-def]
     starts, levels, bit, share, log_odds, begins, target, ones, first, second, position
 ):
-    """:meth:`Placement._swap_plain`, one pair of nodes after another."""
+    """:meth:`Placement.step`, one pair of nodes after another; ``bit [G]`` is the level, the numbers are drawn."""
     most = 1 << levels.max()
     at, priority = np.empty(most, np.int64), np.empty(most)
     for g in range(len(starts)):

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gln.compiling import Kernel, compiled
+from gln.compiling import compiled
 from gln.errors import GLNError
 from gln.graphs.record import Graph
 
@@ -144,9 +144,9 @@ def _starts(lengths: np.ndarray) -> np.ndarray:
 
 
 class _Loops(NamedTuple):
-    arrange: Kernel
-    triangles: Kernel
-    patterns: Kernel
+    arrange: Callable[..., None]
+    triangles: Callable[..., None]
+    patterns: Callable[..., None]
 
 
 @cache
