@@ -18,7 +18,7 @@ from tyro.conf import Positional
 
 import gln
 from gln.baselines import MMSB, Kronecker, baseline
-from gln.baselines.kronecker_model import draw_edges
+from gln.baselines.kronecker import draw_edges
 from gln.families import parse_family
 from gln.storage.provenance import check_source, write_result
 from shared import RESULTS, paper_count, run_command

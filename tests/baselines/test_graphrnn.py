@@ -9,8 +9,7 @@ import pytest
 import torch
 
 import gln
-from gln.baselines import GraphRNN, graphrnn_training
-from gln.baselines.graphrnn_training import Schedule
+from gln.baselines import GraphRNN, graphrnn
 from gln.errors import GLNError
 from gln.graphs import make_graph
 from gln.training.progress import Progress
@@ -49,19 +48,19 @@ def test_sampled_graphs_are_connected_and_no_larger_than_those_learned(variant: 
 
 def test_a_killed_run_goes_on_to_the_same_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = GraphRNN(**TINY, **SHORT).fit(communities(), seed=5)
-    monkeypatch.setattr(graphrnn_training, "CHECKPOINT_SECONDS", -1)  # after every epoch
-    plain = graphrnn_training._epoch
+    monkeypatch.setattr(graphrnn, "CHECKPOINT_SECONDS", -1)  # after every epoch
+    plain = GraphRNN._epoch
 
     def killed(*args):  # type: ignore[no-untyped-def]
         if args[4] == 2:
             raise KeyboardInterrupt
         return plain(*args)
 
-    monkeypatch.setattr(graphrnn_training, "_epoch", killed)
+    monkeypatch.setattr(GraphRNN, "_epoch", killed)
     with pytest.raises(KeyboardInterrupt):
         GraphRNN(**TINY, **SHORT).fit(communities(), seed=5, folder=tmp_path)
     done: list[int] = []
-    monkeypatch.setattr(graphrnn_training, "_epoch", lambda *args: (done.append(args[4]), plain(*args))[1])
+    monkeypatch.setattr(GraphRNN, "_epoch", lambda *args: (done.append(args[4]), plain(*args))[1])
     resumed = GraphRNN(**TINY, **SHORT).fit(communities(), seed=5, folder=tmp_path)
     assert done == [2, 3]
     assert [row["loss"] for row in resumed.history_] == [row["loss"] for row in whole.history_]
@@ -85,12 +84,12 @@ def test_another_run_in_the_folder_is_not_mixed_in(tmp_path: Path) -> None:
 
 
 def test_the_rate_falls_with_the_epochs_or_with_the_time() -> None:
-    schedule = Schedule(epochs=3000, batches=32, batch_size=32, lr=1.0, minutes=10, seed=0)
+    model = GraphRNN(epochs=3000, lr=1.0, minutes=10)
     for epoch, seconds, rate in ((0, 0, 1), (399, 0, 1), (400, 0, 0.3), (1000, 0, 0.09), (0, 100, 0.3)):
         at = Progress(epoch=epoch, seconds=seconds)
-        assert schedule.lr_at(schedule.done(at)) == pytest.approx(rate)
-    assert schedule.done(Progress(epoch=3000)) == 1
-    assert schedule.done(Progress(epoch=5, seconds=601)) >= 1
+        assert model._rate(at) == pytest.approx(rate)
+    assert model._done(Progress(epoch=3000)) == 1
+    assert model._done(Progress(epoch=5, seconds=601)) >= 1
 
 
 def test_time_ends_training() -> None:

@@ -9,8 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
-from gln.baselines.graphrnn_network import GraphRNNNetwork
-from gln.baselines.graphrnn_sequences import Shelf
+from gln.baselines.graphrnn_network import ConnectedGraphs, GraphRNNNetwork
 from gln.families import family
 
 VARIANTS = ("rnn", "mlp")
@@ -77,9 +76,9 @@ def step_by_step(net: GraphRNNNetwork, bits: Tensor, size: int) -> Tensor:
 @pytest.fixture(scope="module")
 def batch() -> tuple[Tensor, tuple[int, ...], int]:
     graphs = sorted(family("delaunay", points=(4, 9)).sample(6, seed=0), key=lambda graph: -graph.num_nodes)
-    shelf = Shelf.of(graphs, torch.device("cpu"))
-    bits = shelf.bits(torch.arange(6), 4, torch.Generator().manual_seed(0))
-    return bits.double(), tuple(shelf.sizes.tolist()), shelf.adj.shape[1]
+    known = ConnectedGraphs.of(graphs, torch.device("cpu"))
+    bits = known.bits(torch.arange(6), 4, torch.Generator().manual_seed(0))
+    return bits.double(), tuple(known.sizes.tolist()), known.adj.shape[1]
 
 
 @pytest.mark.parametrize("variant", VARIANTS)

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 import gln
-from gln.baselines.graphrnn_sequences import Shelf, breadth_first, decode, encode
+from gln.baselines.graphrnn_network import ConnectedGraphs, breadth_first, decode, encode
 
 CPU = torch.device("cpu")
 
@@ -44,8 +44,8 @@ GRAPHS = [connected(seed, nodes) for seed, nodes in enumerate([1, 2, 3, 5, 8, 9,
 
 
 @pytest.fixture
-def shelf() -> Shelf:
-    return Shelf.of([gln.as_graph(graph) for graph in GRAPHS], CPU)
+def known() -> ConnectedGraphs:
+    return ConnectedGraphs.of([gln.as_graph(graph) for graph in GRAPHS], CPU)
 
 
 def ordered(graph: nx.Graph, order: Tensor) -> np.ndarray:
@@ -57,19 +57,19 @@ def widest(matrix: np.ndarray) -> int:
     return max((i - int(matrix[i].argmax()) for i in range(1, len(matrix))), default=0)
 
 
-def test_orders_are_those_of_a_queue(shelf: Shelf) -> None:
-    orders, widths = breadth_first(shelf.adj)
+def test_orders_are_those_of_a_queue(known: ConnectedGraphs) -> None:
+    orders, widths = breadth_first(known.adj)
     for graph, order, width in zip(GRAPHS, orders, widths.tolist(), strict=True):
         assert order[: len(graph)].tolist() == walk(graph)
         assert not order[len(graph) :].any()
         assert width == widest(ordered(graph, order))
 
 
-def test_random_orders_begin_everywhere_and_stay_breadth_first(shelf: Shelf) -> None:
+def test_random_orders_begin_everywhere_and_stay_breadth_first(known: ConnectedGraphs) -> None:
     generator = torch.Generator().manual_seed(0)
     starts = set()
     for _ in range(60):
-        orders, widths = shelf.shuffled_orders(torch.arange(len(GRAPHS)), generator)
+        orders, widths = known.shuffled_orders(torch.arange(len(GRAPHS)), generator)
         for graph, order, width in zip(GRAPHS, orders, widths.tolist(), strict=True):
             nodes = order[: len(graph)].tolist()
             assert sorted(nodes) == list(range(len(graph)))
@@ -80,20 +80,20 @@ def test_random_orders_begin_everywhere_and_stay_breadth_first(shelf: Shelf) -> 
     assert starts == set(range(12))
 
 
-def test_what_is_encoded_is_decoded_exactly(shelf: Shelf) -> None:
+def test_what_is_encoded_is_decoded_exactly(known: ConnectedGraphs) -> None:
     generator = torch.Generator().manual_seed(1)
-    orders, widths = shelf.shuffled_orders(torch.arange(len(GRAPHS)), generator)
-    bits = encode(shelf.adj, shelf.sizes, orders, int(widths.max()))
+    orders, widths = known.shuffled_orders(torch.arange(len(GRAPHS)), generator)
+    bits = encode(known.adj, known.sizes, orders, int(widths.max()))
     for graph, order, back in zip(GRAPHS, orders, decode(bits), strict=True):
         np.testing.assert_array_equal(gln.to_numpy(back), ordered(graph, order))
 
 
-def test_narrow_rows_lose_the_long_edges_alone(shelf: Shelf) -> None:
-    orders, _ = breadth_first(shelf.adj)
-    bits = encode(shelf.adj, shelf.sizes, orders, 2)
+def test_narrow_rows_lose_the_long_edges_alone(known: ConnectedGraphs) -> None:
+    orders, _ = breadth_first(known.adj)
+    bits = encode(known.adj, known.sizes, orders, 2)
     for graph, order, rows in zip(GRAPHS, orders, bits, strict=True):
         matrix = ordered(graph, order)
-        for i in range(1, shelf.adj.shape[1]):
+        for i in range(1, known.adj.shape[1]):
             expected = [i < len(graph) and i - 1 - j >= 0 and matrix[i, i - 1 - j] for j in range(2)]
             assert rows[i - 1].tolist() == expected
 
@@ -110,11 +110,11 @@ def test_the_first_row_of_zeros_ends_a_graph() -> None:
 def test_the_width_is_that_of_the_widest_order() -> None:
     generator = torch.Generator().manual_seed(0)
     for graph, width in ((nx.path_graph(9), 2), (nx.star_graph(6), 6), (nx.path_graph(1), 1)):
-        assert Shelf.of([gln.as_graph(graph)], CPU).width(200, generator) == width
+        assert ConnectedGraphs.of([gln.as_graph(graph)], CPU).width(200, generator) == width
 
 
 def test_of_a_disconnected_graph_the_largest_component_is_kept() -> None:
     graph = nx.disjoint_union_all([nx.path_graph(2), nx.cycle_graph(5), nx.path_graph(1)])
-    kept = Shelf.of([gln.as_graph(graph)], CPU)
+    kept = ConnectedGraphs.of([gln.as_graph(graph)], CPU)
     assert kept.sizes.tolist() == [5]
     assert nx.is_isomorphic(nx.from_numpy_array(kept.adj[0].numpy().astype(int)), nx.cycle_graph(5))

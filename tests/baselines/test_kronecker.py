@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from gln.baselines.kronecker import Kronecker, _step
-from gln.baselines.kronecker_model import LEAST, MOST, Kinds, draw_edges, pairs_of_kind
+from gln.baselines.kronecker import LEAST, MOST, Kinds, Kronecker, _step, draw_edges, pairs_of_kind
 from gln.baselines.kronecker_placement import Placement, count_ones, levels_for
 from gln.errors import GLNError
 from gln.graphs import check_graph, make_graph
@@ -45,6 +44,37 @@ def adjacency_of(edges: np.ndarray, nodes: int) -> np.ndarray:
     return adjacency
 
 
+def step_of_arrays(placement: Placement, log_odds: np.ndarray) -> None:
+    """:meth:`Placement.step` without a loop: all pairs of nodes of all graphs at once."""
+    bit = 1 << placement.rng.integers(placement.levels)
+    nodes = len(placement.graph)
+    first, second = placement.rng.random(nodes), placement.rng.random(nodes)
+    at = np.empty(nodes, dtype=np.int64)  # the node at every position
+    at[placement.position + placement.offset] = np.arange(nodes)
+    swapped = placement.position ^ bit[placement.graph]
+    mate = at[swapped + placement.offset]
+
+    leader = np.minimum(mate, np.arange(nodes))  # a pair's random numbers are drawn once
+    priority = first[leader] - (1 - placement.share)[placement.graph]  # above 0 for a random share
+    looked_at = np.flatnonzero(np.repeat(priority > 0, placement.degree))  # among all edge ends
+    source, target = np.repeat(np.arange(nodes), placement.degree)[looked_at], placement.target[looked_at]
+    # An edge between two mates keeps its kind when they swap.
+    outward = target != mate[source]
+    source, target = source[outward], target[outward]
+    rival = np.zeros(nodes)
+    np.maximum.at(rival, source, priority[target])
+    proposes = priority > np.maximum(rival, rival[mate])
+
+    moving = proposes[source]
+    source, there = source[moving], placement.position[target[moving]]
+    graph, old, new = placement.graph[source], placement.position[source], swapped[source]
+    after = log_odds[graph, placement.ones[new & there], placement.ones[new ^ there]]
+    before = log_odds[graph, placement.ones[old & there], placement.ones[old ^ there]]
+    gain = np.bincount(source, after - before, minlength=nodes)
+    accepted = proposes & (np.log(second)[leader] < gain + gain[mate])
+    placement.position = np.where(accepted, swapped, placement.position)
+
+
 @pytest.fixture
 def placed() -> Placement:
     """Two graphs with 3 and 4 levels, one of them padded."""
@@ -58,11 +88,9 @@ def placed_adjacencies(placement: Placement) -> list[np.ndarray]:
     ends = np.cumsum(2**placement.levels)
     found = []
     for start, end in zip(placement.starts, ends, strict=True):
-        here = (placement.source >= start) & (placement.source < end)
-        edges = np.stack(
-            [placement.position[placement.source[here]], placement.position[placement.target[here]]]
-        )
-        found.append(adjacency_of(edges.T, end - start))
+        pairs = np.stack(placement.edges, axis=1)
+        here = pairs[(pairs[:, 0] >= start) & (pairs[:, 0] < end)]
+        found.append(adjacency_of(placement.position[here], end - start))
     return found
 
 
@@ -163,6 +191,21 @@ class TestPlacement:
         assert not np.array_equal(before, placed.position)
         for start, level in zip(placed.starts, placed.levels, strict=True):
             assert sorted(placed.position[start : start + 2**level]) == list(range(2**level))
+
+    def test_the_compiled_step_is_the_one_in_numpy(self) -> None:
+        rng = np.random.default_rng(4)
+        graphs = [
+            make_graph(edges=np.argwhere(np.triu(rng.random((n, n)) < chance, 1)), num_nodes=n)
+            for n, chance in ((1, 0.5), (2, 1.0), (11, 0.9), (30, 0.1), (64, 0.05))
+        ]
+        one, other = (Placement(graphs, np.random.default_rng(5)) for _ in range(2))
+        odds = Kinds(one.levels).log_odds(np.tile(INITIATOR, (len(graphs), 1)))
+        for _ in range(100):
+            before = one.position.copy()
+            one.step(odds)
+            step_of_arrays(other, odds)
+            assert np.array_equal(one.position, other.position)
+        assert not np.array_equal(one.position, before)
 
     def test_metropolis_reaches_the_posterior(self) -> None:
         """Many copies of a path of four nodes: how often each of its 24 placements is met, against its exact share."""

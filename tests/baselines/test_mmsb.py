@@ -9,9 +9,19 @@ from torch import Tensor
 from torch.distributions import Dirichlet, kl_divergence
 from torch_geometric.data import Data
 
-from gln.baselines.mmsb import MMSB, spectral_labels, spectral_points
-from gln.baselines.mmsb_model import Posterior, Roles, expect, fit_roles, inverse_digamma, start, update
-from gln.baselines.mmsb_pairs import Pairs
+from gln.baselines import MMSB
+from gln.baselines.mmsb_model import (
+    Posterior,
+    Roles,
+    SeenPairs,
+    expect,
+    fit_roles,
+    inverse_digamma,
+    spectral_labels,
+    spectral_points,
+    start,
+    update,
+)
 from gln.errors import GLNError
 from gln.graphs import GraphBatch, check_graph, make_graph
 from tests.conftest import assert_same_graph
@@ -27,11 +37,11 @@ def planted(sizes: list[int], inside: float, between: float, seed: int) -> tuple
     ), block
 
 
-def pairs_of(graphs: list[Data], held_out: float = 0.0) -> Pairs:
+def pairs_of(graphs: list[Data], held_out: float = 0.0) -> SeenPairs:
     batch = GraphBatch.from_graphs(graphs)
     chance = torch.rand(batch.adj.shape, generator=torch.Generator().manual_seed(0)).triu(1)
     seen = batch.pair_mask & ((chance + chance.mT) >= held_out)
-    return Pairs(batch.adj & seen, ~batch.adj & seen, batch.mask)
+    return SeenPairs(batch.adj & seen, ~batch.adj & seen, batch.mask)
 
 
 def random_roles(graphs: int, nodes: int, count: int, seed: int) -> Roles:
@@ -141,7 +151,9 @@ class TestSymmetry:
         graph = planted([8, 10, 14], 0.6, 0.1, seed=4)[0]
         order = torch.from_numpy(np.random.default_rng(0).permutation(32))
         pairs = pairs_of([graph])
-        moved = Pairs(*(matrix[:, order][:, :, order] for matrix in (pairs.joined, pairs.parted)), pairs.mask)
+        moved = SeenPairs(
+            *(matrix[:, order][:, :, order] for matrix in (pairs.joined, pairs.parted)), pairs.mask
+        )
         one, other = (
             fit_roles(which, spectral_points(which, 3), 3, pooled=False, rounds=30, tick=lambda: None)[0]
             for which in (pairs, moved)

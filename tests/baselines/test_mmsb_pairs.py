@@ -1,4 +1,4 @@
-"""Sums over all pairs: the compiled loop against a loop over pairs, at extremes too."""
+"""Sums over all pairs: the compiled loop against the definition, at extremes too."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from gln.baselines.mmsb_pairs import Pairs, Sums, sum_pairs
+from gln.baselines.mmsb_model import SeenPairs, Sums, sum_pairs
 
 
-def random_pairs(sizes: list[int], density: float, held_out: float = 0.2) -> Pairs:
+def random_pairs(sizes: list[int], density: float, held_out: float = 0.2) -> SeenPairs:
     """Graphs of these sizes, padded to the largest."""
     generator = torch.Generator().manual_seed(0)
     mask = torch.arange(max(sizes)) < torch.tensor(sizes)[:, None]
@@ -21,10 +21,10 @@ def random_pairs(sizes: list[int], density: float, held_out: float = 0.2) -> Pai
     )
     seen = seen & mask[:, None] & mask[..., None]
     joined, parted = joined & seen, ~joined & seen
-    return Pairs(joined | joined.mT, parted | parted.mT, mask)
+    return SeenPairs(joined | joined.mT, parted | parted.mT, mask)
 
 
-def random_weights(pairs: Pairs, roles: int, sharpness: float) -> Tensor:
+def random_weights(pairs: SeenPairs, roles: int, sharpness: float) -> Tensor:
     """Of every node's roles ``[G, N, K]``; the sharper, the smaller are all but the greatest."""
     generator = torch.Generator().manual_seed(1)
     logs = sharpness * torch.rand(*pairs.mask.shape, roles, dtype=torch.float64, generator=generator)
@@ -37,7 +37,7 @@ def random_blocks(graphs: int, roles: int, least: float) -> Tensor:
     return ((blocks + blocks.mT) / 2).clamp(least, 1 - least)
 
 
-def slow_sums(pairs: Pairs, weight: Tensor, blocks: Tensor) -> Sums:
+def slow_sums(pairs: SeenPairs, weight: Tensor, blocks: Tensor) -> Sums:
     """The definition, one pair after another."""
     found = Sums(
         torch.zeros(len(weight), dtype=torch.float64), torch.zeros_like(weight), torch.zeros_like(weight)

@@ -6,10 +6,10 @@ import json
 from pathlib import Path
 
 import pytest
+from gln.training.checkpoint import read_checkpoint
 
 import gln
-from gln.baselines import BASELINES, graphrnn_training
-from gln.storage.runs import read_checkpoint
+from gln.baselines import BASELINES, GraphRNN, graphrnn
 from tests.baselines.test_common import SMALL, TINY_RNN
 from tests.commands.test_cli import run
 from tests.commands.test_train import write_graphs
@@ -74,8 +74,8 @@ def test_graphrnn_goes_on_where_it_stood(
 ) -> None:
     words = ["train", *DATA, "--no-progress", "--model", f"GraphRNN:{TINY_RNN}"]
     assert run(monkeypatch, *words, "-o", "whole") == 0
-    monkeypatch.setattr(graphrnn_training, "CHECKPOINT_SECONDS", -1)  # after every epoch
-    plain, done = graphrnn_training._epoch, []
+    monkeypatch.setattr(graphrnn, "CHECKPOINT_SECONDS", -1)  # after every epoch
+    plain, done = GraphRNN._epoch, []
 
     def killed(*args):  # type: ignore[no-untyped-def]
         done.append(args[4])
@@ -83,7 +83,7 @@ def test_graphrnn_goes_on_where_it_stood(
             raise KeyboardInterrupt
         return plain(*args)
 
-    monkeypatch.setattr(graphrnn_training, "_epoch", killed)
+    monkeypatch.setattr(GraphRNN, "_epoch", killed)
     capsys.readouterr()
     assert run(monkeypatch, *words, "-o", "run") == 130
     assert "fitting was interrupted; resume it from run with --resume" in capsys.readouterr().err

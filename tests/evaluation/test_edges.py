@@ -212,7 +212,7 @@ TWO = make_graph(num_nodes=2)
         (lambda: edge_scores([TWO, TWO], [TWO]), "2 true and 1 predicted"),
         (lambda: edge_scores([nx.Graph([("a", "b")])], [nx.Graph([("a", "c")])]), "has no node 'b'"),
         (lambda: edge_scores([], []), "true is empty"),
-        (lambda: edge_scores([TWO], TWO), "predicted is a single Data"),
+        (lambda: edge_scores([TWO], TWO), "predicted is a single Graph"),
     ],
 )
 def test_mistakes_are_named(act, words) -> None:

@@ -11,7 +11,7 @@ from torch_geometric.data import Data
 
 from gln.errors import GLNError
 from gln.evaluation import isomorphic, novelty
-from gln.evaluation.novelty import graph_hashes
+from gln.evaluation.novelty import graph_hashes, isomorphic_of
 from gln.graphs import as_graph, make_graph, to_networkx
 from tests.conftest import graphs
 
@@ -80,7 +80,7 @@ def test_what_colours_cannot_tell_the_search_can() -> None:
 
 
 def test_a_pair_too_hard_counts_as_the_same_and_is_reported(monkeypatch) -> None:
-    monkeypatch.setattr("gln.evaluation.novelty.isomorphic_of.__defaults__", (2,))
+    monkeypatch.setattr(isomorphic_of, "__defaults__", (2,))
     scores = novelty([ROOK], [SHRIKHANDE])
     assert scores == {"novelty": 0, "uniqueness": 1}
     assert "1 pairs were too hard" in str(scores)

@@ -8,7 +8,8 @@ import pytest
 import torch
 
 from gln.errors import GLNError
-from gln.evaluation.statistics import clustering, degrees, laplacian_spectrum, orbits, triangles
+from gln.evaluation import orbits
+from gln.evaluation.statistics import clustering, degrees, laplacian_spectrum, triangles
 from gln.graphs import as_graph, as_graphs, make_graph
 
 NETWORKS = [
@@ -25,7 +26,6 @@ NETWORKS = [
     nx.disjoint_union(nx.complete_graph(4), nx.empty_graph(2)),
 ]
 GRAPHS = as_graphs(NETWORKS)
-ROUTES = [None, "dense", "sparse"]
 
 
 def test_degrees() -> None:
@@ -34,15 +34,13 @@ def test_degrees() -> None:
     assert [values.tolist() for values in found] == [[d for _, d in graph.degree] for graph in NETWORKS]
 
 
-@pytest.mark.parametrize("route", ROUTES)
-def test_triangles(route) -> None:
-    found = triangles(GRAPHS, route=route)
+def test_triangles() -> None:
+    found = triangles(GRAPHS)
     assert [values.tolist() for values in found] == [list(nx.triangles(graph).values()) for graph in NETWORKS]
 
 
-@pytest.mark.parametrize("route", ROUTES)
-def test_clustering(route) -> None:
-    for values, graph in zip(clustering(GRAPHS, route=route), NETWORKS, strict=True):
+def test_clustering() -> None:
+    for values, graph in zip(clustering(GRAPHS), NETWORKS, strict=True):
         assert values.dtype == torch.float64
         np.testing.assert_allclose(values, list(nx.clustering(graph).values()), rtol=0, atol=1e-12)
 

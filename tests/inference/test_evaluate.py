@@ -9,7 +9,7 @@ import torch
 
 import gln
 from gln.errors import GLNError
-from gln.evaluation.edges import EdgeScores
+from gln.evaluation import EdgeScores
 from gln.graphs import make_graph
 from gln.graphs.record import Graph
 from gln.inference.evaluate import evaluate, predict_and_score

@@ -11,7 +11,7 @@ import torch
 from torch_geometric.data import Data
 
 import gln
-from gln.baselines import graphrnn_training
+from gln.baselines import GraphRNN, graphrnn
 from gln.errors import GLNError
 from gln.families import parse_family
 from gln.graphs import GraphBatch
@@ -135,11 +135,11 @@ def test_rows_of_other_steps_without_trained_steps_are_trained_apart() -> None:
 def test_an_interrupted_graphrnn_goes_on_where_it_stood(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(graphrnn_training, "CHECKPOINT_SECONDS", -1)
+    monkeypatch.setattr(graphrnn, "CHECKPOINT_SECONDS", -1)
     cell = one_cell("table-mmd", "ordered/community-2/graphrnn")
     settings, parts = cell.settings, parts_of("smoke", "ordered", "community-2")
     whole, *_ = make_system(settings, parts, tmp_path / "whole")
-    epoch, begun = graphrnn_training._epoch, []
+    epoch, begun = GraphRNN._epoch, []
 
     def stop_at_the_second(*given: Any) -> float:
         begun.append(given[4])
@@ -147,7 +147,7 @@ def test_an_interrupted_graphrnn_goes_on_where_it_stood(
             raise KeyboardInterrupt
         return epoch(*given)
 
-    monkeypatch.setattr(graphrnn_training, "_epoch", stop_at_the_second)
+    monkeypatch.setattr(GraphRNN, "_epoch", stop_at_the_second)
     with pytest.raises(KeyboardInterrupt):
         make_system(settings, parts, tmp_path / "broken")
     resumed, *_ = make_system(settings, parts, tmp_path / "broken")

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from gln.errors import GLNError
-from gln.evaluation.edges import EdgeScores
+from gln.evaluation import EdgeScores
 from gln.graphs import GraphBatch, make_graph
 from gln.storage.models import load_model
 from gln.storage.runs import read_checkpoint, write_checkpoint

@@ -1,32 +1,27 @@
 """What all baselines share: settings, fitting, the registry, and files.
 
 A baseline is a dataclass. Its fields are its settings, plain numbers and words; attributes that end in ``_`` hold what
-:meth:`Baseline.fit` learned. To add one::
+it learned. To add one::
 
-    @register("empty")
+    @register("densest")
     @dataclass(kw_only=True)
-    class Empty(Predictor):
-        fitted = "pooled: nothing is learned."
+    class Densest(Sampler):
+        fitted = "pooled: the graph with the most edges is kept."
+        learned = ("edges", "nodes")
 
-        def fit(self, graphs, val=(), *, seed=0, progress=False, folder=None):
-            return self
+        def learn(self, graphs, val, seed, progress, folder):
+            best = max(graphs, key=lambda graph: graph.num_edges)
+            self.edges_, self.nodes_ = best.edge_index, torch.tensor(best.num_nodes)
 
-        def state(self):
-            return {}
-
-        def restore(self, state):
-            pass
-
-        def predict(self, points):
-            return make_graph(pos=points.pos, x=points.x, num_nodes=points.num_nodes)
+        def draw(self, count, seed=0):
+            return [Graph(int(self.nodes_), edge_index=self.edges_.clone()) for _ in range(count)]
 """
 
 from __future__ import annotations
 
 import dataclasses
 import json
-from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
@@ -35,9 +30,10 @@ from torch import Tensor
 
 from gln.errors import GLNError
 from gln.graphs import as_graphs
-from gln.graphs.check import as_record, check_whole
+from gln.graphs.check import as_record, check_whole, real_number
 from gln.graphs.record import Graph
 from gln.registry import Registry, parse_spec, write_spec
+from gln.seeds import check_seed
 from gln.storage.models import read_saved, write_saved
 from gln.storage.tensors import clear_disk_errors, read_json, write_json
 from gln.training.data import describe
@@ -47,15 +43,15 @@ if TYPE_CHECKING:
 
 
 @dataclass(kw_only=True)
-class Baseline(ABC):
+class Baseline:
     """A method to compare with: ``fit(graphs)``, then ``predict(points)`` or ``sample(count, seed)``."""
 
     name: ClassVar[str]  # set by register
     kind: ClassVar[Literal["predict", "sample"]]
     fitted: ClassVar[str]  # "pooled: …" or "per graph: …": how fit uses many graphs, in one sentence
+    learned: ClassVar[tuple[str, ...]] = ()  # the tensors that it learns: initiator is kept in initiator_
     free: ClassVar[tuple[str, ...]] = ()  # settings that may change when a fit is resumed
 
-    @abstractmethod
     def fit(
         self,
         graphs: Sequence[Graph],
@@ -65,7 +61,7 @@ class Baseline(ABC):
         progress: bool = False,
         folder: Path | None = None,
     ) -> Self:
-        """Learn from ``graphs``.
+        """Learn from ``graphs``; a subclass defines this or :meth:`learn`.
 
         Args:
             graphs: the training graphs.
@@ -74,14 +70,24 @@ class Baseline(ABC):
             progress: show a progress bar on a terminal.
             folder: where a long fit keeps its state and resumes from; ``None`` keeps nothing.
         """
+        self.learn(as_graphs(graphs), val, check_seed("fit", seed), progress, folder)
+        return self
 
-    @abstractmethod
+    def learn(
+        self, graphs: list[Graph], val: Sequence[Graph], seed: int, progress: bool, folder: Path | None
+    ) -> None:
+        """:meth:`fit` for checked graphs and a checked seed."""
+        raise NotImplementedError
+
     def state(self) -> dict[str, Tensor]:
         """What was learned: all that predicting or sampling needs."""
+        self._need_fit()
+        return {name: getattr(self, f"{name}_") for name in self.learned}
 
-    @abstractmethod
     def restore(self, state: dict[str, Tensor]) -> None:
         """Take over the :meth:`state` of a baseline with the same settings."""
+        for name in self.learned:
+            setattr(self, f"{name}_", state[name])
 
     def settings(self) -> dict[str, Any]:
         """Every setting as plain data; ``type(self)(**settings)`` makes the same baseline, unfitted."""
@@ -103,9 +109,9 @@ class Baseline(ABC):
         changed = {key: value for key, value in self.settings().items() if value != default[key]}
         return write_spec(self.name, changed)
 
-    def _need_fit(self, attribute: str) -> None:
-        """Refuse to answer before :meth:`fit` (or :meth:`restore`) has set ``attribute``."""
-        if not hasattr(self, attribute):
+    def _need_fit(self) -> None:
+        """Refuse to answer before anything was learned."""
+        if not all(hasattr(self, f"{name}_") for name in self.learned):
             raise GLNError(f"{self.name} is not fitted; call fit(graphs) first or load a fitted one.")
 
     def _check_choice(self, name: str, choices: Sequence[str]) -> None:
@@ -119,11 +125,12 @@ class Baseline(ABC):
         """Store a setting as an int (NumPy's too), or refuse it if it is not a whole number of at least 1."""
         setattr(self, name, check_whole(self.name, name, getattr(self, name), 1))
 
-    def _check_above_zero(self, name: str) -> None:
-        """Refuse a setting that is not a finite number above 0."""
-        value = getattr(self, name)
-        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < float("inf"):
-            raise GLNError(f"{self.name} got {name}={value!r}; expected a number above 0.")
+    def _keep_above_zero(self, name: str) -> None:
+        """Store a setting as a number, or refuse it if it is not a finite one above 0."""
+        number = real_number(getattr(self, name))
+        if number is None or not 0 < number < float("inf"):
+            raise GLNError(f"{self.name} got {name}={getattr(self, name)!r}; expected a number above 0.")
+        setattr(self, name, number)
 
 
 class Predictor(Baseline):
@@ -156,6 +163,11 @@ class Sampler(Baseline):
         """The same as our own record of a graph."""
         return as_graphs(self.sample(count, seed))
 
+    def _checked(self, count: int, seed: int) -> tuple[int, int]:
+        """What a user asked of a fitted sampler, checked."""
+        self._need_fit()
+        return check_whole("sample", "count", count, 1), check_seed("sample", seed)
+
 
 #: Every registered baseline by name.
 BASELINES: Registry[Baseline] = Registry("baseline", "setting")
@@ -169,11 +181,9 @@ def baseline(spec: str) -> Baseline:
     return BASELINES.build(name.lower(), settings)
 
 
-def structures(graphs: Iterable[Any]) -> list[Graph]:
-    """Graphs of any kind, checked and reduced to ``edge_index`` and ``num_nodes``, on the CPU."""
-    return [
-        Graph(edge_index=graph.edge_index.cpu(), num_nodes=graph.num_nodes) for graph in as_graphs(graphs)
-    ]
+def structures(graphs: Sequence[Graph]) -> list[Graph]:
+    """Checked graphs, reduced to ``edge_index`` and ``num_nodes``, on the CPU."""
+    return [Graph(graph.num_nodes, edge_index=graph.edge_index.cpu()) for graph in graphs]
 
 
 def save_baseline(baseline: Baseline, folder: Path | str) -> Path:

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Self
+from typing import ClassVar
 
 import torch
-from torch import Tensor
 
 from gln.baselines.base import Predictor, register
 from gln.errors import GLNError
-from gln.graphs import as_graphs
 from gln.graphs.record import Graph
 
 
@@ -26,18 +24,12 @@ class Constant(Predictor):
     """
 
     fitted: ClassVar[str] = "pooled: the mean adjacency of all graphs, which must have the same size."
+    learned: ClassVar[tuple[str, ...]] = ("mean",)
 
-    def fit(
-        self,
-        graphs: Sequence[Graph],
-        val: Sequence[Graph] = (),
-        *,
-        seed: int = 0,
-        progress: bool = False,
-        folder: Path | None = None,
-    ) -> Self:
+    def learn(
+        self, graphs: list[Graph], val: Sequence[Graph], seed: int, progress: bool, folder: Path | None
+    ) -> None:
         """Average the adjacency matrices; nothing else is used."""
-        graphs = as_graphs(graphs)
         sizes = {graph.num_nodes for graph in graphs}
         if len(sizes) > 1:
             raise GLNError(
@@ -50,20 +42,12 @@ class Constant(Predictor):
             source, target = graph.edge_index.cpu()
             counts[source * size + target] += 1
         self.mean_ = (counts / len(graphs)).view(size, size)
-        return self
 
     def answer(self, points: Graph) -> Graph:
-        self._need_fit("mean_")
+        self._need_fit()
         if points.num_nodes != len(self.mean_):
             raise GLNError(
                 f"Got {points.num_nodes} nodes; this constant was fitted to graphs of {len(self.mean_)}."
             )
         edges = (self.mean_ >= 0.5).nonzero().T.contiguous()
         return points.with_edges(edges, edge_prob=self.mean_[edges[0], edges[1]].float())
-
-    def state(self) -> dict[str, Tensor]:
-        self._need_fit("mean_")
-        return {"mean": self.mean_}
-
-    def restore(self, state: dict[str, Tensor]) -> None:
-        self.mean_ = state["mean"]

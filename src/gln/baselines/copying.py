@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Self
+from typing import ClassVar
 
 import numpy as np
 from torch import Tensor
 
 from gln.baselines.base import Sampler, register, structures
 from gln.graphs import pack, unpack
-from gln.graphs.check import check_whole
 from gln.graphs.record import Graph
-from gln.seeds import GENERATE, check_seed
+from gln.seeds import GENERATE
 
 
 @register("copy")
@@ -23,28 +22,21 @@ class Copy(Sampler):
     """A random training graph, unchanged: close to the floor of every MMD, and nothing new."""
 
     fitted: ClassVar[str] = "pooled: all graphs are stored."
+    learned: ClassVar[tuple[str, ...]] = ("graphs",)
 
-    def fit(
-        self,
-        graphs: Sequence[Graph],
-        val: Sequence[Graph] = (),
-        *,
-        seed: int = 0,
-        progress: bool = False,
-        folder: Path | None = None,
-    ) -> Self:
+    def learn(
+        self, graphs: list[Graph], val: Sequence[Graph], seed: int, progress: bool, folder: Path | None
+    ) -> None:
         """Store the structure of ``graphs``; nothing else is used."""
         self.graphs_ = structures(graphs)
-        return self
 
     def draw(self, count: int, seed: int = 0) -> list[Graph]:
-        self._need_fit("graphs_")
-        count, seed = check_whole("sample", "count", count, 1), check_seed("sample", seed)
+        count, seed = self._checked(count, seed)
         chosen = np.random.default_rng([GENERATE, seed]).integers(len(self.graphs_), size=count)
         return [self.graphs_[number].clone() for number in chosen]
 
     def state(self) -> dict[str, Tensor]:
-        self._need_fit("graphs_")
+        self._need_fit()
         return pack(self.graphs_)
 
     def restore(self, state: dict[str, Tensor]) -> None:

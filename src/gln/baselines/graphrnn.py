@@ -2,28 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Self, get_args
+from typing import Any, ClassVar, get_args
 
 import torch
 from torch import Tensor
+from tqdm.auto import tqdm  # type: ignore[import-untyped]
 
 from gln.baselines.base import Sampler, check_folder, mark_folder, register, run_facts
-from gln.baselines.graphrnn_network import GraphRNNNetwork, Variant
-from gln.baselines.graphrnn_sequences import Shelf, decode
-from gln.baselines.graphrnn_training import CHECKPOINT, Schedule, check_epochs, train
+from gln.baselines.graphrnn_network import ConnectedGraphs, GraphRNNNetwork, Variant, decode
 from gln.errors import GLNError
 from gln.graphs import as_graphs
 from gln.graphs.check import check_whole
 from gln.graphs.record import Graph
-from gln.seeds import GENERATE, check_seed, seed_of, seeded
+from gln.seeds import GENERATE, ORDER, seed_of, seeded
 from gln.storage.tensors import load_weights
+from gln.training.checkpoint import Checkpoint, Progress, read_checkpoint, write_checkpoint
 
 # The settings that determine the shape of the network.
 WIDTHS = ("hidden", "embedding", "edge_hidden", "edge_embedding", "layers")
 SAMPLE_CELLS = 2**24  # random numbers held at a time
+# Released: 400 and 1000 of 3000. Its settings call them epochs, though its code counts batches.
+MILESTONES, DECAY = (400 / 3000, 1000 / 3000), 0.3
+CHECKPOINT, CHECKPOINT_SECONDS = "checkpoint.safetensors", 30
 
 
 @register("graphrnn")
@@ -34,7 +38,7 @@ class GraphRNN(Sampler):
     Only the largest component of a training graph is learned. The sampled graphs are connected, have at most as many
     nodes as the largest training graph, and number their nodes in breadth-first order. The defaults are those of the
     released code, which also takes ``M`` as the largest width of 20 000 random orders. It trains and samples on a GPU
-    if there is one.
+    if there is one. With a ``folder``, a killed fit resumes where it stopped.
 
     Args:
         variant: ``"rnn"``, where every edge depends on those before it; ``"mlp"``, the simplified GraphRNN-S.
@@ -61,49 +65,46 @@ class GraphRNN(Sampler):
     orders: int = 20_000
 
     fitted: ClassVar[str] = "pooled: one network learns from all graphs."
+    learned: ClassVar[tuple[str, ...]] = ("network",)
     free: ClassVar[tuple[str, ...]] = ("epochs", "minutes")
 
     def __post_init__(self) -> None:
         self._check_choice("variant", get_args(Variant))
         for name in (*WIDTHS, "epochs", "batches", "batch_size", "orders"):
             self._keep_whole(name)
-        self._check_above_zero("lr")
+        self._keep_above_zero("lr")
         if self.minutes is not None:
-            self._check_above_zero("minutes")
+            self._keep_above_zero("minutes")
 
-    def fit(
-        self,
-        graphs: Sequence[Graph],
-        val: Sequence[Graph] = (),
-        *,
-        seed: int = 0,
-        progress: bool = False,
-        folder: Path | None = None,
-    ) -> Self:
-        """Train on ``graphs``; ``val`` is not used. With ``folder``, a killed run resumes where it stopped."""
-        graphs, seed = as_graphs(graphs), check_seed("fit", seed)
-        shelf = Shelf.of(graphs, _device())
-        nodes = shelf.adj.shape[1]
+    def learn(
+        self, graphs: list[Graph], val: Sequence[Graph], seed: int, progress: bool, folder: Path | None
+    ) -> None:
+        """Train on ``graphs``; ``val`` is not used."""
+        known = ConnectedGraphs.of(graphs, _device())
+        nodes = known.adj.shape[1]
         if nodes < 2:
             raise GLNError(f"None of the {len(graphs)} graphs has an edge; graphrnn needs at least one.")
         checkpoint = None if folder is None else Path(folder) / CHECKPOINT
+        saved = None
         if checkpoint is not None:
             facts = run_facts(self, graphs, seed)
             check_folder(checkpoint.parent, facts, self.free)
-            check_epochs(checkpoint, self.epochs)
+            saved = read_checkpoint(checkpoint) if checkpoint.exists() else None
+            if saved is not None and saved.progress.epoch > self.epochs:
+                raise GLNError(
+                    f"The run has been trained for {saved.progress.epoch} epochs, now epochs={self.epochs}; "
+                    "resume with as many or more."
+                )
             mark_folder(checkpoint.parent, facts)
-        width = shelf.width(self.orders, torch.Generator().manual_seed(seed % 2**63))
+        width = known.width(self.orders, torch.Generator().manual_seed(seed % 2**63))
         with seeded(seed):
-            network = self._network(nodes, width).to(shelf.adj.device)
-        schedule = Schedule(self.epochs, self.batches, self.batch_size, self.lr, self.minutes, seed)
-        self.history_ = train(network, shelf, schedule, checkpoint, progress)
+            network = self._network(nodes, width).to(known.adj.device)
+        self.history_ = self._train(network, known, seed, checkpoint, saved, progress)
         self.network_ = network.eval()
-        return self
 
     def draw(self, count: int, seed: int = 0) -> list[Graph]:
         """``count`` connected graphs with ``edge_index`` and ``num_nodes``, determined by ``seed``."""
-        self._need_fit("network_")
-        count, seed = check_whole("sample", "count", count, 1), check_seed("sample", seed)
+        count, seed = self._checked(count, seed)
         network = self.network_.to(_device())
         generator = torch.Generator().manual_seed(seed_of(GENERATE, seed) % 2**63)
         rows, width = network.nodes - 1, network.width
@@ -119,27 +120,27 @@ class GraphRNN(Sampler):
 
         They are those of the largest components, and −∞ where an edge reaches further back than ``M`` nodes.
         """
-        self._need_fit("network_")
-        seed = check_seed("log_likelihood", seed)
+        self._need_fit()
+        seed = check_whole("log_likelihood", "seed", seed, 0)
         network = self.network_.to(_device())
-        shelf = Shelf.of(as_graphs(graphs), _device())
-        if shelf.adj.shape[1] > network.nodes:
+        known = ConnectedGraphs.of(as_graphs(graphs), _device())
+        if known.adj.shape[1] > network.nodes:
             raise GLNError(
-                f"Got a graph of {shelf.adj.shape[1]} connected nodes; this graphrnn was trained on at most "
+                f"Got a graph of {known.adj.shape[1]} connected nodes; this graphrnn was trained on at most "
                 f"{network.nodes}."
             )
-        largest_first = shelf.sizes.argsort(descending=True, stable=True)
-        bits = shelf.bits(largest_first, network.width, torch.Generator().manual_seed(seed % 2**63))
+        largest_first = known.sizes.argsort(descending=True, stable=True)
+        bits = known.bits(largest_first, network.width, torch.Generator().manual_seed(seed % 2**63))
         rows = bits.new_zeros(len(bits), network.nodes - 1, network.width)
         rows[:, : bits.shape[1]] = bits
         with torch.no_grad():
-            found = network.log_likelihood(rows, tuple(shelf.sizes[largest_first].tolist()))
-        lost = 2 * bits.sum((1, 2)) < shelf.adj[largest_first].sum((1, 2))  # edges that no row can hold
+            found = network.log_likelihood(rows, tuple(known.sizes[largest_first].tolist()))
+        lost = 2 * bits.sum((1, 2)) < known.adj[largest_first].sum((1, 2))  # edges that no row can hold
         found = found.masked_fill(lost, -torch.inf)
         return torch.empty_like(found).index_copy(0, largest_first, found).cpu()
 
     def state(self) -> dict[str, Tensor]:
-        self._need_fit("network_")
+        self._need_fit()
         limits = torch.tensor([self.network_.nodes, self.network_.width])
         return {"limits": limits} | {f"network.{k}": v.cpu() for k, v in self.network_.state_dict().items()}
 
@@ -153,6 +154,93 @@ class GraphRNN(Sampler):
 
     def _network(self, nodes: int, width: int) -> GraphRNNNetwork:
         return GraphRNNNetwork(self.variant, nodes, width, **{name: getattr(self, name) for name in WIDTHS})
+
+    def _train(
+        self,
+        network: GraphRNNNetwork,
+        known: ConnectedGraphs,
+        seed: int,
+        checkpoint: Path | None,
+        saved: Checkpoint | None,
+        progress: bool,
+    ) -> list[dict[str, Any]]:
+        """Train on random breadth-first orders, from where a run was ``saved`` on; returns one row per epoch.
+
+        The seed and the epoch determine the graphs, orders and rates of an epoch, so a checkpoint holds only the
+        weights, the optimiser's moments and the progress so far.
+        """
+        optimizer = torch.optim.Adam(network.parameters(), lr=self.lr)
+        at = Progress()
+        if checkpoint is not None and saved is not None:
+            load_weights(network, saved.weights, checkpoint)
+            optimizer.load_state_dict(saved.optimizer)
+            at = saved.progress
+        before, written, start = at.seconds, time.monotonic(), time.monotonic()
+        shown = None if progress else True
+        with tqdm(total=self.epochs, initial=at.epoch, desc=self.name, unit="epoch", disable=shown) as bar:
+            while self._done(at) < 1:
+                rate = self._rate(at)
+                loss = self._epoch(network, known, optimizer, at.epoch, seed, rate)
+                at.epoch, at.step = at.epoch + 1, at.step + self.batches
+                at.seconds = before + time.monotonic() - start
+                row = {"epoch": at.epoch, "loss": loss, "lr": rate, "seconds": round(at.seconds, 3)}
+                at.history.append(row)
+                bar.update()
+                bar.set_postfix(loss=f"{loss:.4f}")
+                due = time.monotonic() - written > CHECKPOINT_SECONDS or self._done(at) >= 1
+                if checkpoint is not None and due:
+                    write_checkpoint(checkpoint, network, {}, optimizer, at)
+                    written = time.monotonic()
+        return at.history
+
+    def _done(self, at: Progress) -> float:
+        """The share of the work done, by epochs or by time, whichever is further along."""
+        by_time = at.seconds / (60 * self.minutes) if self.minutes else 0.0
+        return max(at.epoch / self.epochs, by_time)
+
+    def _rate(self, at: Progress) -> float:
+        return self.lr * DECAY ** sum(self._done(at) >= milestone for milestone in MILESTONES)
+
+    def _epoch(
+        self,
+        network: GraphRNNNetwork,
+        known: ConnectedGraphs,
+        optimizer: torch.optim.Optimizer,
+        epoch: int,
+        seed: int,
+        rate: float,
+    ) -> float:
+        """Run one epoch; returns the mean loss per bit."""
+        generator = torch.Generator().manual_seed(seed_of(ORDER, seed, epoch) % 2**63)
+        for group in optimizer.param_groups:
+            group["lr"] = rate
+        total = torch.zeros(
+            (), device=known.adj.device
+        )  # read once, at the end, so that a GPU is not waited for
+        for bits, sizes in self._batches(known, network.width, generator):
+            loss = network.losses(bits, sizes)[0].mean()
+            optimizer.zero_grad(set_to_none=True)
+            loss.backward()
+            optimizer.step()
+            total += loss.detach()
+        mean = total.item() / self.batches
+        if mean != mean:
+            raise GLNError(
+                f"The loss of epoch {epoch + 1} is not a number; use a lower lr (it was {rate:g})."
+            )
+        return mean
+
+    def _batches(
+        self, known: ConnectedGraphs, width: int, generator: torch.Generator
+    ) -> Iterator[tuple[Tensor, tuple[int, ...]]]:
+        """Batches of random graphs in random orders, largest graph first; several batches are ordered at a time."""
+        sizes = known.sizes.cpu()
+        numbers = torch.randint(len(sizes), (self.batches, self.batch_size), generator=generator)
+        numbers = numbers.gather(1, sizes[numbers].argsort(dim=1, descending=True, stable=True))
+        together = max(1, known.at_a_time // self.batch_size)
+        for part in numbers.split(together):
+            bits = known.bits(part.flatten().to(known.adj.device), width, generator)
+            yield from zip(bits.split(self.batch_size), map(tuple, sizes[part].tolist()), strict=True)
 
 
 def _device() -> torch.device:

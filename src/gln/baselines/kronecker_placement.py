@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 
 import numpy as np
 
 from gln.graphs.record import Graph
-from gln.ops.loops import Kernel, compiled
+from gln.ops.loops import compiled
 
 CROWD = 2  # upper limit on the average number of a node's neighbours in proposing pairs
 
@@ -36,10 +36,10 @@ class Placement:
         edges = [
             graph.edge_index.cpu().numpy() + start for graph, start in zip(graphs, self.starts, strict=True)
         ]
-        self.source, self.target = np.concatenate(edges, axis=1)  # sorted by source
-        once = self.source < self.target
-        self.edges = self.source[once], self.target[once]
-        self.degree = np.bincount(self.source, minlength=len(self.graph))
+        source, self.target = np.concatenate(edges, axis=1)  # sorted by source
+        once = source < self.target
+        self.edges = source[once], self.target[once]
+        self.degree = np.bincount(source, minlength=len(self.graph))
         self.begins = np.concatenate([[0], np.cumsum(self.degree)])  # where the edges of every node begin
         # More pairs than this share would mostly block each other and only cost time.
         self.share = np.minimum(CROWD * room / np.maximum([graph.num_edges for graph in graphs], 1), 1)  # [G]
@@ -82,14 +82,14 @@ class Placement:
 
 
 @cache
-def _compiled_swap() -> Kernel:
+def _compiled_swap() -> Callable[..., None]:
     return compiled(_swap)
 
 
 def _swap(  # type: ignore[no-untyped-def]
     starts, levels, bit, share, log_odds, begins, target, ones, first, second, position
 ):
-    """:meth:`Placement.step`, one pair of nodes after another."""
+    """:meth:`Placement.step`, one pair of nodes after another; ``bit [G]`` is the level, the numbers are drawn."""
     most = 1 << levels.max()
     at, priority = np.empty(most, np.int64), np.empty(most)
     for g in range(len(starts)):

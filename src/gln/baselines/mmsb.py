@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Literal, Self
+from typing import ClassVar, Literal
 
 import numpy as np
 import torch
@@ -13,12 +13,10 @@ from torch import Tensor
 from tqdm.auto import tqdm  # type: ignore[import-untyped]
 
 from gln.baselines.base import Sampler, register, structures
-from gln.baselines.mmsb_model import Roles, fit_roles, log_likelihoods, spectral_points
-from gln.baselines.mmsb_pairs import Pairs
+from gln.baselines.mmsb_model import Roles, SeenPairs, fit_roles, log_likelihoods, spectral_points
 from gln.graphs import GraphBatch, make_graph
-from gln.graphs.check import check_whole
 from gln.graphs.record import Graph
-from gln.seeds import GENERATE, check_seed
+from gln.seeds import GENERATE
 
 HELD_OUT = 0.2  # share of the pairs of every graph held out to choose the number of roles
 SIGNIFICANT = 2.0  # fewer roles are rejected if worse by more than this many standard errors
@@ -59,6 +57,7 @@ class MMSB(Sampler):
     rounds: int = 100
 
     fitted: ClassVar[str] = "per graph: blocks and memberships of each graph; per=pool shares the blocks."
+    learned: ClassVar[tuple[str, ...]] = ("alpha", "blocks", "memberships", "sizes")
 
     def __post_init__(self) -> None:
         self._check_choice("per", ("graph", "pool"))
@@ -68,42 +67,24 @@ class MMSB(Sampler):
         if self.roles is not None:
             self._keep_whole("roles")
 
-    def fit(
-        self,
-        graphs: Sequence[Graph],
-        val: Sequence[Graph] = (),
-        *,
-        seed: int = 0,
-        progress: bool = False,
-        folder: Path | None = None,
-    ) -> Self:
+    def learn(
+        self, graphs: list[Graph], val: Sequence[Graph], seed: int, progress: bool, folder: Path | None
+    ) -> None:
         """Fit to the edges of ``graphs``; ``val`` is not used, and nothing is kept in ``folder`` during the fit."""
-        seed = check_seed("fit", seed)
         batch = GraphBatch.from_graphs(structures(graphs))
         with tqdm(disable=None if progress else True, unit="round", desc=self.name) as bar:
             count = self.roles or self._choose(batch, seed, bar.update)
-            pairs = Pairs(batch.adj, batch.pair_mask & ~batch.adj, batch.mask)
+            pairs = SeenPairs(batch.adj, batch.pair_mask & ~batch.adj, batch.mask)
             found = self._fit(pairs, spectral_points(pairs, count), count, bar.update)
         kept = slice(1) if self.per == "pool" else slice(None)
         self.alpha_, self.blocks_ = found.alpha[kept].clone(), found.blocks[kept].clone()
         self.memberships_, self.sizes_ = found.nodes.means[batch.mask], batch.sizes
-        return self
 
     def draw(self, count: int, seed: int = 0) -> list[Graph]:
-        self._need_fit("blocks_")
-        count, seed = check_whole("sample", "count", count, 1), check_seed("sample", seed)
+        count, seed = self._checked(count, seed)
         return [self._draw(np.random.default_rng([GENERATE, seed, number])) for number in range(count)]
 
-    def state(self) -> dict[str, Tensor]:
-        self._need_fit("blocks_")
-        names = ("alpha", "blocks", "memberships", "sizes")
-        return {name: getattr(self, f"{name}_") for name in names}
-
-    def restore(self, state: dict[str, Tensor]) -> None:
-        self.alpha_, self.blocks_ = state["alpha"], state["blocks"]
-        self.memberships_, self.sizes_ = state["memberships"], state["sizes"]
-
-    def _fit(self, pairs: Pairs, points: Tensor, count: int, tick: Callable[[], object]) -> Roles:
+    def _fit(self, pairs: SeenPairs, points: Tensor, count: int, tick: Callable[[], object]) -> Roles:
         return fit_roles(pairs, points, count, pooled=self.per == "pool", rounds=self.rounds, tick=tick)[0]
 
     def _choose(self, batch: GraphBatch, seed: int, tick: Callable[[], object]) -> int:
@@ -114,8 +95,8 @@ class MMSB(Sampler):
             chance = torch.rand(each.shape, generator=generator).triu(1)
             each &= (chance + chance.mT) < HELD_OUT
         missing = batch.pair_mask & ~batch.adj
-        seen = Pairs(batch.adj & ~held, missing & ~held, batch.mask)
-        unseen = Pairs(batch.adj & held.triu(1), missing & held.triu(1), batch.mask)
+        seen = SeenPairs(batch.adj & ~held, missing & ~held, batch.mask)
+        unseen = SeenPairs(batch.adj & held.triu(1), missing & held.triu(1), batch.mask)
         counts = range(1, self.most_roles + 1)
         points = spectral_points(seen, self.most_roles)
         terms = [log_likelihoods(unseen, self._fit(seen, points, count, tick)) for count in counts]

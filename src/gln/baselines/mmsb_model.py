@@ -9,20 +9,60 @@ numbers instead of O(n²·K).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from gln.baselines.mmsb_pairs import Pairs, sum_pairs
+from gln.ops.loops import compiled, spread
 
+CHUNK = 2**18  # pairs at a time, so that arrays roughly fit the processor's cache
+WIDEST = 700.0  # exp(± this) fits float64
 SURE = 1e-6  # edge probabilities between roles stay between this and 1 − this
 LEAST_ALPHA, MOST_ALPHA = 0.01, 100.0  # below, exp(E log π) underflows float64; above, all nodes are alike
 LLOYD = 20  # rounds of k-means
 STILL = 1e-6  # stop when a round raises the bound by less than this share
+
+
+@dataclass(frozen=True)
+class SeenPairs:
+    """The pairs of ``G`` graphs of up to ``N`` nodes that a fit looks at.
+
+    Attributes:
+        joined, parted: bool ``[G, N, N]``, symmetric: pairs with and without an edge. A pair that is neither is
+            held out, a node with itself, or padding.
+        mask: bool ``[G, N]``: True for real nodes.
+    """
+
+    joined: Tensor
+    parted: Tensor
+    mask: Tensor
+
+    def chunks(self) -> Iterator[tuple[slice, SeenPairs]]:
+        """A few graphs at a time, with their slice."""
+        count, width = self.mask.shape
+        share = max(1, CHUNK // width**2)
+        for start in range(0, count, share):
+            part = slice(start, start + share)
+            yield part, SeenPairs(self.joined[part], self.parted[part], self.mask[part])
+
+    @cached_property
+    def partners(self) -> Tensor:
+        """The number of nodes that each node is paired with ``[G, N]``."""
+        return torch.cat([(chunk.joined | chunk.parted).sum(dim=-1) for _, chunk in self.chunks()])
+
+    @cached_property
+    def edges(self) -> tuple[np.ndarray, np.ndarray]:
+        """The joined pairs, once each: offsets of the graphs ``[G + 1]``, and both nodes ``[E, 2]``."""
+        found = [(part.start, chunk.joined.triu(1).nonzero()) for part, chunk in self.chunks()]
+        graph = torch.cat([ends[:, 0] + begin for begin, ends in found])
+        first = torch.searchsorted(graph, torch.arange(len(self.mask) + 1))
+        return first.numpy(), torch.cat([ends[:, 1:] for _, ends in found]).numpy()
 
 
 @dataclass(frozen=True)
@@ -70,7 +110,7 @@ class Expected(NamedTuple):
     parted: Tensor  # the same for pairs without an edge [G, K, K]
 
 
-def expect(pairs: Pairs, roles: Roles) -> Expected:
+def expect(pairs: SeenPairs, roles: Roles) -> Expected:
     """Sums over the optimal tables of all pairs, given ``roles``."""
     log_pi = roles.nodes.logs  # [G, N, K]
     top = log_pi.amax(dim=-1, keepdim=True)
@@ -94,7 +134,7 @@ def divergence(roles: Roles, mask: Tensor) -> Tensor:
     return (each * mask).sum(dim=-1)
 
 
-def update(pairs: Pairs, roles: Roles, pooled: bool) -> tuple[Roles, Tensor]:
+def update(pairs: SeenPairs, roles: Roles, pooled: bool) -> tuple[Roles, Tensor]:
     """One round of coordinate ascent, and the bound ``[G]`` of the given ``roles``, which never falls over rounds."""
     bound, chosen, joined, parted = expect(pairs, roles)
     seen = _share(joined + parted, pooled)
@@ -125,7 +165,7 @@ def inverse_digamma(value: Tensor) -> Tensor:
     return x
 
 
-def start(pairs: Pairs, points: Tensor, count: int, pooled: bool) -> Roles:
+def start(pairs: SeenPairs, points: Tensor, count: int, pooled: bool) -> Roles:
     """Initial roles from a clustering of the ``points`` of each graph (see :func:`fit_roles`); deterministic."""
     labels = torch.cat([spectral_labels(chunk, points[part], count) for part, chunk in pairs.chunks()])
     sure = torch.nn.functional.one_hot(labels, count).double()  # [G, N, K]
@@ -140,7 +180,7 @@ def start(pairs: Pairs, points: Tensor, count: int, pooled: bool) -> Roles:
 
 
 def fit_roles(
-    pairs: Pairs, points: Tensor, count: int, *, pooled: bool, rounds: int, tick: Callable[[], object]
+    pairs: SeenPairs, points: Tensor, count: int, *, pooled: bool, rounds: int, tick: Callable[[], object]
 ) -> tuple[Roles, Tensor]:
     """``count`` roles by variational EM, and the bound per round ``[≤ rounds, G]``; stops once the bound settles.
 
@@ -156,7 +196,7 @@ def fit_roles(
     return roles, torch.stack(bounds)
 
 
-def log_likelihoods(pairs: Pairs, roles: Roles) -> Tensor:
+def log_likelihoods(pairs: SeenPairs, roles: Roles) -> Tensor:
     """The log-likelihood of every pair under the posterior means of the memberships: ``[H]``."""
     terms, means = [], roles.nodes.means
     for part, chunk in pairs.chunks():
@@ -167,7 +207,7 @@ def log_likelihoods(pairs: Pairs, roles: Roles) -> Tensor:
     return torch.cat(terms)
 
 
-def spectral_points(pairs: Pairs, most: int) -> Tensor:
+def spectral_points(pairs: SeenPairs, most: int) -> Tensor:
     """Up to ``most`` leading eigenvectors of each graph: ``[G, N, ≤ most]``, by falling absolute eigenvalue."""
     return torch.cat(
         [_spectral_points(chunk.joined.double(), chunk.mask, most) for _, chunk in pairs.chunks()]
@@ -185,7 +225,7 @@ def _spectral_points(adjacency: Tensor, mask: Tensor, most: int) -> Tensor:
     return vector.gather(-1, leading[:, None].expand(-1, vector.shape[1], -1)) * size[:, None]
 
 
-def spectral_labels(pairs: Pairs, points: Tensor, count: int) -> Tensor:
+def spectral_labels(pairs: SeenPairs, points: Tensor, count: int) -> Tensor:
     """One of ``count`` groups for every node ``[G, N]``, by k-means on the first ``count`` spectral ``points``.
 
     The groups of each graph are numbered by internal density, densest first, so that group 0 means the same in all
@@ -216,3 +256,88 @@ def k_means(points: Tensor, mask: Tensor, count: int) -> Tensor:
         filled = member.sum(dim=1)[..., None]  # [G, K, 1]
         centres = torch.where(filled > 0, member.mT @ points / filled.clamp(min=1), centres)
     return torch.cdist(points, centres).argmin(dim=-1)
+
+
+class Sums(NamedTuple):
+    """Sums over pairs with evidence ``e_pq = weight_p · chance · weight_q``, with the chance of an edge, or of none."""
+
+    logs: Tensor  # Σ log e_pq over the pairs of a graph, once each [G]
+    joined: Tensor  # Σ_q weight_q / e_pq over the q joined to p [G, N, K]
+    parted: Tensor  # the same over those not joined [G, N, K]
+
+
+def sum_pairs(pairs: SeenPairs, weight: Tensor, blocks: Tensor) -> Sums:
+    """Sums over all pairs.
+
+    Args:
+        pairs: the pairs of ``G`` graphs.
+        weight: weight of every node's roles ``[G, N, K]``; the largest of each node is 1.
+        blocks: the probability of an edge between two roles ``[G, K, K]``, symmetric, above 0 and below 1.
+    """
+    chances = (blocks, 1 - blocks)
+    # e_pq is a sum of K² terms, each at most 1; the term of the two largest weights is a chance. So e_pq lies between
+    # the least chance and K², and this many factors can be multiplied within float64 before taking one logarithm.
+    extreme = max(2 * math.log(weight.shape[-1]), *(-math.log(float(chance.min())) for chance in chances))
+    factors = max(1, int(WIDEST / extreme))
+    by_role = weight.mT.contiguous()  # [G, K, N]
+    others = [(weight @ chance).numpy() for chance in chances]
+    logs, joined, parted = weight.new_empty(len(weight)), torch.zeros_like(weight), torch.zeros_like(by_role)
+    arrays = (values.contiguous().numpy() for values in (pairs.parted, weight, by_role))
+    out = (values.numpy() for values in (logs, joined, parted))
+    spread(_compiled_kernel(), 0, len(weight), factors, *pairs.edges, *arrays, *others, *out)
+    return Sums(logs, joined, parted.mT)
+
+
+@cache
+def _compiled_kernel() -> Callable[..., None]:
+    return compiled(_kernel)
+
+
+def _kernel(  # type: ignore[no-untyped-def]
+    begin, end, factors, first, edges, parted, weight, by_role, if_joined, if_parted, logs, near, far
+):
+    """The graphs ``begin : end``. Nearly all pairs are parted: long loops over ``q`` for vector instructions.
+
+    ``if_joined`` and ``if_parted`` ``[G, N, K]``: ``weight · chance``. ``near`` ``[G, N, K]`` and ``far`` ``[G, K, N]``
+    start at zero; with ``logs`` they receive the sums.
+    """
+    nodes, roles = weight.shape[1:]
+    product, inverse = np.empty(nodes), np.empty(nodes)
+    for g in range(begin, end):
+        total = 0.0
+        product[:] = 1.0
+        for p in range(1, nodes):
+            for q in range(p):
+                inverse[q] = if_parted[g, p, 0] * by_role[g, 0, q]
+            for k in range(1, roles):
+                other = if_parted[g, p, k]
+                for q in range(p):
+                    inverse[q] += other * by_role[g, k, q]
+            seen = parted[g, p]
+            for q in range(p):
+                product[q] *= inverse[q] if seen[q] else 1.0
+                inverse[q] = seen[q] / inverse[q]
+            for k in range(roles):
+                own, summed = weight[g, p, k], 0.0
+                for q in range(p):
+                    summed += inverse[q] * by_role[g, k, q]
+                    far[g, k, q] += inverse[q] * own
+                far[g, k, p] += summed
+            if p % factors == 0 or p == nodes - 1:
+                for q in range(p):
+                    total += math.log(product[q])
+                    product[q] = 1.0
+        run = 1.0
+        for m in range(first[g], first[g + 1]):
+            p, q = edges[m]
+            evidence = 0.0
+            for k in range(roles):
+                evidence += if_joined[g, p, k] * weight[g, q, k]
+            run *= evidence
+            if (m - first[g]) % factors == factors - 1:
+                total += math.log(run)
+                run = 1.0
+            for k in range(roles):
+                near[g, p, k] += weight[g, q, k] / evidence
+                near[g, q, k] += weight[g, p, k] / evidence
+        logs[g] = total + math.log(run)

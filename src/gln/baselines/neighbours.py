@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Literal, Self, get_args
+from typing import ClassVar, Literal, get_args
 
 import numpy as np
 import torch
 from scipy.spatial import cKDTree
-from torch import Tensor
 from tqdm.auto import tqdm  # type: ignore[import-untyped]
 
 from gln.baselines.base import Predictor, register
@@ -40,44 +39,30 @@ class Neighbours(Predictor):
     most: int = 32
 
     fitted: ClassVar[str] = "pooled: one k or radius for all graphs."
+    learned: ClassVar[tuple[str, ...]] = ("parameter",)
 
     def __post_init__(self) -> None:
         self._check_choice("rule", get_args(Rule))
         self._keep_whole("most")
 
-    def fit(
-        self,
-        graphs: Sequence[Graph],
-        val: Sequence[Graph] = (),
-        *,
-        seed: int = 0,
-        progress: bool = False,
-        folder: Path | None = None,
-    ) -> Self:
+    def learn(
+        self, graphs: list[Graph], val: Sequence[Graph], seed: int, progress: bool, folder: Path | None
+    ) -> None:
         """Choose ``k`` or the radius; this is quick, so nothing is kept in ``folder``."""
-        judges = as_graphs(val, "val") if len(val) else as_graphs(graphs)
+        judges = as_graphs(val, "val") if len(val) else graphs
         _where(judges[0])  # fail now, not at the first prediction
         choices = self._choices(judges)
         scores = np.zeros(len(choices))
         if len(choices) > 1:
             for graph in tqdm(judges, desc="neighbours", disable=None if progress else True):
                 scores += self._scores(graph, choices)
-        self.parameter_ = float(choices[scores.argmax()])
-        return self
+        self.parameter_ = torch.tensor(float(choices[scores.argmax()]), dtype=torch.float64)
 
     def answer(self, points: Graph) -> Graph:
         """The graph over ``points`` by the rule, with the chosen ``k`` or radius."""
-        self._need_fit("parameter_")
-        rows = points.rows()
-        pairs, _ = self._pairs(_where(points), self.parameter_)
-        return make_graph(**rows, edges=torch.from_numpy(pairs), num_nodes=points.num_nodes)
-
-    def state(self) -> dict[str, Tensor]:
-        self._need_fit("parameter_")
-        return {"parameter": torch.tensor(self.parameter_, dtype=torch.float64)}
-
-    def restore(self, state: dict[str, Tensor]) -> None:
-        self.parameter_ = state["parameter"].item()
+        self._need_fit()
+        pairs, _ = self._pairs(_where(points), float(self.parameter_))
+        return make_graph(**points.rows(), edges=torch.from_numpy(pairs), num_nodes=points.num_nodes)
 
     def _pairs(self, where: np.ndarray, limit: float) -> tuple[np.ndarray, np.ndarray]:
         """The pairs ``[m, 2]`` for a ``k`` or radius of ``limit``, and the least value ``[m]`` that includes each."""
@@ -102,8 +87,7 @@ class Neighbours(Predictor):
     def _scores(self, graph: Graph, choices: np.ndarray) -> np.ndarray:
         """The F1 of every choice ``[C]`` on one graph."""
         count = graph.num_nodes
-        source, target = graph.edge_index.numpy(force=True)
-        true = source[source < target] * count + target[source < target]
+        true = graph.edges_once() @ (count, 1)
         pairs, entry = self._pairs(_where(graph), choices[-1])
         hit = np.isin(pairs[:, 0] * count + pairs[:, 1], true)
         found, drawn = (np.searchsorted(np.sort(part), choices, side="right") for part in (entry[hit], entry))
@@ -113,7 +97,7 @@ class Neighbours(Predictor):
 
 def _where(graph: Graph) -> np.ndarray:
     """The node positions ``[n, p]`` in float64, which represents float32 exactly."""
-    rows = graph.get("pos") if graph.get("pos") is not None else graph.get("x")
+    rows = next(iter(graph.rows().values()), None)
     if rows is None:
         raise GLNError("The nodes have neither pos nor x; neighbours needs one of them to measure distances.")
     return rows.numpy(force=True).astype(np.float64)

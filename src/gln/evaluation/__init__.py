@@ -3,9 +3,11 @@
 Nothing here depends on a model: predictions are probabilities in a padded batch, or lists of graphs.
 """
 
-from gln.evaluation.calibration import CalibrationError, calibration_error
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from gln.evaluation.descriptors import DESCRIPTORS, Descriptor
-from gln.evaluation.edges import EdgeScores, edge_scores
+from gln.evaluation.edges import edge_scores
 from gln.evaluation.kernels import Kernel
 from gln.evaluation.metrics import METRICS, MetricInfo, Scores
 from gln.evaluation.mmd import Interval, MMDResult, mmd
@@ -19,7 +21,9 @@ from gln.evaluation.statistics import (
     laplacian_spectrum,
     largest_components,
 )
-from gln.evaluation.threshold import BestThreshold
+
+if TYPE_CHECKING:
+    from gln.evaluation.padded import BestThreshold, CalibrationError, EdgeScores, calibration_error
 
 __all__ = [
     "DESCRIPTORS",
@@ -47,3 +51,11 @@ __all__ = [
     "orbits",
     "segmentation_scores",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module 'gln.evaluation' has no attribute {name!r}")
+    return getattr(
+        import_module("gln.evaluation.padded"), name
+    )  # on first use: torchmetrics is slow to import

@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from gln.evaluation.counting import Device
 from gln.evaluation.kernels import Kernel
-from gln.evaluation.options import Device
 from gln.evaluation.orbits import orbits_of
 from gln.evaluation.statistics import clustering_of, degrees_of, laplacian_spectrum_of
 from gln.graphs.record import Graph

@@ -1,4 +1,4 @@
-"""What all edge metrics share: which entries count, and the ratios of their counts."""
+"""Edge scores: the ratios of their counts, average precision, and both over lists of edges."""
 
 from __future__ import annotations
 
@@ -7,19 +7,13 @@ from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor
-from torchmetrics import Metric
 
 from gln.errors import GLNError
 from gln.evaluation.metrics import POOLED, Scores
-from gln.evaluation.options import is_number
 from gln.graphs.convert import as_graph_pairs
 from gln.graphs.record import Graph
 
 Entries = Literal["pairs", "all"]
-
-# Sums are kept as whole multiples of 2⁻³⁰: exact, hence equal for any order and any number of processes,
-# and possible on devices without float64.
-UNIT = 2**30
 
 
 def check_entries(entries: str) -> None:
@@ -30,60 +24,9 @@ def check_entries(entries: str) -> None:
         )
 
 
-def flatten(
-    probabilities: Tensor, adj: Tensor, mask: Tensor, entries: Entries
-) -> tuple[Tensor, Tensor, Tensor]:
-    """The ``P`` entries of every graph that count.
-
-    Args:
-        probabilities: ``[B, N, N]``; with ``"pairs"`` the mean of both directions is used, so that the
-            order of the nodes does not matter.
-        adj: the truth ``[B, N, N]``, bool or 0 and 1.
-        mask: ``[B, N]``, True on real nodes.
-
-    Returns:
-        score float, truth bool and valid bool, each ``[B, P]``; truth is False where valid is.
-    """
-    count, nodes = mask.shape if mask.dim() == 2 else (-1, -1)
-    if not probabilities.shape == adj.shape == (count, nodes, nodes):
-        raise GLNError(
-            f"Got probabilities {list(probabilities.shape)}, adj {list(adj.shape)}, mask {list(mask.shape)}; "
-            "expected [B, N, N], [B, N, N] and [B, N]."
-        )
-    score, mask = probabilities.detach(), mask.bool()
-    if not score.is_floating_point() or score.dtype in (torch.float16, torch.bfloat16):
-        score = score.float()
-    if entries == "all":
-        valid = (mask[:, :, None] & mask[:, None, :]).flatten(1)
-        return score.flatten(1), adj.bool().flatten(1) & valid, valid
-    i, j = torch.triu_indices(nodes, nodes, offset=1, device=mask.device)
-    valid = mask[:, i] & mask[:, j]
-    return (score[:, i, j] + score[:, j, i]) / 2, adj[:, i, j].bool() & valid, valid
-
-
-def invalid(score: Tensor, valid: Tensor) -> Tensor:
-    """How many entries are not probabilities; only counted, since inspecting them would stall an accelerator."""
-    return (~((score >= 0) & (score <= 1)) & valid).sum()
-
-
-def refuse_invalid(count: Tensor, graphs: Tensor) -> None:
-    """Raise if :func:`invalid` counted anything, or if there was no graph at all."""
-    if int(count):
-        raise GLNError(
-            f"{int(count)} probabilities are NaN or outside 0 to 1; apply a sigmoid to logits first."
-        )
-    if not int(graphs):
-        raise GLNError("No graph has been scored yet; call update with at least one.")
-
-
 def real(values: Tensor) -> Tensor:
     """Convert to the widest floating type of the device (Apple's MPS has no float64)."""
     return values.to(torch.float32 if values.device.type == "mps" else torch.float64)
-
-
-def to_units(values: Tensor) -> Tensor:
-    """Values between 0 and 1 as int64 multiples of 2⁻³⁰."""
-    return (real(values) * UNIT).round().long()
 
 
 def ratios(found: Tensor, predicted: Tensor, true: Tensor, entries: Tensor) -> dict[str, Tensor]:
@@ -136,55 +79,10 @@ def per_graph(counts: Tensor, precision: Tensor) -> Tensor:
     return torch.stack([scores[name] for name in PER_GRAPH])
 
 
-class EdgeScores(Metric):
-    """Accuracy, IoU, dice (= F1), precision, recall, average precision and the share of graphs exactly right.
-
-    :meth:`compute` gives the mean over graphs under the plain names and, under ``pooled_*``, the score over
-    the entries of all graphs together. Average precision and ``exact`` are means over graphs only: pooled
-    average precision would have to keep every score. :func:`gln.evaluation.edges.ratios` says what 0/0 gives.
-
-    All states are integer sums, so reducing them over processes is exact.
-
-    Args:
-        threshold: an entry with at least this probability is an edge.
-        entries: ``"pairs"`` counts unordered pairs i < j; ``"all"`` the n² entries, diagonal included.
-    """
-
-    full_state_update = False
-    higher_is_better = True
-    is_differentiable = False
-
-    scores: Tensor  # [7] sums over graphs, in units
-    counts: Tensor  # [4] found, predicted, true, entries
-    graphs: Tensor
-    invalid: Tensor
-
-    def __init__(self, threshold: float = 0.5, entries: Entries = "pairs") -> None:
-        super().__init__()
-        check_entries(entries)
-        if not is_number(threshold) or not 0 <= threshold <= 1:
-            raise GLNError(f"Got threshold={threshold!r}; expected a probability between 0 and 1.")
-        self.threshold, self.entries = float(threshold), entries
-        for name, length in (("scores", len(PER_GRAPH)), ("counts", 4), ("graphs", 0), ("invalid", 0)):
-            zeros = torch.zeros(length or (), dtype=torch.int64)
-            self.add_state(name, zeros, dist_reduce_fx="sum")
-
-    def update(self, probabilities: Tensor, adj: Tensor, mask: Tensor) -> None:
-        """Add a batch: ``probabilities [B, N, N]``, ``adj [B, N, N]`` bool, ``mask [B, N]`` bool."""
-        score, truth, valid = flatten(probabilities, adj, mask, self.entries)  # [B, P]
-        chosen = (score >= self.threshold) & valid
-        counts = torch.stack([part.sum(1) for part in (chosen & truth, chosen, truth, valid)])  # [4, B]
-        self.scores = self.scores + to_units(per_graph(counts, average_precision(score, truth, valid))).sum(1)
-        self.counts = self.counts + counts.sum(1)
-        self.graphs = self.graphs + len(score)
-        self.invalid = self.invalid + invalid(score, valid)
-
-    def compute(self) -> dict[str, Tensor]:
-        """All scores by name, as scalars."""
-        refuse_invalid(self.invalid, self.graphs)
-        means = real(self.scores) / UNIT / self.graphs
-        pooled = {POOLED + name: value for name, value in ratios(*self.counts).items()}
-        return dict(zip(PER_GRAPH, means, strict=True)) | pooled
+def named(means: Tensor, counts: Tensor) -> dict[str, Tensor]:
+    """The mean scores :data:`PER_GRAPH` ``[7]``, and the ratios of the ``counts [4]`` of all graphs, by name."""
+    pooled = {POOLED + name: value for name, value in ratios(*counts).items()}
+    return dict(zip(PER_GRAPH, means, strict=True)) | pooled
 
 
 def edge_scores(true: Iterable[Any], predicted: Iterable[Any], entries: Entries = "pairs") -> Scores:
@@ -203,8 +101,7 @@ def edge_scores(true: Iterable[Any], predicted: Iterable[Any], entries: Entries 
     counts, precisions = [], []
     for index, (truth, guess) in enumerate(zip(truths, guesses, strict=True)):
         nodes = truth.num_nodes
-        actual = _keys(truth.edge_index.cpu(), nodes, entries)
-        chosen = _keys(guess.edge_index.cpu(), nodes, entries)
+        actual, chosen = (_keys(graph, entries) for graph in (truth, guess))
         hit = torch.isin(chosen, actual)
         total = nodes**2 if entries == "all" else nodes * (nodes - 1) // 2
         counts.append([int(hit.sum()), len(chosen), len(actual), total])
@@ -212,32 +109,27 @@ def edge_scores(true: Iterable[Any], predicted: Iterable[Any], entries: Entries 
         precisions.append(_sparse_average_precision(score, hit, len(actual), total))
     table = torch.tensor(counts).T  # [4, G]
     means = per_graph(table, torch.tensor(precisions, dtype=torch.float64)).mean(1)
-    pooled = {POOLED + name: value for name, value in ratios(*table.sum(1)).items()}
     note = "over unordered pairs" if entries == "pairs" else "over all n² entries, diagonal included"
-    scores = dict(zip(PER_GRAPH, means, strict=True)) | pooled
-    return Scores(scores, notes=[f"{len(truths)} graphs, {note}"])
+    return Scores(named(means, table.sum(1)), notes=[f"{len(truths)} graphs, {note}"])
 
 
-def _counted(edge_index: Tensor, entries: Entries) -> Tensor:
-    """The columns that count: both directions of an edge, or i < j only."""
-    source, target = edge_index
+def _counted(graph: Graph, entries: Entries) -> Tensor:
+    """The columns of ``edge_index`` that count: both directions of an edge, or i < j only."""
+    source, target = graph.edge_index.cpu()
     return source < target if entries == "pairs" else source != target
 
 
-def _keys(edge_index: Tensor, nodes: int, entries: Entries) -> Tensor:
+def _keys(graph: Graph, entries: Entries) -> Tensor:
     """One number per entry that holds an edge."""
-    source, target = edge_index[:, _counted(edge_index, entries)]
-    return source * nodes + target
+    source, target = graph.edge_index.cpu()[:, _counted(graph, entries)]
+    return source * graph.num_nodes + target
 
 
 def _scores(graph: Graph, what: str, entries: Entries) -> Tensor:
     """The probability of every entry that holds an edge, in the order of :func:`_keys`."""
-    source, target = edges = graph.edge_index.cpu()
-    counted = _counted(edges, entries)
+    source, target = graph.edge_index.cpu()
     values = graph.get("edge_prob")
-    if values is None:
-        return torch.ones(int(counted.sum()))
-    values = torch.as_tensor(values, dtype=torch.float64).cpu()
+    values = torch.ones(len(source)) if values is None else torch.as_tensor(values, dtype=torch.float64).cpu()
     if values.shape != source.shape:
         raise GLNError(
             f"{what}: edge_prob has shape {list(values.shape)}, expected one value for each of the "
@@ -248,7 +140,7 @@ def _scores(graph: Graph, what: str, entries: Entries) -> Tensor:
     if entries == "pairs":
         # The columns are sorted, so sorting them by their reverse lists the reverse of every column in order.
         values = (values + values[(target * graph.num_nodes + source).argsort()]) / 2
-    return values[counted]
+    return values[_counted(graph, entries)]
 
 
 def _sparse_average_precision(score: Tensor, hit: Tensor, true: int, total: int) -> float:

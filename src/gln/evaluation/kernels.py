@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from gln.errors import GLNError
-from gln.evaluation.options import is_number
+from gln.graphs.check import real_number
 
 Distance = Literal["emd", "tv", "rbf"]
 _TITLES = {"emd": "Gaussian EMD", "tv": "Gaussian TV", "rbf": "RBF"}
@@ -38,7 +38,8 @@ class Kernel:
             raise GLNError(
                 f"There is no kernel {self.distance!r}; choose from {', '.join(get_args(Distance))}."
             )
-        if not is_number(self.sigma) or not 0 < self.sigma < inf:
+        sigma = real_number(self.sigma)
+        if sigma is None or not 0 < sigma < inf:
             raise GLNError(f"Got sigma={self.sigma!r}; expected a positive, finite kernel width.")
 
     def __call__(self, x: Tensor, y: Tensor, bin_width: float | None = None) -> Tensor:

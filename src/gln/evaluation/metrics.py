@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import SupportsFloat
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,7 @@ class Scores(dict[str, float]):
     A key is a name in :data:`METRICS`, with the prefix ``pooled_`` where all graphs count as one.
     """
 
-    def __init__(self, scores: Mapping[str, float], notes: Sequence[str] = ()) -> None:
+    def __init__(self, scores: Mapping[str, SupportsFloat], notes: Sequence[str] = ()) -> None:
         super().__init__({name: float(value) for name, value in scores.items()})
         self.notes = tuple(notes)
 

@@ -1,4 +1,4 @@
-"""MMD results: how they were computed, and how they print."""
+"""MMD between two sets of graphs, and how its results print."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from gln.errors import GLNError
+from gln.evaluation.counting import Device, check_device
 from gln.evaluation.descriptors import DESCRIPTORS, Descriptor
 from gln.evaluation.kernels import (
     TITLES,
@@ -21,9 +22,9 @@ from gln.evaluation.kernels import (
     random_subsets,
 )
 from gln.evaluation.metrics import number, table
-from gln.evaluation.options import Device, check_device, is_whole
 from gln.evaluation.statistics import largest_components_of
 from gln.graphs import as_graphs
+from gln.graphs.check import whole_number
 from gln.graphs.record import Graph
 
 
@@ -36,7 +37,7 @@ class Interval(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Settings:
+class MMDSettings:
     """How an MMD² was computed."""
 
     kernels: Mapping[str, str]
@@ -59,7 +60,7 @@ class MMDResult(dict[str, float]):
     def __init__(
         self,
         values: Mapping[str, float],
-        settings: Settings,
+        settings: MMDSettings,
         floor: Mapping[str, float],
         intervals: Mapping[str, Interval],
     ) -> None:
@@ -170,7 +171,7 @@ def mmd(
             intervals[descriptor.name] = _interval(estimate(xx, xy, yy, x, y, estimator))
     kernels = {descriptor.name: str(descriptor.kernel) for descriptor in chosen}
     floor_count = counts[2] if floor is not None else 0
-    settings = Settings(
+    settings = MMDSettings(
         kernels, estimator, counts[0], counts[1], floor_count, largest_component, subsets, size
     )
     return MMDResult(values, settings, floors, intervals)
@@ -220,7 +221,7 @@ def _descriptor(name: str | Descriptor, kernel: Distance | Kernel | None) -> Des
 
 def _subset_size(subsets: int, size: int | None, available: int, estimator: Estimator) -> int:
     """Graphs per subset, checked."""
-    if not is_whole(subsets) or not (size is None or is_whole(size)):
+    if whole_number(subsets) is None or (size is not None and whole_number(size) is None):
         raise GLNError(f"Got subsets={subsets!r} and subset_size={size!r}; expected whole numbers.")
     if size is not None and not subsets:
         raise GLNError(
@@ -239,7 +240,7 @@ def _subset_size(subsets: int, size: int | None, available: int, estimator: Esti
 
 def _draw(counts: Sequence[int], size: int, subsets: int, seed: int) -> list[Tensor]:
     """Random subsets of every set, as 0 and 1: ``[S, n]`` for a set of ``n`` graphs."""
-    if not is_whole(seed) or not 0 <= seed < 2**63:
+    if whole_number(seed) is None or not 0 <= seed < 2**63:
         raise GLNError(f"Got seed={seed!r}; expected a whole number from 0 to 2⁶³ − 1.")
     generator = torch.Generator().manual_seed(int(seed))
     return [random_subsets(count, size, subsets, generator) for count in counts]

@@ -1,4 +1,4 @@
-"""Isomorphism: whether two graphs are the same up to the names of their nodes."""
+"""Isomorphism, and how many generated graphs are new."""
 
 from __future__ import annotations
 

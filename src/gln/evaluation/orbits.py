@@ -9,8 +9,7 @@ import torch
 from torch import Tensor
 
 from gln.errors import GLNError
-from gln.evaluation.counting import Blocks, Route, count, measure
-from gln.evaluation.options import Device, check_device
+from gln.evaluation.counting import Blocks, Device, check_device, count, measure
 from gln.graphs import as_graphs
 from gln.graphs.record import Graph
 
@@ -34,7 +33,7 @@ SPANS = {
 }
 
 
-def orbits(graphs: Iterable[Any], device: Device = None, *, route: Route | None = None) -> list[Tensor]:
+def orbits(graphs: Iterable[Any], device: Device = None) -> list[Tensor]:
     """How often each node takes each orbit in an induced subgraph: int64 ``[n, 15]`` per graph, exact.
 
     Orbits are numbered as in ORCA:
@@ -48,18 +47,17 @@ def orbits(graphs: Iterable[Any], device: Device = None, *, route: Route | None 
 
     Args:
         graphs: graphs of any kind and size (see :func:`gln.graphs.as_graphs`), with no degree above 2 million.
-        device: where to count, by default where the graphs are; the result stays there.
-        route: force one way of counting instead of following the rule in ``counting.route``; the result is the same.
+        device: where the result is, by default where the graphs are.
     """
-    return orbits_of(as_graphs(graphs), check_device(device), route)
+    return orbits_of(as_graphs(graphs), check_device(device))
 
 
-def orbits_of(graphs: Sequence[Graph], device: Device = None, route: Route | None = None) -> list[Tensor]:
+def orbits_of(graphs: Sequence[Graph], device: Device = None) -> list[Tensor]:
     """:func:`orbits` for checked graphs."""
-    return measure(graphs, _orbits, device, route)
+    return measure(graphs, _orbits, device)
 
 
-def _orbits(blocks: Blocks, route: Route) -> Tensor:
+def _orbits(blocks: Blocks) -> Tensor:
     """Orbits ``[n, 15]`` of the joined graphs.
 
     First, count subgraphs whether induced or not. With d the degree of the node v, t the triangles at v or on its
@@ -80,7 +78,7 @@ def _orbits(blocks: Blocks, route: Route) -> Tensor:
         raise GLNError(
             f"A node has {largest} neighbours; orbits are counted up to {MAX_DEGREE}, so remove such hubs."
         )
-    on_edge, diamonds, cycles, cliques = count(blocks, route)
+    on_edge, diamonds, cycles, cliques = count(blocks)
     triangles = blocks.sum_edges(on_edge) // 2
     ends = blocks.sum_neighbours(degree - 1)
     pairs = degree * (degree - 1)

@@ -7,8 +7,10 @@ end in ``_of`` do the same for graphs and a device that are already checked.
 
 from __future__ import annotations
 
+import threading
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -18,16 +20,12 @@ import torch
 from scipy.sparse.csgraph import connected_components
 from torch import Tensor
 
-from gln.evaluation.counting import Blocks, Route, count_triangles, measure
-from gln.evaluation.counting.threads import threads_for_matrices
-from gln.evaluation.options import Device, check_device
-from gln.evaluation.orbits import orbits
+from gln.evaluation.counting import Blocks, Device, check_device, count_triangles, measure
 from gln.graphs import as_graphs
 from gln.graphs.record import Graph
 
-__all__ = ["clustering", "degrees", "laplacian_spectrum", "orbits", "triangles"]
-
 EIGEN_ENTRIES = 2**21  # matrix entries that are decomposed together; a single matrix may have more
+SHARED_FROM = 512  # rows from which the work on a matrix is long enough to be shared between threads
 
 
 def degrees(graphs: Iterable[Any], device: Device = None) -> list[Tensor]:
@@ -37,22 +35,22 @@ def degrees(graphs: Iterable[Any], device: Device = None) -> list[Tensor]:
 
 def degrees_of(graphs: Sequence[Graph], device: Device) -> list[Tensor]:
     """:func:`degrees` for checked graphs."""
-    return measure(graphs, lambda blocks, _: blocks.degrees(), device, route="sparse")
+    return measure(graphs, Blocks.degrees, device)
 
 
-def triangles(graphs: Iterable[Any], device: Device = None, *, route: Route | None = None) -> list[Tensor]:
+def triangles(graphs: Iterable[Any], device: Device = None) -> list[Tensor]:
     """Triangles through every node: int64 ``[n]`` per graph."""
-    return measure(as_graphs(graphs), _triangles, check_device(device), route)
+    return measure(as_graphs(graphs), _triangles, check_device(device))
 
 
-def clustering(graphs: Iterable[Any], device: Device = None, *, route: Route | None = None) -> list[Tensor]:
+def clustering(graphs: Iterable[Any], device: Device = None) -> list[Tensor]:
     """Share of each node's pairs of neighbours that are joined, 0 below degree 2: float64 ``[n]`` per graph."""
-    return clustering_of(as_graphs(graphs), check_device(device), route)
+    return clustering_of(as_graphs(graphs), check_device(device))
 
 
-def clustering_of(graphs: Sequence[Graph], device: Device, route: Route | None = None) -> list[Tensor]:
+def clustering_of(graphs: Sequence[Graph], device: Device) -> list[Tensor]:
     """:func:`clustering` for checked graphs."""
-    return measure(graphs, _clustering, device, route)
+    return measure(graphs, _clustering, device)
 
 
 def laplacian_spectrum(graphs: Iterable[Any], device: Device = None) -> list[Tensor]:
@@ -73,20 +71,47 @@ def laplacian_spectrum_of(graphs: Sequence[Graph], device: Device) -> list[Tenso
     for size, members in same_size.items():
         step = max(1, EIGEN_ENTRIES // size**2)
         for batch in (members[start : start + step] for start in range(0, len(members), step)):
-            with threads_for_matrices(size):
+            with nullcontext() if size >= SHARED_FROM else one_thread():
                 laplacians = _laplacians(Blocks.of([graphs[i] for i in batch], device))  # [B, n, n]
                 found.update(zip(batch, _eigenvalues(laplacians).clamp_(0, 2), strict=True))
     return [found[i] for i in range(len(graphs))]
 
 
-def _triangles(blocks: Blocks, route: Route) -> Tensor:
-    return blocks.sum_edges(count_triangles(blocks, route)) // 2
+_lock = threading.Lock()
+_inside = 0
+_before = 1
 
 
-def _clustering(blocks: Blocks, route: Route) -> Tensor:
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Run a block with one torch thread, then restore the number of threads.
+
+    Many small matrices are decomposed in steps of microseconds each, and a step that waits for a second thread on a
+    busy machine takes milliseconds. The number is per process: the last of several Python threads to leave restores it.
+    """
+    global _inside, _before
+    with _lock:
+        if _inside == 0:
+            _before = torch.get_num_threads()
+            torch.set_num_threads(1)
+        _inside += 1
+    try:
+        yield
+    finally:
+        with _lock:
+            _inside -= 1
+            if _inside == 0:
+                torch.set_num_threads(_before)
+
+
+def _triangles(blocks: Blocks) -> Tensor:
+    return blocks.sum_edges(count_triangles(blocks)) // 2
+
+
+def _clustering(blocks: Blocks) -> Tensor:
     degree = blocks.degrees()
     pairs = degree * (degree - 1) // 2
-    return _triangles(blocks, route).double() / pairs.clamp(min=1)
+    return _triangles(blocks).double() / pairs.clamp(min=1)
 
 
 def _laplacians(blocks: Blocks) -> Tensor:
@@ -94,13 +119,11 @@ def _laplacians(blocks: Blocks) -> Tensor:
     count, size = len(blocks.nodes), blocks.nodes[0]
     degree = blocks.degrees()
     scale = degree.double().clamp(min=1).rsqrt()
-    low, high = blocks.edges
-    weight = -scale[low] * scale[high]  # [m]
+    source, target = blocks.edges
     # Row r of the blocks is row r % n of its graph: an edge only needs its column within the graph.
-    out = torch.zeros(count * size, size, dtype=torch.float64, device=blocks.device)
-    out[low, high % size] = weight
-    out[high, low % size] = weight
-    node = torch.arange(count * size, device=blocks.device)
+    out = torch.zeros(count * size, size, dtype=torch.float64, device=degree.device)
+    out[source, target % size] = -scale[source] * scale[target]
+    node = torch.arange(count * size, device=degree.device)
     out[node, node % size] = (degree > 0).double()
     return out.view(count, size, size)
 

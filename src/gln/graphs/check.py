@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import operator
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -89,6 +90,15 @@ def whole_number(value: Any) -> int | None:
         return None if isinstance(value, bool) else operator.index(value)
     except TypeError:
         return None
+
+
+def real_number(value: Any) -> float | None:
+    """A number of any type (NumPy's too, or a tensor of one) as Python's; ``None`` for all else, True and False too."""
+    if isinstance(value, bool) or not (
+        isinstance(value, Real) or (isinstance(value, Tensor) and value.numel() == 1)
+    ):
+        return None
+    return value if isinstance(value, int | float) else float(value)
 
 
 def check_whole(owner: str, name: str, value: Any, least: int, expected: str = "") -> int:

@@ -1,0 +1,242 @@
+"""Counting small patterns in many graphs at once: the part of the statistics that needs an algorithm."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gln.errors import GLNError
+from gln.graphs.record import Graph
+from gln.ops.loops import compiled
+
+Device = torch.device | str | None
+
+
+def check_device(device: Device) -> torch.device | None:
+    """The device, if this machine can compute on it in float64; ``None`` stays ``None``."""
+    if device is None:
+        return None
+    try:
+        place = torch.device(device)
+        torch.zeros(1, dtype=torch.float64, device=place).item()
+    except (RuntimeError, AssertionError, TypeError, NotImplementedError):
+        raise GLNError(
+            f"Got device={device!r}, which this machine does not have or which cannot compute in float64; "
+            'choose another, for example "cpu".'
+        ) from None
+    return place
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """The disjoint union of ``G`` graphs, with ``n`` nodes and ``m`` undirected edges in all.
+
+    =========  ===========  =============================================================
+    ``edges``  ``[2, 2m]``  int64: both directions of every edge, sorted
+    ``nodes``  ``[G]``      nodes of each graph, numbered after those of the graphs before
+    =========  ===========  =============================================================
+    """
+
+    edges: Tensor
+    nodes: list[int]
+
+    @classmethod
+    def of(cls, graphs: Sequence[Graph], device: Device = None) -> Blocks:
+        """Join checked graphs (see :func:`gln.graphs.check_graph`) on ``device``, by default where they are."""
+        nodes = [int(graph.num_nodes) for graph in graphs]
+        edges = torch.cat([graph.edge_index for graph in graphs], dim=1)
+        first = torch.tensor([0, *nodes[:-1]]).cumsum(0)  # [G]
+        shift = torch.repeat_interleave(first, torch.tensor([graph.num_edges for graph in graphs]))
+        return cls(edges.to(device) + shift.to(device or edges.device), nodes)
+
+    def degrees(self) -> Tensor:
+        """Degree of every node: int64 ``[n]``."""
+        return self.edges[0].bincount(minlength=sum(self.nodes))
+
+    def sum_edges(self, per_edge: Tensor) -> Tensor:
+        """Sum of ``per_edge [2m]`` over the edges of every node: ``[n]``."""
+        return per_edge.new_zeros(sum(self.nodes)).index_add_(0, self.edges[0], per_edge)
+
+    def sum_neighbours(self, per_node: Tensor, weight: Tensor | int = 1) -> Tensor:
+        """Sum of ``per_node [n]``, times ``weight [2m]`` of the edge, over the neighbours of every node: ``[n]``."""
+        return self.sum_edges(per_node.index_select(0, self.edges[1]) * weight)
+
+
+def measure(graphs: Sequence[Graph], compute: Callable[[Blocks], Tensor], device: Device) -> list[Tensor]:
+    """The rows of ``compute(blocks) -> [n, ...]`` as one tensor per graph."""
+    blocks = Blocks.of(graphs, device)
+    return list(compute(blocks).split(blocks.nodes))
+
+
+class Counts(NamedTuple):
+    """Patterns that have to be searched for in ``n`` nodes and ``m`` edges, as subgraphs, induced or not: int64."""
+
+    triangles: Tensor  # [2m] on every edge
+    diamonds: Tensor  # [n] with the node off the chord
+    cycles: Tensor  # [n] of four nodes
+    cliques: Tensor  # [n] of four nodes
+
+
+def count_triangles(blocks: Blocks) -> Tensor:
+    """Triangles on every edge: int64 ``[2m]``."""
+    ordered = _ByDegree(blocks)
+    return ordered.per_edge(ordered.triangles())
+
+
+def count(blocks: Blocks) -> Counts:
+    """Count all patterns."""
+    ordered = _ByDegree(blocks)
+    triangles = ordered.triangles()
+    return Counts(ordered.per_edge(triangles), *ordered.patterns(triangles))
+
+
+class _ByDegree:
+    """The nodes renumbered by (graph, degree), so that patterns are found from nodes of small degree, hubs last.
+
+    The neighbours of node v are ``near[start[v] : start[v + 1]]``, ascending; from ``middle[v]`` on they are above v.
+    An edge uv lists at most min(deg u, deg v) paths, so a star of any size costs nothing.
+    """
+
+    def __init__(self, blocks: Blocks) -> None:
+        self.device = blocks.edges.device
+        source, target = blocks.edges.numpy(force=True)
+        degree = np.bincount(source, minlength=sum(blocks.nodes))
+        graph = np.repeat(np.arange(len(blocks.nodes)), blocks.nodes)
+        order = np.argsort(graph * max(blocks.nodes) + degree)
+        self.rank = np.empty_like(order)
+        self.rank[order] = np.arange(len(order))
+        self.start = _starts(degree[order])
+        self.middle = self.start[:-1].copy()
+        self.near, self.edge = np.empty_like(target), np.empty_like(target)
+        _loops().arrange(
+            _starts(degree), target, order, self.rank, self.start, self.middle, self.near, self.edge
+        )
+
+    def triangles(self) -> np.ndarray:
+        """Triangles on every edge: ``[2m]``, as in ``near``."""
+        found = np.zeros_like(self.near)
+        _loops().triangles(self.start, self.middle, self.near, found)
+        return found
+
+    def patterns(self, triangles: np.ndarray) -> list[Tensor]:
+        """Diamonds, 4-cycles and K4 at every node of the blocks: ``[n]`` each."""
+        found = np.zeros((4, len(self.middle)), dtype=np.int64)
+        _loops().patterns(self.start, self.middle, self.near, triangles, *found)
+        diamonds, cliques, between, opposite = torch.from_numpy(found[:, self.rank]).to(self.device)
+        return [diamonds, between + opposite // 2, cliques]
+
+    def per_edge(self, values: np.ndarray) -> Tensor:
+        """``values [2m]``, as in ``near``, in the order of ``blocks.edges``."""
+        out = np.empty_like(values)
+        out[self.edge] = values
+        return torch.from_numpy(out).to(self.device)
+
+
+def _starts(lengths: np.ndarray) -> np.ndarray:
+    """Where each of the lists of these ``lengths [n]`` begins, and the last one ends: ``[n + 1]``."""
+    return np.concatenate([[0], np.cumsum(lengths)])
+
+
+class _Loops(NamedTuple):
+    arrange: Callable[..., None]
+    triangles: Callable[..., None]
+    patterns: Callable[..., None]
+
+
+@cache
+def _loops() -> _Loops:
+    return _Loops(compiled(_arrange), compiled(_triangles), compiled(_patterns))
+
+
+def _arrange(first, target, order, rank, start, middle, near, edge):  # type: ignore[no-untyped-def]
+    """Fill ``near`` and ``middle``; ``edge`` says which of the given edges, in either direction, lies where.
+
+    A node is entered into the lists of its neighbours, lowest node first, so the lists ascend without being sorted.
+    """
+    end = start[:-1].copy()
+    for v in range(len(order)):
+        middle[v] = end[v]  # all nodes below have been entered
+        for e in range(first[order[v]], first[order[v] + 1]):
+            u = rank[target[e]]
+            near[end[u]], edge[end[u]] = v, e
+            end[u] += 1
+
+
+def _triangles(start, middle, near, triangles):  # type: ignore[no-untyped-def]
+    """Find every triangle x < y < z: an edge yz whose other end is marked as a neighbour of x."""
+    place = np.full(len(middle), -1)  # of a node among the neighbours of x
+    below = start[:-1].copy()  # of x among the neighbours of a higher node
+    for x in range(len(middle)):
+        for xy in range(middle[x], start[x + 1]):
+            place[near[xy]] = xy
+        for xy in range(middle[x], start[x + 1]):
+            y = near[xy]
+            for yz in range(middle[y], start[y + 1]):
+                xz = place[near[yz]]
+                if xz >= 0:
+                    triangles[xy] += 1
+                    triangles[xz] += 1
+                    triangles[yz] += 1
+        for xy in range(middle[x], start[x + 1]):  # no later node is in a triangle with x and y
+            y = near[xy]
+            triangles[below[y]] = triangles[xy]
+            below[y] += 1
+            place[y] = -1
+
+
+def _patterns(start, middle, near, triangles, diamonds, cliques, between, opposite):  # type: ignore[no-untyped-def]
+    """Add up, at every node, the diamonds, the K4 x < y < z < w and the 4-cycles.
+
+    A 4-cycle is two paths v–u–w from its last node v to the opposite one: it is counted once at each u ``between``, and
+    twice at v and w, which are ``opposite``.
+    """
+    place, common = np.full(len(middle), -1), np.full(len(middle), -1)
+    paths = np.zeros(len(middle), np.int64)
+    for x in range(len(middle)):
+        for xy in range(middle[x], start[x + 1]):
+            place[near[xy]] = xy
+        for xy in range(middle[x], start[x + 1]):
+            y = near[xy]
+            for yz in range(middle[y], start[y + 1]):
+                z = near[yz]
+                xz = place[z]
+                if xz >= 0:
+                    common[z] = xy  # joined to both x and y
+                    diamonds[x] += triangles[yz] - 1
+                    diamonds[y] += triangles[xz] - 1
+                    diamonds[z] += triangles[xy] - 1
+            for yz in range(middle[y], start[y + 1]):
+                z = near[yz]
+                if common[z] == xy:
+                    found = 0
+                    for zw in range(middle[z], start[z + 1]):
+                        last = common[near[zw]] == xy
+                        found += last
+                        cliques[near[zw]] += last
+                    cliques[x] += found
+                    cliques[y] += found
+                    cliques[z] += found
+        for xy in range(middle[x], start[x + 1]):
+            place[near[xy]] = -1
+    for v in range(len(middle)):
+        for step in range(3):  # count the paths to every w, then use the counts, then clear them
+            for vu in range(start[v], middle[v]):
+                u = near[vu]
+                for uw in range(start[u], start[u + 1]):
+                    w = near[uw]
+                    if w >= v:
+                        break
+                    if step == 0:
+                        paths[w] += 1
+                    elif step == 1:
+                        between[u] += paths[w] - 1
+                        opposite[v] += paths[w] - 1
+                        opposite[w] += paths[w] - 1
+                    else:
+                        paths[w] = 0

@@ -1,0 +1,214 @@
+"""Metrics over padded batches, which may be spread over processes: edge scores, the best threshold, calibration."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torchmetrics import Metric
+
+from gln.errors import GLNError
+from gln.evaluation.edges import (
+    PER_GRAPH,
+    Entries,
+    average_precision,
+    check_entries,
+    named,
+    per_graph,
+    ratios,
+    real,
+)
+from gln.graphs.check import check_whole, real_number
+
+# Sums are kept as whole multiples of 2⁻³⁰: exact, hence equal for any order and any number of processes,
+# and possible on devices without float64.
+UNIT = 2**30
+
+
+class _PaddedMetric(Metric):
+    """A metric whose states are integer sums over the entries that count, so that reducing them is exact.
+
+    Args:
+        entries: ``"pairs"`` counts unordered pairs i < j; ``"all"`` the n² entries, diagonal included.
+        states: the length of every state; 0 for a single number.
+    """
+
+    full_state_update = False
+    is_differentiable = False
+
+    graphs: Tensor
+    invalid: Tensor
+
+    def __init__(self, entries: Entries, **states: int) -> None:
+        super().__init__()
+        check_entries(entries)
+        self.entries = entries
+        for name, length in {**states, "graphs": 0, "invalid": 0}.items():
+            self.add_state(name, torch.zeros(length or (), dtype=torch.int64), dist_reduce_fx="sum")
+
+    def flatten(self, probabilities: Tensor, adj: Tensor, mask: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """The ``P`` entries of every graph that count; also counts the graphs.
+
+        Args:
+            probabilities: ``[B, N, N]``; with ``"pairs"`` the mean of both directions is used, so that the
+                order of the nodes does not matter.
+            adj: the truth ``[B, N, N]``, bool or 0 and 1.
+            mask: ``[B, N]``, True on real nodes.
+
+        Returns:
+            score float, truth bool and valid bool, each ``[B, P]``; truth is False where valid is.
+        """
+        count, nodes = mask.shape if mask.dim() == 2 else (-1, -1)
+        if not probabilities.shape == adj.shape == (count, nodes, nodes):
+            raise GLNError(
+                f"Got probabilities {list(probabilities.shape)}, adj {list(adj.shape)}, mask {list(mask.shape)}; "
+                "expected [B, N, N], [B, N, N] and [B, N]."
+            )
+        score, mask = probabilities.detach(), mask.bool()
+        if not score.is_floating_point() or score.dtype in (torch.float16, torch.bfloat16):
+            score = score.float()
+        if self.entries == "all":
+            valid = (mask[:, :, None] & mask[:, None, :]).flatten(1)
+            score, truth = score.flatten(1), adj.bool().flatten(1) & valid
+        else:
+            i, j = torch.triu_indices(nodes, nodes, offset=1, device=mask.device)
+            valid = mask[:, i] & mask[:, j]
+            score, truth = (score[:, i, j] + score[:, j, i]) / 2, adj[:, i, j].bool() & valid
+        self.graphs = self.graphs + count
+        # Only counted, since inspecting them would stall an accelerator.
+        self.invalid = self.invalid + (~((score >= 0) & (score <= 1)) & valid).sum()
+        return score, truth, valid
+
+    def refuse_invalid(self) -> None:
+        """Raise if an entry was not a probability, or if there was no graph at all."""
+        if bad := int(self.invalid):
+            raise GLNError(f"{bad} probabilities are NaN or outside 0 to 1; apply a sigmoid to logits first.")
+        if not int(self.graphs):
+            raise GLNError("No graph has been scored yet; call update with at least one.")
+
+
+def to_units(values: Tensor) -> Tensor:
+    """Values between 0 and 1 as int64 multiples of 2⁻³⁰."""
+    return (real(values) * UNIT).round().long()
+
+
+class EdgeScores(_PaddedMetric):
+    """Accuracy, IoU, dice (= F1), precision, recall, average precision and the share of graphs exactly right.
+
+    :meth:`compute` gives the mean over graphs under the plain names and, under ``pooled_*``, the score over
+    the entries of all graphs together. Average precision and ``exact`` are means over graphs only: pooled
+    average precision would have to keep every score. :func:`gln.evaluation.edges.ratios` says what 0/0 gives.
+
+    All states are integer sums, so reducing them over processes is exact.
+
+    Args:
+        threshold: an entry with at least this probability is an edge.
+        entries: ``"pairs"`` counts unordered pairs i < j; ``"all"`` the n² entries, diagonal included.
+    """
+
+    higher_is_better = True
+
+    scores: Tensor  # [7] sums over graphs, in units
+    counts: Tensor  # [4] found, predicted, true, entries
+
+    def __init__(self, threshold: float = 0.5, entries: Entries = "pairs") -> None:
+        super().__init__(entries, scores=len(PER_GRAPH), counts=4)
+        number = real_number(threshold)
+        if number is None or not 0 <= number <= 1:
+            raise GLNError(f"Got threshold={threshold!r}; expected a probability between 0 and 1.")
+        self.threshold = float(number)
+
+    def update(self, probabilities: Tensor, adj: Tensor, mask: Tensor) -> None:
+        """Add a batch: ``probabilities [B, N, N]``, ``adj [B, N, N]`` bool, ``mask [B, N]`` bool."""
+        score, truth, valid = self.flatten(probabilities, adj, mask)  # [B, P]
+        chosen = (score >= self.threshold) & valid
+        counts = torch.stack([part.sum(1) for part in (chosen & truth, chosen, truth, valid)])  # [4, B]
+        self.scores = self.scores + to_units(per_graph(counts, average_precision(score, truth, valid))).sum(1)
+        self.counts = self.counts + counts.sum(1)
+
+    def compute(self) -> dict[str, Tensor]:
+        """All scores by name, as scalars."""
+        self.refuse_invalid()
+        return named(real(self.scores) / UNIT / self.graphs, self.counts)
+
+
+class BestThreshold(_PaddedMetric):
+    """The threshold with the highest mean IoU over graphs; ties go to the one nearest to one half.
+
+    Every graph is processed once, however many thresholds there are.
+
+    Args:
+        steps: number of thresholds to try, evenly spaced between 0 and 1: 99 gives the hundredths.
+        entries: as in :class:`gln.evaluation.EdgeScores`.
+    """
+
+    higher_is_better = None
+
+    thresholds: Tensor  # [T]
+    iou: Tensor  # [T] sums over graphs, in units
+
+    def __init__(self, steps: int = 99, entries: Entries = "pairs") -> None:
+        steps = check_whole("BestThreshold", "steps", steps, 1)
+        super().__init__(entries, iou=steps)
+        self.register_buffer("thresholds", torch.arange(1, steps + 1) / (steps + 1), persistent=False)
+
+    def update(self, probabilities: Tensor, adj: Tensor, mask: Tensor) -> None:
+        """Add a batch: ``probabilities [B, N, N]``, ``adj [B, N, N]`` bool, ``mask [B, N]`` bool."""
+        score, truth, valid = self.flatten(probabilities, adj, mask)  # [B, P]
+        reached = torch.bucketize(score, self.thresholds, right=True)  # how many thresholds each entry passes
+        zeros = torch.zeros(len(score), len(self.thresholds) + 1, dtype=torch.int64, device=score.device)
+        found, chosen = (
+            zeros.scatter_add(1, reached, part.long()).flip(1).cumsum(1).flip(1)[:, 1:]  # [B, T]
+            for part in (truth, valid)
+        )
+        true, entries = (part.sum(1, keepdim=True) for part in (truth, valid))  # [B, 1]
+        self.iou = self.iou + to_units(ratios(found, chosen, true, entries)["iou"]).sum(0)
+
+    def compute(self) -> dict[str, Tensor]:
+        """``threshold`` and the mean ``iou`` it reached."""
+        self.refuse_invalid()
+        centre = (self.thresholds - 0.5).abs().masked_fill(self.iou < self.iou.max(), 1.0)
+        best = centre.argmin()
+        return {"threshold": self.thresholds[best], "iou": real(self.iou[best]) / UNIT / self.graphs}
+
+
+class CalibrationError(_PaddedMetric):
+    """Expected calibration error: how far edge probabilities are from the share of pairs that are edges.
+
+    The unordered pairs of all graphs are sorted into bins of equal width by their probability; the error is
+    the mean over pairs of |mean probability − share of true edges| in their bin.
+
+    Args:
+        bins: number of bins.
+    """
+
+    higher_is_better = False
+
+    promised: Tensor  # [bins] sums of probabilities, in units
+    true: Tensor  # [bins]
+    pairs: Tensor
+
+    def __init__(self, bins: int = 15) -> None:
+        bins = check_whole("CalibrationError", "bins", bins, 1)
+        super().__init__("pairs", promised=bins, true=bins, pairs=0)
+        self.bins = bins
+
+    def update(self, probabilities: Tensor, adj: Tensor, mask: Tensor) -> None:
+        """Add a batch: ``probabilities [B, N, N]``, ``adj [B, N, N]`` bool, ``mask [B, N]`` bool."""
+        score, truth, valid = self.flatten(probabilities, adj, mask)  # [B, P]
+        score, truth = score[valid].nan_to_num().clamp(0, 1), truth[valid]
+        bin_ = (score * self.bins).long().clamp(max=self.bins - 1)  # probability 1 belongs to the last bin
+        self.promised = self.promised.scatter_add(0, bin_, to_units(score))
+        self.true = self.true.scatter_add(0, bin_, truth.long())
+        self.pairs = self.pairs + score.numel()
+
+    def compute(self) -> Tensor:
+        """The error, between 0 and 1; 0 where there is no pair."""
+        self.refuse_invalid()
+        return (real(self.promised) / UNIT - real(self.true)).abs().sum() / self.pairs.clamp(min=1)
+
+
+def calibration_error(probabilities: Tensor, adj: Tensor, mask: Tensor, bins: int = 15) -> float:
+    """:class:`CalibrationError` of one batch."""
+    metric = CalibrationError(bins).to(probabilities.device)
+    metric.update(probabilities, adj, mask)
+    return float(metric.compute())
