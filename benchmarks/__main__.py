@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import shlex
-import sys
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -50,7 +49,7 @@ def main() -> None:
         if words.output is not None:
             write_result(words.output, command, facts["settings"]["seed"], facts)
     except GLNError as error:
-        sys.exit(f"benchmarks: {error}")
+        parser.exit(2, f"benchmarks: {error}\n")
 
 
 def show(facts: dict[str, Any]) -> None:

@@ -35,15 +35,18 @@ Call = Callable[[], float]  # does the work once and returns its seconds
 
 @dataclass(frozen=True)
 class Case:
-    """Something to measure: ``kind`` names a function below, which gets the other fields."""
+    """Something to measure; ``kind`` is a key of ``KINDS``."""
 
-    what: str
     kind: str
     sets: int
     points: int
     threads: int = 2
     device: str = "cpu"
     family: str = "delaunay"
+
+    @property
+    def what(self) -> str:
+        return f"{self.kind}, {self.sets} × {self.points} points, {self.family}"
 
 
 def cases(quick: bool, gpu: bool) -> list[Case]:
@@ -55,25 +58,19 @@ def cases(quick: bool, gpu: bool) -> list[Case]:
     found = []
     for threads in (1, 2):
         found += [
-            Case("predict, 64 sets of 50 points", "predict", size(64, 2), size(50, 10), threads),
-            Case("predict, 1 000 points", "predict", 1, size(1000, 20), threads),
-            Case("predict, 100 000 points", "predict", 1, size(100_000, 30), threads),
+            Case("predict", size(64, 2), size(50, 10), threads),
+            Case("predict", 1, size(1000, 20), threads),
+            Case("predict", 1, size(100_000, 30), threads),
         ]
-    found.append(Case("step, 16 sets of 50 points", "train", size(16, 2), size(50, 10)))
-    found.append(
-        Case("step, 4 surfaces of 400 points", "train", size(4, 2), size(400, 16), family="surfaces")
-    )
+    found.append(Case("step", size(16, 2), size(50, 10)))
+    found.append(Case("step", size(4, 2), size(400, 16), family="surfaces"))
     if gpu:
-        found += [
-            Case("step, 64 sets of 50 points", "train", size(64, 2), size(50, 10), device="cuda"),
-            Case(
-                "step, 16 surfaces of 400 points", "train", size(16, 2), size(400, 16), 2, "cuda", "surfaces"
-            ),
-        ]
+        found.append(Case("step", size(64, 2), size(50, 10), device="cuda"))
+        found.append(Case("step", size(16, 2), size(400, 16), device="cuda", family="surfaces"))
     large = 1_000_000 if gpu else 200_000
-    found.append(Case("scale", "predict", 1, size(large, 40), device="cuda" if gpu else "cpu"))
-    found.append(Case("gln predict, 200 files of 20 points", "files", size(200, 3), size(20, 5)))
-    found.append(Case("gln predict, 10 points", "files", 1, size(10, 5)))
+    found.append(Case("scale", 1, size(large, 40), device="cuda" if gpu else "cpu"))
+    found.append(Case("files", size(200, 3), size(20, 5)))
+    found.append(Case("cold", 1, size(10, 5)))
     return found
 
 
@@ -91,7 +88,7 @@ def run(
         new: root of a checkout; default: this one.
         pairs: how many times each is timed.
         quick: toy sizes, to see that it runs.
-        only: measure only what contains one of these words.
+        only: measure only these kinds: predict, step, scale, files, cold.
     """
     for path in (old, new):
         if not (path / "src/gln/__init__.py").is_file():
@@ -100,7 +97,7 @@ def run(
         raise gln.GLNError(f"Got pairs={pairs}; expected at least 1.")
     rows = []
     for case in cases(quick, torch.cuda.is_available()):
-        if not only or any(word in case.what for word in only):
+        if not only or case.kind in only:
             rows.append(compare(case, old.resolve(), new.resolve(), pairs))
             print(
                 {key: rows[-1][key] for key in ("what", "threads", "device", "ratio", "verdict")}, flush=True
@@ -193,7 +190,7 @@ def work(case: Case) -> None:
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # whatever is printed otherwise is not an answer
     torch.set_num_threads(case.threads)
-    call = {"predict": predict, "train": train, "files": files}[case.kind](case)
+    call = KINDS[case.kind](case)
     print(gln.__file__, file=answers, flush=True)
     for _ in sys.stdin:
         end, times = time.perf_counter() + AT_LEAST, [call()]
@@ -212,7 +209,7 @@ def predict(case: Case) -> Call:
     return lambda: seconds_of(lambda: gln.predict(model, sets))
 
 
-def train(case: Case) -> Call:
+def step(case: Case) -> Call:
     """An optimiser step of ``gln.fit``, from the second epoch; the first pays for compiling and memory."""
     graphs = gln.family(case.family, points=case.points).sample(STEPS * case.sets, SEED)
     settings: dict[str, Any] = {"epochs": 2, "batch_size": case.sets, "progress": False}
@@ -245,6 +242,9 @@ def files(case: Case) -> Call:
 
     call()
     return call
+
+
+KINDS = {"predict": predict, "scale": predict, "step": step, "files": files, "cold": files}
 
 
 def seconds_of(call: Callable[[], Any]) -> float:

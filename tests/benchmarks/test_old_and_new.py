@@ -16,22 +16,29 @@ ROOT = bench.ROOT
 
 
 def test_this_checkout_beside_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    case = bench.Case("few points", "predict", 2, 5, threads=1)
-    monkeypatch.setattr(bench, "cases", lambda *_: [case, replace(case, what="more")])
-    facts = bench.run(ROOT, pairs=1, only=("few",))
+    case = bench.Case("predict", 2, 5, threads=1)
+    monkeypatch.setattr(bench, "cases", lambda *_: [case, replace(case, kind="scale")])
+    facts = bench.run(ROOT, pairs=1, only=("predict",))
     (row,) = facts["rows"]
     assert row["low"] == row["ratio"] == row["high"] == row["new_seconds"] / row["old_seconds"] > 0
     assert facts["settings"]["old"] == facts["settings"]["new"]
 
 
-def measured(word: str) -> float:
-    case = next(case for case in bench.cases(quick=True, gpu=False) if case.what.startswith(word))
-    return {"predict": bench.predict, "train": bench.train, "files": bench.files}[case.kind](case)()
+def measured(case: bench.Case) -> float:
+    return bench.KINDS[case.kind](case)()
 
 
-@pytest.mark.parametrize("word", ["predict, 64", "step, 16", "step, 4"])
-def test_calls_are_measured(word: str) -> None:
-    assert measured(word) > 0
+@pytest.mark.parametrize(
+    "case",
+    [
+        case
+        for case in bench.cases(quick=True, gpu=False)
+        if case.kind in ("predict", "step") and case.threads == 2
+    ],
+    ids=lambda case: case.what,
+)
+def test_calls_are_measured(case: bench.Case) -> None:
+    assert measured(case) > 0
 
 
 def test_commands_are_measured(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -40,7 +47,7 @@ def test_commands_are_measured(monkeypatch: pytest.MonkeyPatch) -> None:
         assert run(monkeypatch, *command[3:]) == 0
 
     monkeypatch.setattr(bench.subprocess, "run", run_here)
-    assert measured("gln predict, 10") > 0
+    assert measured(bench.Case("files", 2, 5)) > 0
 
 
 @pytest.mark.parametrize(
@@ -66,7 +73,7 @@ def test_slower_is_what_the_interval_excludes(
             return next(self.times)
 
     monkeypatch.setattr(bench, "Worker", Worker)
-    row = bench.compare(bench.Case("it", "predict", 1, 3), Path("old"), Path("new"), 7)
+    row = bench.compare(bench.Case("predict", 1, 3), Path("old"), Path("new"), 7)
     assert row["verdict"] == verdict
     assert row["low"] <= row["ratio"] <= row["high"]
     assert row["ratios"] == pytest.approx(ratios)
@@ -74,8 +81,8 @@ def test_slower_is_what_the_interval_excludes(
 
 def test_a_worker_that_fails_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bench.sys, "executable", "false")
-    with pytest.raises(GLNError, match="could not measure 'it'"):
-        bench.compare(bench.Case("it", "predict", 1, 3), ROOT, ROOT, 1)
+    with pytest.raises(GLNError, match="could not measure 'predict, 1 × 3 points"):
+        bench.compare(bench.Case("predict", 1, 3), ROOT, ROOT, 1)
 
 
 def test_a_folder_that_is_no_checkout_is_one_sentence(tmp_path: Path) -> None:
