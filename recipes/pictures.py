@@ -19,7 +19,7 @@ from torch_geometric.data import Data
 import gln
 from gln.files import write_atomically
 from gln.models.candidates import candidate_pairs
-from gln.models.pairs import SparsePairs
+from gln.models.pairs import ListedPairs
 from gln.viewing.pictures import draw_errors, draw_graph
 from gln.viewing.style import EDGE, EXTRA, GROUPS, INK, MISSING, RIGHT, WRONG, legend_entry
 
@@ -130,10 +130,10 @@ def pairs() -> None:
     pos = gln.family("delaunay", points=10).sample(1, seed=POINTS_SEED)[0].pos
     pos = pos[pos[:, 0].argsort()]
     mask = torch.ones(1, len(pos), dtype=torch.bool)
-    sparse = candidate_pairs(pos[None], mask, 3, sparse=True)
-    dense = candidate_pairs(pos[None], mask, 3, sparse=False).mask[0]
-    assert isinstance(sparse, SparsePairs)
-    index, held = sparse.index[0], sparse.mask[0]
+    sparse = candidate_pairs(pos[None], mask, 3, listed=True)
+    dense = candidate_pairs(pos[None], mask, 3, listed=False).mask[0]
+    assert isinstance(sparse, ListedPairs)
+    index, held = sparse.candidates[0], sparse.mask[0]
     figure = Figure(figsize=(7.6, 2.9), layout="constrained")
     left, middle, right = figure.subplots(1, 3, width_ratios=[1.05, 1, 0.75])
     ends = dense.triu(1).nonzero().numpy()
@@ -146,7 +146,7 @@ def pairs() -> None:
     left.set_title("candidates: each node paired\nwith its K = 3 nearest", fontsize=9)
     _cells(middle, dense, [""] * dense.numel())
     middle.set_title("dense: N × N entries,\nmasked to the candidates", fontsize=9)
-    words = [str(int(node)) if node < len(pos) else "" for node in index.flatten()]
+    words = [str(int(node)) * bool(here) for node, here in zip(index.flatten(), held.flatten(), strict=True)]
     _cells(right, held, words)
     right.set_title(f"sparse: partners of each node,\nN × S, here S = {held.shape[1]}", fontsize=9)
     left.set_axis_off()

@@ -6,10 +6,10 @@ import json
 from pathlib import Path
 
 import pytest
-from gln.training.checkpoint import read_checkpoint
 
 import gln
 from gln.baselines import BASELINES, GraphRNN, graphrnn
+from gln.storage.runs import read_checkpoint
 from tests.baselines.test_common import SMALL, TINY_RNN
 from tests.commands.test_cli import run
 from tests.commands.test_train import write_graphs
@@ -89,7 +89,7 @@ def test_graphrnn_goes_on_where_it_stood(
     assert "fitting was interrupted; resume it from run with --resume" in capsys.readouterr().err
     assert run(monkeypatch, *words, "-o", "run", "--resume") == 0
     assert done == [0, 1, 1]
-    assert len(read_checkpoint(Path("run/checkpoint.safetensors")).progress.history) == 2
+    assert len(read_checkpoint(Path("run/checkpoint.safetensors")).progress["history"]) == 2
     assert Path("run/model.safetensors").read_bytes() == Path("whole/model.safetensors").read_bytes()
     longer = [word.replace("epochs=2", "epochs=3") for word in words]
     assert run(monkeypatch, *longer, "-o", "run", "--resume") == 0

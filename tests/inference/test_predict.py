@@ -15,7 +15,7 @@ from gln.graphs import GraphBatch, check_graph, make_graph
 from gln.graphs.features import feature_noise
 from gln.inference.evaluate import evaluate
 from gln.inference.generate import generate
-from gln.inference.predict import edges_above, predict, soft_adjacency, soft_batches
+from gln.inference.predict import edges_above, predict, soft_batches
 from gln.models import GLN, StructureOutput
 from tests.conftest import assert_same_graph
 from tests.training.tiny import Tiny, graphs, tiny
@@ -226,7 +226,7 @@ def sparse_output(seed: int, nodes: int = 6, slots: int = 3) -> StructureOutput:
 @pytest.mark.parametrize("threshold", [0.2, 0.5])
 def test_candidates_give_the_edges_that_their_matrix_would(seed: int, threshold: float) -> None:
     output = sparse_output(seed)
-    soft = soft_adjacency(output)
+    soft = output.soft_adjacency()
     for (edges, prob), matrix in zip(edges_above(output, threshold), soft, strict=True):
         expected = (matrix >= threshold).nonzero().T
         assert torch.equal(edges, expected)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, ClassVar, get_args
 
@@ -19,8 +19,9 @@ from gln.graphs import as_graphs
 from gln.graphs.check import check_whole
 from gln.graphs.record import Graph
 from gln.seeds import GENERATE, ORDER, seed_of, seeded
+from gln.storage.runs import Checkpoint, read_checkpoint, write_checkpoint
 from gln.storage.tensors import load_weights
-from gln.training.checkpoint import Checkpoint, Progress, read_checkpoint, write_checkpoint
+from gln.training.progress import Progress
 
 # The settings that determine the shape of the network.
 WIDTHS = ("hidden", "embedding", "edge_hidden", "edge_embedding", "layers")
@@ -90,9 +91,9 @@ class GraphRNN(Sampler):
             facts = run_facts(self, graphs, seed)
             check_folder(checkpoint.parent, facts, self.free)
             saved = read_checkpoint(checkpoint) if checkpoint.exists() else None
-            if saved is not None and saved.progress.epoch > self.epochs:
+            if saved is not None and saved.progress["epoch"] > self.epochs:
                 raise GLNError(
-                    f"The run has been trained for {saved.progress.epoch} epochs, now epochs={self.epochs}; "
+                    f"The run has been trained for {saved.progress['epoch']} epochs, now epochs={self.epochs}; "
                     "resume with as many or more."
                 )
             mark_folder(checkpoint.parent, facts)
@@ -174,7 +175,7 @@ class GraphRNN(Sampler):
         if checkpoint is not None and saved is not None:
             load_weights(network, saved.weights, checkpoint)
             optimizer.load_state_dict(saved.optimizer)
-            at = saved.progress
+            at = Progress(**saved.progress)
         before, written, start = at.seconds, time.monotonic(), time.monotonic()
         shown = None if progress else True
         with tqdm(total=self.epochs, initial=at.epoch, desc=self.name, unit="epoch", disable=shown) as bar:
@@ -189,7 +190,7 @@ class GraphRNN(Sampler):
                 bar.set_postfix(loss=f"{loss:.4f}")
                 due = time.monotonic() - written > CHECKPOINT_SECONDS or self._done(at) >= 1
                 if checkpoint is not None and due:
-                    write_checkpoint(checkpoint, network, {}, optimizer, at)
+                    write_checkpoint(checkpoint, network.state_dict(), {}, optimizer, asdict(at))
                     written = time.monotonic()
         return at.history
 

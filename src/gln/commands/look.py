@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from tyro.conf import OmitArgPrefixes, Positional, arg
 
-from gln.commands.benchmarks import BENCHMARKS
 from gln.commands.flags import (
     FamilySpec,
     File,
@@ -31,11 +30,10 @@ SHOWN = 12  # graphs on the page of gln train and gln evaluate
 
 
 def list_() -> None:
-    """List the graph families, models, baselines, shipped models, benchmarks and experiments."""
+    """List the graph families, models, baselines and shipped models."""
     from inspect import signature
 
     from gln.baselines import BASELINES
-    from gln.experiments import experiments
     from gln.families import FAMILIES
     from gln.models import MODELS
     from gln.storage.models import shipped
@@ -56,8 +54,6 @@ def list_() -> None:
         kind = {"predict": "predictor", "sample": "sampler"}[baseline.kind]
         _describe(name, baseline.summary(), baseline.defaults(), f"{kind}; {baseline.fitted}")
     print(f"Shipped models: {', '.join(shipped()) or 'none yet'}")
-    print(f"Benchmarks: {', '.join(sorted(BENCHMARKS))}")
-    print(f"Experiments (gln reproduce): {', '.join(experiments())}")
 
 
 def _describe(name: str, summary: str, settings: dict[str, Any], *more: str) -> None:

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from torch.optim import Adam, AdamW, Optimizer
 
 from gln.errors import GLNError
-from gln.evaluation.threshold import BestThreshold
+from gln.evaluation.padded import BestThreshold
 from gln.graphs import GraphBatch, as_graphs
 from gln.graphs.features import feature_noise
 from gln.graphs.record import Graph

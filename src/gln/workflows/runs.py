@@ -20,9 +20,8 @@ from gln.io import find_files
 from gln.models import MODELS
 from gln.registry import write_spec
 from gln.storage.tensors import read_json, write_json
-from gln.training.checkpoint import Progress
 from gln.training.config import FitConfig
-from gln.training.run import is_finished
+from gln.training.progress import Progress, is_finished
 from gln.workflows import Say, Skip
 from gln.workflows.methods import FROM_DATA
 from gln.workflows.recipe import Recipe
