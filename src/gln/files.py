@@ -1,4 +1,4 @@
-"""Atomic writing: no file is ever left half-written."""
+"""Files: written whole or not at all, one reader of safetensors, and the version of a format."""
 
 from __future__ import annotations
 
@@ -8,6 +8,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
+from typing import TYPE_CHECKING
+
+from gln.errors import GLNError
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 def write_atomically(path: Path, data: bytes) -> None:
@@ -78,3 +84,31 @@ def naming(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise OSError(error.errno, error.strerror or str(error), str(path)) from error
+
+
+def read_safetensors(source: Path | bytes) -> tuple[dict[str, Tensor], dict[str, str]]:
+    """The tensors and the header's words of a safetensors file, or the tensors of its bytes; this runs no code.
+
+    The tensors have their own memory. Raises an ``OSError`` for a file that cannot be read, and a ``ValueError`` for
+    one that is truncated or of another kind.
+    """
+    import safetensors.torch
+
+    try:
+        if isinstance(source, bytes):
+            return safetensors.torch.load(source), {}
+        with safetensors.safe_open(source, framework="pt") as file:
+            tensors = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118 (not a dict)
+            return tensors, file.metadata() or {}
+    except safetensors.SafetensorError as error:
+        raise ValueError(str(error)) from None
+
+
+def check_format(found: object, ours: str, path: Path, expected: str) -> None:
+    """Refuse a file whose format is ``found`` unless it is ``ours``, such as ``gln model 1``, or an older version."""
+    kind, _, newest = ours.rpartition(" ")
+    name, _, version = str(found).rpartition(" ")
+    if name != kind or not version.isdecimal():
+        raise GLNError(f"{path} is not a {ours!r}; expected {expected}.")
+    if int(version) > int(newest):
+        raise GLNError(f"{path} is a {found!r}, newer than this gln, which reads {ours!r}; update gln.")

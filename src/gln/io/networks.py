@@ -7,15 +7,18 @@ import json
 import math
 from collections.abc import Container, Iterator, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from xml.parsers import expat
 
-import networkx as nx
 import numpy as np
 
 from gln.errors import GLNError
-from gln.io.columns import choose_roles
+from gln.graphs.record import ROWS
 from gln.io.items import Item, Source, decoding, quote
+from gln.io.tables import choose_roles
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 DEEPEST = 50  # nested elements of XML
 
@@ -24,6 +27,8 @@ def read_graphml(source: Source) -> Iterator[Item]:
     """Read one graph; its edges are the true ones."""
     data = _checked_xml(source.load(), "GraphML")
     with decoding("GraphML file"):
+        import networkx as nx  # slow, and only these formats need it
+
         graph = nx.read_graphml(io.BytesIO(data))
     for name, value in graph.graph.get("node_default", {}).items():  # networkx does not apply them
         for _, attributes in graph.nodes(data=True):
@@ -35,6 +40,8 @@ def read_gexf(source: Source) -> Iterator[Item]:
     """Read one graph; its edges are the true ones, and Gephi's layout gives the positions."""
     data = _checked_xml(source.load(), "GEXF")
     with decoding("GEXF file"):
+        import networkx as nx
+
         graph = nx.read_gexf(io.BytesIO(data))
     for _, attributes in graph.nodes(data=True):
         layout = attributes.pop("viz", None)
@@ -171,25 +178,21 @@ def _rows(
 ) -> tuple[np.ndarray | None, np.ndarray | None]:
     """Positions and features from single numbers, or from lists called ``pos`` and ``x``."""
     given = replace(source.options, graph=None, id=None)  # these are for tables
-    lists = {
-        name: (name,) for name in ("pos", "x") if any(isinstance(each.get(name), list) for each in attributes)
-    }
+    lists = {name: (name,) for name in ROWS if any(isinstance(each.get(name), list) for each in attributes)}
     if lists:
-        pos, x = (
-            lists.get(name, ()) if said is None else said
-            for name, said in (("pos", given.pos), ("x", given.x))
-        )
+        pos = lists.get("pos", ()) if given.pos is None else given.pos
+        x = lists.get("x", ()) if given.x is None else given.x
         given = replace(given, pos=pos, x=x)
     first: dict[str, Any] = {}  # as in a table, the first value says whether an attribute is a number
     for each in attributes:
         first |= {name: value for name, value in each.items() if first.get(name) is None}
     roles = choose_roles(list(first), [name for name in first if _is_number(first[name])], given)
     source.say(str(roles))
-    columns = [
+    pos, x = (
         np.concatenate([_matrix(name, ids, attributes) for name in group], axis=1) if group else None
         for group in (roles.pos, roles.x)
-    ]
-    return columns[0], columns[1]
+    )
+    return pos, x
 
 
 def _matrix(name: str, ids: list[str], attributes: list[dict[str, Any]]) -> np.ndarray:

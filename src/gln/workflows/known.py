@@ -10,7 +10,7 @@ import torch
 from gln.errors import GLNError
 from gln.graphs.record import Graph
 from gln.io import Item
-from gln.io.edge_tables import EdgeTable
+from gln.io.tables import EdgeTable
 
 
 class KnownEdges:
