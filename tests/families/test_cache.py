@@ -12,6 +12,7 @@ from gln.errors import GLNError
 from gln.families import Delaunay
 from gln.families import base as cache
 from gln.families.base import load_or_make
+from gln.files import read_safetensors
 from tests.conftest import assert_same_graph
 
 KEY = {"family": {"name": "delaunay", "points": 3}, "seed": 0}
@@ -36,6 +37,15 @@ def test_every_part_of_the_key_counts(tmp_path: Path, change: dict) -> None:
     assert len(list(tmp_path.iterdir())) == 2
 
 
+def test_another_seed_or_count_gives_other_graphs_from_the_same_folder(tmp_path: Path) -> None:
+    for count, seed in ((2, 0), (2, 1), (3, 0)):
+        for _ in range(2):  # made, then read
+            cached = Delaunay(points=5).sample(count, seed, cache=tmp_path)
+            for actual, expected in zip(cached, Delaunay(points=5).sample(count, seed), strict=True):
+                assert_same_graph(actual, expected)
+    assert len(list(tmp_path.iterdir())) == 3
+
+
 def test_the_version_of_a_family_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Delaunay(points=5).sample(2, cache=tmp_path)
     monkeypatch.setattr(Delaunay, "version", Delaunay.version + 1)
@@ -58,8 +68,7 @@ def test_a_damaged_file_is_made_again(tmp_path: Path, damage: str) -> None:
     file.write_bytes(broken[damage])
     for actual, expected in zip(Delaunay(points=8).sample(4, cache=tmp_path), original, strict=True):
         assert_same_graph(actual, expected)
-    load_or_make_again = cache._load(file, cache.safe_open(file, "pt").metadata()["key"])
-    assert load_or_make_again is not None
+    assert cache._load(file, read_safetensors(file)[1]["key"]) is not None
 
 
 def test_many_writers_leave_one_whole_file(tmp_path: Path) -> None:

@@ -9,7 +9,8 @@ from scipy.optimize import linprog
 from torch_geometric.data import Data
 
 from gln.errors import GLNError
-from gln.families.figures import Figures, region_edges
+from gln.families.figures import Figures
+from gln.graphs.regions import region_edges
 
 
 def slow_edges(pos: torch.Tensor, region: torch.Tensor, neighbours: int) -> torch.Tensor:

@@ -12,7 +12,7 @@ import torch
 
 from gln.errors import GLNError
 from gln.io import read_items
-from gln.io.polygons import merged
+from gln.io.meshes import merged
 from tests.conftest import assert_same_graph
 from tests.io.samples import EDGES, OBJ, OFF, PLY, POS, STL_TEXT, little_memory, once, put, read_one, stl
 
@@ -188,6 +188,7 @@ def test_files_named_inside_are_not_opened(tmp_path: Path, monkeypatch: pytest.M
         ("a.stl", b"solid".ljust(80) + b"\2\0\0\0" + bytes(50), "cut off"),
         ("a.ply", PLY.replace(b"element face", b"element tristrips"), "tristrips.* not supported"),
         ("a.stl", STL_TEXT.replace(b"vertex 0 0 1\n", b"vertex 0 0 high\n"), "row 13: got '0 0 high'"),
+        ("a.stl", b"\0" * 34, "the header is not within the 34 bytes of the file"),
         ("a.stl", b"\0" * 80 + b"\xff\xff\xff\xff" + bytes(50), "claims 4,294,967,295 triangles"),
         ("a.stl", b"\0" * 84, "no vertices"),
         ("a.stl", stl(np.full((1, 3, 3), np.nan)), "triangle 0 .* not finite"),

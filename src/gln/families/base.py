@@ -17,9 +17,10 @@ import dataclasses
 import hashlib
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import repeat
 from multiprocessing import get_all_start_methods, get_context
@@ -203,23 +204,23 @@ def load_or_make(folder: Path, key: dict[str, Any], make: Callable[[], Packed]) 
     stored = _load(path, description)
     if stored is not None:
         return stored
-    try:
-        folder.mkdir(parents=True, exist_ok=True)  # before the work, so that a bad folder is reported at once
-    except OSError as error:
-        raise _unwritable(folder, error) from None
+    with _writable(folder):  # before the work, so that a bad folder is reported at once
+        folder.mkdir(parents=True, exist_ok=True)
     packed = make()
-    try:
+    with _writable(folder):
         write_atomically(path, save(packed, {"key": description, "digest": _digest(packed)}))
-    except OSError as error:
-        raise _unwritable(folder, error) from None
     return packed
 
 
-def _unwritable(folder: Path, error: OSError) -> GLNError:
-    return GLNError(
-        f"Cannot write to the cache folder {folder} ({error.strerror}); choose a folder that can "
-        "be created and written to."
-    )
+@contextmanager
+def _writable(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise GLNError(
+            f"Cannot write to the cache folder {folder} ({error.strerror}); choose a folder that can "
+            "be created and written to."
+        ) from None
 
 
 def _load(path: Path, description: str) -> Packed | None:

@@ -7,14 +7,13 @@ from typing import ClassVar
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from gln.errors import GLNError
 from gln.families.base import Family, Order, register
+from gln.graphs.check import real_number
 from gln.graphs.record import Graph
+from gln.graphs.regions import pixel_steps, region_edges
 
-# Steps to a pixel's neighbours, (columns, rows): the four with a common side, then the four at its corners.
-STEPS = np.array([(0, -1), (-1, 0), (1, 0), (0, 1), (-1, -1), (1, -1), (-1, 1), (1, 1)])
 POOL = 32  # candidate colours per colour needed
 
 
@@ -61,21 +60,24 @@ class Figures(Family):
         for name, least in (("side", 4), ("objects", 1), ("smallest", 1)):
             self._keep_whole(name, least)
         self._keep_whole("neighbours", 4, "4 or 8")
-        _steps(self.neighbours)
+        pixel_steps(self.neighbours)
         if self.smallest >= self.side:
             raise GLNError(f"figures got smallest={self.smallest}; expected less than side={self.side}.")
-        if not _is_number(self.contrast) or not 0 < self.contrast <= 1:
+        contrast, noise = (real_number(value) for value in (self.contrast, self.noise))
+        if contrast is None or not 0 < contrast <= 1:
             raise GLNError(
                 f"figures got contrast={self.contrast!r}; expected a number above 0 and at most 1."
             )
-        if not _is_number(self.noise) or not 0 <= self.noise < np.inf:
+        if noise is None or not 0 <= noise < np.inf:
             raise GLNError(f"figures got noise={self.noise!r}; expected a finite number, at least 0.")
+        object.__setattr__(self, "contrast", contrast)
+        object.__setattr__(self, "noise", noise)
         # Colours at least c apart are spheres of diameter c within a cube of side 1 + c. Placed at random, and
         # again when they jam, they soon fill a fifth of it; 0.38 is that fifth over π/6.
-        if (self.objects + 1) * self.contrast**3 > 0.38 * (1 + self.contrast) ** 3:
-            most = int(0.38 * (1 + 1 / self.contrast) ** 3) - 1
+        if (self.objects + 1) * contrast**3 > 0.38 * (1 + contrast) ** 3:
+            most = int(0.38 * (1 + 1 / contrast) ** 3) - 1
             raise GLNError(
-                f"figures got objects={self.objects}, but at contrast={self.contrast} colours can be found "
+                f"figures got objects={self.objects}, but at contrast={contrast} colours can be found "
                 f"for at most {most}; lower objects or contrast."
             )
 
@@ -147,42 +149,3 @@ class Figures(Family):
                 usable &= ((pool - colour) ** 2).sum(axis=2) >= self.contrast**2
             todo = todo[~found]
         return colours
-
-
-def region_edges(pos: Tensor, region: Tensor, neighbours: int = 4) -> Tensor:
-    """The true edges of an image: neighbouring pixels of the same region, in canonical form ``[2, 2m]``.
-
-    Args:
-        pos: column and row of each pixel ``[n, 2]``, whole numbers, in any order; the image may have holes.
-        region: the region of each pixel ``[n]``.
-        neighbours: 4 or 8.
-    """
-    steps = _steps(neighbours)
-    pixel, label = pos.numpy().astype(np.int64), region.numpy()
-    whole = np.array_equal(pixel, pos.numpy())
-    pixel += 1 - pixel.min(axis=0)  # a border of one, so that every neighbour can be looked up
-    n = len(pixel)
-    node = np.full(pixel.max(axis=0) + 2, n)  # [columns, rows] → node, n where there is none
-    node[tuple(pixel.T)] = np.arange(n)
-    if not whole or np.count_nonzero(node < n) < n:
-        raise GLNError(
-            "Two nodes share a pixel, or a position lies between pixels; give distinct whole columns and rows."
-        )
-    other = node[tuple(np.moveaxis(pixel[:, None] + steps, -1, 0))]  # [n, neighbours]
-    same = np.append(label, -1)[other] == label[:, None]
-    other = np.sort(np.where(same, other, n), axis=1)
-    source, place = np.nonzero(other < n)
-    return torch.from_numpy(np.stack([source, other[source, place]]))
-
-
-def _is_number(value: object) -> bool:
-    """Whether this is a number; True and False do not count."""
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _steps(neighbours: int) -> np.ndarray:
-    if not isinstance(neighbours, int) or neighbours not in (4, 8):
-        raise GLNError(
-            f"Got neighbours={neighbours!r}; choose 4 (neighbours share a side) or 8 (a side or a corner)."
-        )
-    return STEPS[:neighbours]

@@ -5,9 +5,9 @@ runs code, opens files other than those named and the edges or labels beside the
 to the size of the file.
 """
 
-from gln.io.edge_tables import EdgeTable
 from gln.io.items import Item, ReadOptions, Skipped
 from gln.io.reading import READABLE, find_files, read_items
+from gln.io.tables import EdgeTable
 from gln.io.writing import WRITABLE, Writer, open_writer
 
 __all__ = [

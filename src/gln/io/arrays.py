@@ -8,12 +8,13 @@ import os
 import zipfile
 from collections.abc import Iterator
 from itertools import pairwise
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.lib import format as npy
 
 from gln.errors import GLNError
+from gln.graphs.record import ROWS
 from gln.io.items import MAX_BYTES, Item, Skipped, Source, check_numbers, decoding, quote
 
 WANTED = ("pos", "x", "edge_index", "edges", "batch")
@@ -33,21 +34,20 @@ def read_npy(source: Source) -> Iterator[Item | Skipped]:
         yield source.item(pos=points)
         return
     for number, rows in enumerate(points):
-        yield _attempt(source, number, rows)
+        yield _attempt(source, number, pos=rows)
 
 
 def read_npz(source: Source) -> Iterator[Item | Skipped]:
     """Read ``pos`` and/or ``x`` and, if present, ``edge_index`` or ``edges``, and ``batch``."""
     arrays, predicted = _load_archive(source)
-    pos, x = arrays.get("pos"), arrays.get("x")
-    if pos is None and x is None:
+    rows = {name: arrays[name] for name in ROWS if name in arrays}
+    if not rows:
         raise GLNError("the archive has neither pos nor x; save the nodes under one of these names.")
     edges = _pairs(arrays)
     if "batch" not in arrays:
-        yield source.item(pos=pos, x=x, edges=edges, predicted=predicted)
+        yield source.item(**rows, edges=edges, predicted=predicted)
         return
     batch = arrays["batch"]
-    rows = {name: value for name, value in (("pos", pos), ("x", x)) if value is not None}
     for name, value in rows.items():
         if batch.ndim != 1 or value.ndim != 2 or len(value) != len(batch):
             raise GLNError(
@@ -61,49 +61,31 @@ def read_npz(source: Source) -> Iterator[Item | Skipped]:
         raise GLNError(
             "batch must hold the number of each node's graph, in ascending order; sort the nodes by graph."
         )
-    starts = np.flatnonzero(batch[1:] != batch[:-1]) + 1
-    parts = batch[np.concatenate([[0], starts])].tolist()
-    ends = np.concatenate([[0], starts, [len(batch)]])
-    yield from _split(source, pos, x, edges, predicted, ends, parts)
-
-
-def _split(
-    source: Source,
-    pos: np.ndarray | None,
-    x: np.ndarray | None,
-    edges: np.ndarray | None,
-    predicted: bool,
-    ends: np.ndarray,
-    parts: list[int],
-) -> Iterator[Item | Skipped]:
-    """The graphs of a batch; the ``g``-th, called ``parts[g]``, has the nodes ``ends[g]`` to ``ends[g + 1] − 1``."""
-    if edges is not None:
-        check_numbers(edges, int(ends[-1]), "edge")
-        owner = np.searchsorted(ends, edges, side="right") - 1  # [m, 2]
-        apart = np.flatnonzero(owner[:, 0] != owner[:, 1])
-        if apart.size:
-            raise GLNError(
-                f"edge {apart[0]} joins nodes {edges[apart[0]].tolist()}, which are in different graphs."
-            )
-        order = np.argsort(owner[:, 0], kind="stable")
-        edges, owner = edges[order], owner[order, 0]
-        cuts = np.searchsorted(owner, np.arange(len(ends)))
+    inner = np.flatnonzero(batch[1:] != batch[:-1]) + 1
+    ends = np.concatenate([[0], inner, [len(batch)]])
+    own = None if edges is None else _edges_of_each(edges, ends)
     for number, (start, end) in enumerate(pairwise(ends.tolist())):
-        own = None if edges is None else edges[cuts[number] : cuts[number + 1]] - start
-        rows = [None if every is None else every[start:end] for every in (pos, x)]
-        yield _attempt(source, parts[number], rows[0], rows[1], own, predicted)
+        nodes = {name: value[start:end] for name, value in rows.items()}
+        pairs = None if own is None else own[number] - start
+        yield _attempt(source, int(batch[start]), **nodes, edges=pairs, predicted=predicted)
 
 
-def _attempt(
-    source: Source,
-    number: int,
-    pos: np.ndarray | None,
-    x: np.ndarray | None = None,
-    edges: np.ndarray | None = None,
-    predicted: bool = False,
-) -> Item | Skipped:
+def _edges_of_each(edges: np.ndarray, ends: np.ndarray) -> list[np.ndarray]:
+    """The edges ``[m, 2]`` of each graph of a batch; the ``g``-th has the nodes ``ends[g]`` to ``ends[g + 1] − 1``."""
+    check_numbers(edges, int(ends[-1]), "edge")
+    owner = np.searchsorted(ends, edges, side="right") - 1  # [m, 2]
+    apart = np.flatnonzero(owner[:, 0] != owner[:, 1])
+    if apart.size:
+        raise GLNError(
+            f"edge {apart[0]} joins nodes {edges[apart[0]].tolist()}, which are in different graphs."
+        )
+    order = np.argsort(owner[:, 0], kind="stable")
+    return np.split(edges[order], np.searchsorted(owner[order, 0], np.arange(1, len(ends) - 1)))
+
+
+def _attempt(source: Source, number: int, **values: Any) -> Item | Skipped:
     try:
-        return source.item(pos=pos, x=x, edges=edges, part=number, predicted=predicted)
+        return source.item(part=number, **values)
     except GLNError as error:
         return source.skip(error, number)
 

@@ -24,14 +24,14 @@ class BrokenTable(GLNError):
     """A row that cannot be split into cells, after which no row can be trusted."""
 
 
-class Place(NamedTuple):
+class RowStart(NamedTuple):
     """Where a row begins: its first byte, and its number as a text editor shows it."""
 
     offset: int
     row: int
 
 
-Row = tuple[Place, list[str]]
+Row = tuple[RowStart, list[str]]
 
 
 @dataclass(frozen=True)
@@ -42,26 +42,26 @@ class CSVFile:
     separator: str
     columns: tuple[str, ...]
     named: bool  # the file has a header; otherwise the columns are called 1, 2, …
-    start: Place
+    start: RowStart
 
     @classmethod
     def open(cls, path: Path) -> CSVFile:
         """Read the first row; the file does not stay open."""
         with path.open("rb") as file:
-            first = next((line for line in _Lines(file, Place(0, 1)) if line.strip()), None)
+            first = next((line for line in _Lines(file, RowStart(0, 1)) if line.strip()), None)
         if first is None:
             raise BrokenTable(EMPTY)
         separator = ";" if _has_decimal_commas(first) else max(SEPARATORS[:3], key=first.count)
         if separator not in first and " " in first.strip():
             separator = " "
-        plain = cls(path, separator, (), False, Place(0, 1))
+        plain = cls(path, separator, (), False, RowStart(0, 1))
         records = plain._records(plain.start)
         header = next(records, None)
         if header is None:  # only rows of empty cells
             raise BrokenTable(EMPTY)
         place, cells = header
         names = tuple(cell.strip() for cell in cells)
-        if all(is_number(name) for name in names):
+        if all(reads_as_number(name) for name in names):
             columns = tuple(str(number) for number in range(1, len(names) + 1))
             return cls(path, separator, columns, False, place)
         plain._refuse_decimal_comma(place, names)
@@ -76,10 +76,10 @@ class CSVFile:
         if repeated is not None:
             raise BrokenTable(f"row {place.row}: two columns are called {quote(repeated)}; rename one.")
         after = next(records, None)
-        start = after[0] if after else Place(path.stat().st_size, place.row + 1)
+        start = after[0] if after else RowStart(path.stat().st_size, place.row + 1)
         return cls(path, separator, names, True, start)
 
-    def rows(self, place: Place | None = None) -> Iterator[Row]:
+    def rows(self, place: RowStart | None = None) -> Iterator[Row]:
         """The rows from ``place`` on, each with where it begins; blank rows are skipped."""
         for here, cells in self._records(place or self.start):
             if len(cells) != len(self.columns):
@@ -102,11 +102,11 @@ class CSVFile:
             self._refuse_decimal_comma(place, cells)
             for name, cell in zip(self.columns, cells, strict=True):
                 first[name] = first[name] or cell.strip()
-        return [name for name, value in first.items() if name != NAMELESS and is_number(value)]
+        return [name for name, value in first.items() if name != NAMELESS and reads_as_number(value)]
 
-    def places(self, column: str | None) -> dict[str, Place]:
+    def places(self, column: str | None) -> dict[str, RowStart]:
         """Where each graph named in ``column`` begins; refuses a table in which the rows of a graph are apart."""
-        found: dict[str, Place] = {}
+        found: dict[str, RowStart] = {}
         for part, rows in groupby(self.rows(), self.key(column)):
             place, _ = next(rows)
             if part in found:
@@ -117,7 +117,7 @@ class CSVFile:
             found[part] = place
         return found
 
-    def _refuse_decimal_comma(self, place: Place, cells: Sequence[str]) -> None:
+    def _refuse_decimal_comma(self, place: RowStart, cells: Sequence[str]) -> None:
         wrong = next((cell for cell in cells if DECIMAL_COMMA.fullmatch(cell.strip())), None)
         if wrong is not None and self.separator != ",":  # between commas it is quoted text
             raise BrokenTable(
@@ -125,7 +125,7 @@ class CSVFile:
                 f"{quote(wrong.strip().replace(',', '.'))}."
             )
 
-    def _records(self, place: Place) -> Iterator[Row]:
+    def _records(self, place: RowStart) -> Iterator[Row]:
         with self.path.open("rb") as file:
             file.seek(place.offset)
             lines = _Lines(file, place)
@@ -145,7 +145,7 @@ class CSVFile:
 class _Lines:
     """The lines of a file as text, knowing where the next one begins."""
 
-    def __init__(self, file: BinaryIO, place: Place) -> None:
+    def __init__(self, file: BinaryIO, place: RowStart) -> None:
         self.file, self.place = file, place
 
     def __iter__(self) -> _Lines:
@@ -158,14 +158,14 @@ class _Lines:
             raise StopIteration
         if len(line) > LONGEST:
             raise BrokenTable(f"row {row} is longer than {LONGEST:,} bytes; this is not a table.")
-        self.place = Place(offset + len(line), row + 1)
+        self.place = RowStart(offset + len(line), row + 1)
         try:
             return line.decode("utf-8-sig" if offset == 0 else "utf-8")
         except UnicodeDecodeError:
             raise BrokenTable(f"row {row} is not UTF-8 text; save the table as UTF-8.") from None
 
 
-def is_number(text: str) -> bool:
+def reads_as_number(text: str) -> bool:
     try:
         float(text)
     except ValueError:
@@ -175,4 +175,4 @@ def is_number(text: str) -> bool:
 
 def _has_decimal_commas(line: str) -> bool:
     """Whether a row has decimal commas between semicolons, and so perhaps more commas than semicolons."""
-    return ";" in line and all(is_number(cell.replace(",", ".")) for cell in line.split(";"))
+    return ";" in line and all(reads_as_number(cell.replace(",", ".")) for cell in line.split(";"))

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from gln.errors import GLNError
-from gln.families.figures import region_edges
+from gln.graphs.regions import region_edges
 from gln.io.items import Item, ReadOptions, Source, decoding, load
 
 if TYPE_CHECKING:

@@ -14,8 +14,7 @@ import numpy as np
 
 from gln.errors import GLNError
 from gln.io.items import Item, Source, floats, ints, quote
-from gln.io.ply import parse_ply
-from gln.io.polygons import Corners, Mesh, merged
+from gln.io.ply import Corners, Mesh, parse_ply
 
 
 def read_mesh(source: Source) -> Iterator[Item]:
@@ -123,8 +122,8 @@ def parse_stl(data: bytes) -> Mesh:
             )
         flat = np.array(corners).reshape(-1, 3)
     else:
-        claim = f"claims {count:,} triangles" if count >= 0 else "is cut off"
-        raise GLNError(f"the header {claim}, which does not match the {len(data):,} bytes of the file.")
+        claim = f"claims {count:,} triangles, which does not match" if len(data) >= 84 else "is not within"
+        raise GLNError(f"the header {claim} the {len(data):,} bytes of the file.")
     if not np.isfinite(flat).all():
         number = int((~np.isfinite(flat)).any(axis=1).argmax()) // 3
         raise GLNError(
@@ -132,3 +131,15 @@ def parse_stl(data: bytes) -> Mesh:
         )
     points, corner = merged(flat + 0.0)  # + 0.0 makes zeros of either sign equal
     return Mesh(points, [corner.reshape(-1, 3)] if len(flat) else [])
+
+
+def merged(points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The distinct rows of ``points [n, p]`` in the order in which they first appear, and the index of each row."""
+    order = np.lexsort(points.T)  # stable, so that of equal rows the first comes first
+    new = np.ones(len(points), dtype=bool)
+    new[1:] = (points[order][1:] != points[order][:-1]).any(axis=1)
+    first = order[new]  # by value
+    rank = np.argsort(np.argsort(first))
+    number = np.empty(len(points), dtype=np.int64)
+    number[order] = rank[np.cumsum(new) - 1]
+    return points[np.sort(first)], number

@@ -13,8 +13,9 @@ from xml.parsers import expat
 import numpy as np
 
 from gln.errors import GLNError
-from gln.io.columns import choose_roles
+from gln.graphs.record import ROWS
 from gln.io.items import Item, Source, decoding, quote
+from gln.io.tables import choose_roles
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -177,25 +178,21 @@ def _rows(
 ) -> tuple[np.ndarray | None, np.ndarray | None]:
     """Positions and features from single numbers, or from lists called ``pos`` and ``x``."""
     given = replace(source.options, graph=None, id=None)  # these are for tables
-    lists = {
-        name: (name,) for name in ("pos", "x") if any(isinstance(each.get(name), list) for each in attributes)
-    }
+    lists = {name: (name,) for name in ROWS if any(isinstance(each.get(name), list) for each in attributes)}
     if lists:
-        pos, x = (
-            lists.get(name, ()) if said is None else said
-            for name, said in (("pos", given.pos), ("x", given.x))
-        )
+        pos = lists.get("pos", ()) if given.pos is None else given.pos
+        x = lists.get("x", ()) if given.x is None else given.x
         given = replace(given, pos=pos, x=x)
     first: dict[str, Any] = {}  # as in a table, the first value says whether an attribute is a number
     for each in attributes:
         first |= {name: value for name, value in each.items() if first.get(name) is None}
     roles = choose_roles(list(first), [name for name in first if _is_number(first[name])], given)
     source.say(str(roles))
-    columns = [
+    pos, x = (
         np.concatenate([_matrix(name, ids, attributes) for name in group], axis=1) if group else None
         for group in (roles.pos, roles.x)
-    ]
-    return columns[0], columns[1]
+    )
+    return pos, x
 
 
 def _matrix(name: str, ids: list[str], attributes: list[dict[str, Any]]) -> np.ndarray:

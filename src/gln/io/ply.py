@@ -1,42 +1,65 @@
-"""PLY in text and both binary forms: reads vertices, faces and edges, ignoring whatever else the file declares."""
+"""PLY in text and both binary forms: reads vertices, faces and edges, ignoring whatever else the file declares.
+
+:class:`Mesh` and :class:`Corners` are what the readers of other meshes use too.
+"""
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Sequence
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from gln.errors import GLNError
-from gln.io.items import floats, ints, quote
-from gln.io.polygons import Corners, Mesh
+from gln.io.items import check_numbers, floats, ints, quote
 
-TYPES = {
-    "char": "i1",
-    "uchar": "u1",
-    "short": "i2",
-    "ushort": "u2",
-    "int": "i4",
-    "uint": "u4",
-    "float": "f4",
-    "double": "f8",
-}
+TYPES = {"char": "i1", "uchar": "u1", "short": "i2", "ushort": "u2", "int": "i4", "uint": "u4"}
 TYPES |= {"int8": "i1", "uint8": "u1", "int16": "i2", "uint16": "u2", "int32": "i4", "uint32": "u4"}
-TYPES |= {"float32": "f4", "float64": "f8"}
-COUNTS = tuple(name for name, code in TYPES.items() if code[0] in "iu")
-LETTERS = {
-    "i1": "b",
-    "u1": "B",
-    "i2": "h",
-    "u2": "H",
-    "i4": "i",
-    "u4": "I",
-    "f4": "f",
-    "f8": "d",
-}  # of struct
+COUNTS = tuple(TYPES)  # types of the length of a list
+TYPES |= {"float": "f4", "double": "f8", "float32": "f4", "float64": "f8"}
 ORDERS = {"binary_little_endian": "<", "binary_big_endian": ">", "ascii": ""}
+
+
+@dataclass
+class Mesh:
+    """Points, and the faces and lines that join them."""
+
+    points: np.ndarray  # [n, p]
+    faces: list[np.ndarray] = field(default_factory=list)  # [f, k] for every number of corners k
+    lines: np.ndarray | None = None  # [m, 2]
+    predicted: bool = False  # the lines carry probabilities
+
+    def pairs(self) -> np.ndarray | None:
+        """The edges ``[m, 2]``; ``None`` for a point cloud. A side that joins a vertex to itself is not an edge."""
+        for rows in self.faces:
+            check_numbers(rows, len(self.points), f"face of {rows.shape[1]} corners, number")
+        if self.lines is not None:
+            check_numbers(self.lines, len(self.points), "line")
+        sides = [np.stack([rows, np.roll(rows, -1, axis=1)], axis=2).reshape(-1, 2) for rows in self.faces]
+        sides = [pairs[pairs[:, 0] != pairs[:, 1]] for pairs in sides]
+        if self.lines is not None:
+            sides.append(self.lines)
+        return np.concatenate(sides) if sides else None
+
+
+class Corners:
+    """The corners of polygons, gathered row by row into flat arrays: a million small lists would be slow."""
+
+    def __init__(self) -> None:
+        self.flat, self.lengths = array("q"), array("q")
+
+    def append(self, corners: Sequence[int]) -> None:
+        self.flat.extend(corners)
+        self.lengths.append(len(corners))
+
+    def groups(self) -> list[np.ndarray]:
+        """Faces ``[f, k]`` grouped by their number of corners; those with fewer than two have no sides."""
+        flat, lengths = np.array(self.flat, dtype=np.int64), np.array(self.lengths, dtype=np.int64)
+        starts = np.cumsum(lengths) - lengths
+        counts = [int(count) for count in np.unique(lengths) if count > 1]
+        return [flat[starts[lengths == count][:, None] + np.arange(count)] for count in counts]
 
 
 @dataclass
@@ -148,26 +171,25 @@ class _Text:
 
     def read(self, element: Element) -> dict[str, Any]:
         """Every property of the element: an array ``[count]``, or faces by their number of corners."""
-        values = _columns(element)
-        for _ in range(element.count):
-            row, words = next(self.rows, (0, []))
-            if not words:
-                raise GLNError(
-                    f"the file ends before the {element.count} of {quote(element.name)} that it claims."
-                )
-            at = 0
-            for each in element.properties:
-                length = 1
-                if each.count is not None:
-                    (length,) = ints(words[at : at + 1], row) or [0]
-                    at += 1
-                part = words[at : at + max(length, 0)]
-                if len(part) != length:
-                    raise GLNError(f"row {row} is too short for its {each.name}.")
-                at += length
-                numbers = ints(part, row) if each.whole else floats(part, row)
-                _append(values, each, numbers)
-        return _arrays(values)
+        return _collect(element, self._row)
+
+    def _row(self, element: Element) -> Iterator[Sequence]:
+        row, words = next(self.rows, (0, []))
+        if not words:
+            raise GLNError(
+                f"the file ends before the {element.count} of {quote(element.name)} that it claims."
+            )
+        at = 0
+        for each in element.properties:
+            length = 1
+            if each.count is not None:
+                (length,) = ints(words[at : at + 1], row) or [0]
+                at += 1
+            part = words[at : at + max(length, 0)]
+            if len(part) != length:
+                raise GLNError(f"row {row} is too short for its {each.name}.")
+            at += length
+            yield ints(part, row) if each.whole else floats(part, row)
 
 
 class _Binary:
@@ -176,7 +198,9 @@ class _Binary:
 
     def read(self, element: Element) -> dict[str, Any]:
         """As in text. Rows nearly always have the same size; only if they do not are they read one by one."""
-        lengths = self._lengths(element)
+        start = self.offset
+        lengths = [len(values) for values in self._row(element)]
+        self.offset = start
         fields: list[tuple] = []
         for each, length in zip(element.properties, lengths, strict=True):
             if each.count is not None:
@@ -185,74 +209,48 @@ class _Binary:
         dtype = np.dtype(fields)
         if element.count * dtype.itemsize <= len(self.data) - self.offset:
             table = np.frombuffer(self.data, dtype, element.count, self.offset)
-            lists = [
-                (each.name, n) for each, n in zip(element.properties, lengths, strict=True) if each.count
-            ]
-            if all((table[f"{name} count"] == length).all() for name, length in lists):
+            sizes = zip(element.properties, lengths, strict=True)
+            if all((table[f"{each.name} count"] == size).all() for each, size in sizes if each.count):
                 self.offset += table.nbytes
                 return {each.name: _uniform(each, table[each.name]) for each in element.properties}
-        return self._walk(element)
+        return _collect(element, self._row)
 
-    def _lengths(self, element: Element) -> list[int]:
-        """How many values each property has in the first row."""
-        offset, lengths = self.offset, []
+    def _row(self, element: Element) -> Iterator[Sequence]:
         for each in element.properties:
-            length = 1
-            if each.count is not None:
-                (length,) = self._unpack(each.count, 1, offset)
-                offset += int(each.count[1])
-            self._check(each, length, offset)
-            offset += int(length) * int(each.type[1])
-            lengths.append(int(length))
-        return lengths
+            length = 1 if each.count is None else int(self._numbers(each.count, 1)[0])
+            if not 0 <= length <= (len(self.data) - self.offset) / int(each.type[1]):
+                raise GLNError(
+                    f"a list {each.name} claims {length} values, which do not fit into the rest of the file."
+                )
+            yield self._numbers(each.type, length).tolist()
 
-    def _walk(self, element: Element) -> dict[str, Any]:
-        values = _columns(element)
-        for _ in range(element.count):
-            for each in element.properties:
-                length = 1
-                if each.count is not None:
-                    (length,) = self._unpack(each.count, 1, self.offset)
-                    self.offset += int(each.count[1])
-                self._check(each, length, self.offset)
-                part = self._unpack(each.type, int(length), self.offset)
-                self.offset += int(length) * int(each.type[1])
-                _append(values, each, part)
-        return _arrays(values)
-
-    def _check(self, each: Property, length: float, offset: int) -> None:
-        if not 0 <= length <= (len(self.data) - offset) / int(each.type[1]):
-            raise GLNError(
-                f"a list {each.name} claims {length} values, which do not fit into the rest of the file."
-            )
-
-    def _unpack(self, type: str, count: int, offset: int) -> tuple:
-        layout = f"{self.order}{count}{LETTERS[type]}"
-        if offset + struct.calcsize(layout) > len(self.data):
+    def _numbers(self, type: str, count: int) -> np.ndarray:
+        """The next numbers of the file."""
+        if self.offset + count * int(type[1]) > len(self.data):
             raise GLNError("the file ends in the middle of an element.")
-        return struct.unpack_from(layout, self.data, offset)
+        numbers = np.frombuffer(self.data, self.order + type, count, self.offset)
+        self.offset += numbers.nbytes
+        return numbers
 
 
-def _columns(element: Element) -> dict[str, list | Corners]:
-    """Containers in which the values of each property are collected, row by row."""
-    return {each.name: [] if each.count is None else Corners() for each in element.properties}
-
-
-def _append(values: dict[str, list | Corners], each: Property, numbers: Sequence) -> None:
-    if each.count is None:
-        values[each.name].append(numbers[0])
-    elif each.whole:
-        values[each.name].append(numbers)
-
-
-def _arrays(values: dict[str, list | Corners]) -> dict[str, Any]:
+def _collect(element: Element, read_row: Callable[[Element], Iterable[Sequence]]) -> dict[str, Any]:
+    """The properties of an element whose rows are read one by one."""
+    values: dict[str, Any] = {
+        each.name: [] if each.count is None else Corners() for each in element.properties
+    }
+    for _ in range(element.count):
+        for each, numbers in zip(element.properties, read_row(element), strict=True):
+            if each.count is None:
+                values[each.name].append(numbers[0])
+            elif each.whole:
+                values[each.name].append(numbers)
     return {
         name: each.groups() if isinstance(each, Corners) else np.array(each) for name, each in values.items()
     }
 
 
 def _uniform(each: Property, values: np.ndarray) -> Any:
-    """As :func:`_arrays`, for values ``[count]`` or ``[count, length]`` that are contiguous."""
+    """As :func:`_collect`, for values ``[count]`` or ``[count, length]`` that are contiguous."""
     if each.count is None:
         return values
     return [values.astype(np.int64)] if each.whole and values.shape[1] > 1 else []

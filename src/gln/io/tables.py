@@ -1,10 +1,12 @@
-"""CSV tables of nodes, one per row; a second table beside it may hold the true edges."""
+"""CSV tables of nodes, one per row, and what their columns mean; a second table beside it may hold the true edges."""
 
 from __future__ import annotations
 
+import re
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
@@ -12,10 +14,116 @@ from pathlib import Path
 import numpy as np
 
 from gln.errors import GLNError
-from gln.io.columns import Roles, choose_ends, choose_roles
-from gln.io.csvfile import BrokenTable, CSVFile, Row, is_number
-from gln.io.edge_tables import EdgeTable
+from gln.io.csvfile import BrokenTable, CSVFile, Row, reads_as_number
 from gln.io.items import Item, ReadOptions, Skipped, Source, quote
+
+POSITIONS = (("x", "y", "z"), ("pos_x", "pos_y", "pos_z"), ("lon", "lat"), ("longitude", "latitude"))
+NUMBERED = re.compile(r"pos_?(\d{1,4})")
+GRAPHS = ("graph", "graph_id", "frame")
+IDS = ("id", "node", "node_id")
+ENDS = (("source", "target"), ("from", "to"), ("src", "dst"))
+
+
+@dataclass(frozen=True)
+class ColumnRoles:
+    """The columns of the positions, the features, the graph and the node's id."""
+
+    pos: tuple[str, ...]
+    x: tuple[str, ...]
+    graph: str | None
+    id: str | None
+    unused: tuple[str, ...]
+
+    def __str__(self) -> str:
+        parts = [
+            f"{name} = {', '.join(columns)}"
+            for name, columns in (("pos", self.pos), ("x", self.x))
+            if columns
+        ]
+        parts += [f"{name} = {column}" for name, column in (("graph", self.graph), ("id", self.id)) if column]
+        parts += [f"not used: {', '.join(self.unused)}"] if self.unused else []
+        return "; ".join(parts)
+
+
+def choose_roles(
+    names: Sequence[str], numeric: Iterable[str], options: ReadOptions, named: bool = True
+) -> ColumnRoles:
+    """The roles that the user gave, and guesses for the rest.
+
+    Args:
+        names: names of all columns.
+        numeric: names of those that hold numbers.
+        named: whether the file itself names its columns; if not, all numbers are positions.
+    """
+    numbers = set(numeric)
+    graph = _given(options.graph, names) or (_first(GRAPHS, names) if named else None)
+    node = _given(options.id, names) or (_first(IDS, names) if named else None)
+    taken = {graph, node, *(options.x or ())}
+    free = [name for name in names if name in numbers and name not in taken]
+    if options.pos is not None:
+        pos = tuple(_given(name, names) or "" for name in options.pos)
+    else:
+        pos = _guess_positions([name for name in names if name not in taken]) if named else tuple(free)
+        if numbers.isdisjoint(pos):  # otherwise text among positions is a mistake, reported when it is read
+            pos = _guess_positions(free)
+    if options.x is not None:
+        x = tuple(_given(name, names) or "" for name in options.x)
+    else:
+        x = tuple(name for name in free if name not in pos)
+    if not names:
+        raise GLNError("its nodes have no attributes; give them positions or features.")
+    if not pos and not x:
+        raise GLNError(
+            f"no numeric positions or features were found among {_listed(names)}; name them with pos and x."
+        )
+    used = {graph, node, *pos, *x}
+    return ColumnRoles(pos, x, graph, node, tuple(name for name in names if name not in used))
+
+
+def choose_ends(names: Sequence[str], named: bool) -> tuple[str, str] | None:
+    """The columns of an edge's two nodes, or ``None``."""
+    if not named:
+        return (names[0], names[1]) if len(names) == 2 else None
+    for ends in ENDS:
+        source, target = (_first((end,), names) for end in ends)
+        if source and target:
+            return source, target
+    return None
+
+
+def choose_graph(names: Sequence[str], given: str | None) -> str | None:
+    """The column of the graph in a table of edges, or ``None``."""
+    return given if given in names else _first(GRAPHS, names)
+
+
+def choose_weight(names: Sequence[str]) -> str | None:
+    """The column of an edge's weight, or ``None``."""
+    return _first(("weight",), names)
+
+
+def _given(name: str | None, names: Sequence[str]) -> str | None:
+    if name is not None and name not in names:
+        raise GLNError(f"there is no column or attribute {quote(name)}; there are {_listed(names)}.")
+    return name
+
+
+def _first(wanted: Sequence[str], names: Sequence[str]) -> str | None:
+    lower = {name.lower(): name for name in reversed(names)}
+    return next((lower[name] for name in wanted if name in lower), None)
+
+
+def _guess_positions(free: Sequence[str]) -> tuple[str, ...]:
+    for group in POSITIONS:
+        found = [_first((name,), free) for name in group]
+        if found[0] is not None:
+            return tuple(name for name in found if name is not None)
+    numbered = [(int(match[1]), name) for name in free if (match := NUMBERED.fullmatch(name.lower()))]
+    return tuple(name for _, name in sorted(numbered))
+
+
+def _listed(names: Sequence[str]) -> str:
+    shown = [quote(name) for name in names[:20]]
+    return ", ".join(shown) + (f" and {len(names) - 20} more" if len(names) > 20 else "")
 
 
 def read_table(source: Source) -> Iterator[Item | Skipped]:
@@ -86,7 +194,7 @@ def _open_edges(source: Source) -> EdgeTable | None:
 def _read_graph(
     source: Source,
     table: CSVFile,
-    roles: Roles,
+    roles: ColumnRoles,
     rows: Iterator[Row],
     part: str | None,
     edges: EdgeTable | None,
@@ -101,7 +209,7 @@ def _read_graph(
 
 
 def _read_rows(
-    source: Source, table: CSVFile, roles: Roles, rows: Iterator[Row]
+    source: Source, table: CSVFile, roles: ColumnRoles, rows: Iterator[Row]
 ) -> tuple[np.ndarray, tuple[str, ...] | None]:
     """The positions and features ``[n, p + f]`` of the nodes, and their ids if the table has a column of them."""
     used = roles.pos + roles.x
@@ -114,7 +222,9 @@ def _read_rows(
         try:
             values.extend(map(float, pick(cells)))
         except ValueError:
-            name, text = next((n, t) for n, t in zip(used, pick(cells), strict=True) if not is_number(t))
+            name, text = next(
+                (n, t) for n, t in zip(used, pick(cells), strict=True) if not reads_as_number(t)
+            )
             raise GLNError(f"row {place.row}: {name} is {quote(text)}; expected a number.") from None
         numbers.append(place.row)
         if len(numbers) > source.options.max_nodes:
@@ -133,3 +243,74 @@ def _read_rows(
             f"row {numbers[row]}: {used[column]} is {data[row, column]}; remove or repair values that are not finite."
         )
     return data, tuple(first) if id_at is not None else None
+
+
+class EdgeTable:
+    """A table of edges, read one graph at a time; it remembers only where each graph begins."""
+
+    def __init__(self, path: Path, graph: str | None) -> None:
+        self.path = path
+        self.file = CSVFile.open(path)
+        ends = choose_ends(self.file.columns, self.file.named)
+        if ends is None:
+            raise GLNError(
+                f"expected the columns source and target; there are {', '.join(map(quote, self.file.columns))}."
+            )
+        self.ends = itemgetter(*(self.file.columns.index(end) for end in ends))
+        column = choose_graph(self.file.columns, graph)
+        self.grouped = column is not None
+        self.key = self.file.key(column)
+        self.places = self.file.places(column)
+        self.expected: set[str] = set()
+        weights = choose_weight(self.file.columns)
+        self.weight = None if weights is None else self.file.columns.index(weights)
+
+    def pairs(self, names: tuple[str | None, str], number: dict[str, int]) -> np.ndarray:
+        """The edges ``[m, 2]`` of the graph called one of ``names``; ``number`` maps ids to node numbers."""
+        if not self.grouped and names[0] is not None:
+            raise GLNError(f"{self.path.name} has no graph column, but the node table has one; add it.")
+        part = next((name for name in names if name in self.places), None) if self.grouped else ""
+        flat = array("q")
+        if part is None or part not in self.places:
+            return np.empty((0, 2), dtype=np.int64)
+        for place, cells in self.file.rows(self.places[part]):
+            if self.key((place, cells)) != part:
+                break
+            source, target = map(str.strip, self.ends(cells))
+            if source not in number or target not in number:
+                unknown = target if source in number else source
+                raise GLNError(
+                    f"{self.path.name}, row {place.row}: {quote(unknown)} is not a node{self._of(part)}; there are "
+                    f"{len(number)} nodes, such as {quote(next(iter(number)))}."
+                )
+            if source == target:
+                raise GLNError(
+                    f"{self.path.name}, row {place.row}: node {quote(source)} has an edge to itself."
+                )
+            if self.weight is not None and not _is_one(weight := cells[self.weight]):
+                raise GLNError(
+                    f"{self.path.name}, row {place.row}: the edge has weight {quote(weight)}; keep the rows that are "
+                    "edges and remove this column."
+                )
+            flat.extend((number[source], number[target]))
+        return np.array(flat, dtype=np.int64).reshape(-1, 2)
+
+    def expect(self, *names: str) -> None:
+        """Note that the node table has a graph called one of ``names``."""
+        self.expected.update(name for name in names if name in self.places)
+
+    def check_expected(self, all_of_them: bool) -> None:
+        """Refuse edges of graphs without nodes; a table for several files may also hold the graphs of the others."""
+        rest = [part for part in self.places if part not in self.expected]
+        if rest and (all_of_them or not self.expected):
+            raise GLNError(
+                f"{self.path.name}, row {self.places[rest[0]].row}: graph {quote(rest[0])} is not in the "
+                "node table."
+            )
+
+    def _of(self, part: str) -> str:
+        return f" of graph {quote(part)}" if self.grouped else ""
+
+
+def _is_one(text: str) -> bool:
+    return reads_as_number(text) and float(text) == 1

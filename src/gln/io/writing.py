@@ -15,11 +15,11 @@ import numpy as np
 
 from gln.errors import GLNError
 from gln.files import Staged, naming
+from gln.graphs.check import as_record
 from gln.graphs.record import Graph
-from gln.io.formats import to_graphml, to_obj, to_ply
-from gln.io.items import Item
+from gln.io.items import Item, quote
 
-ROWS = 2**16  # of a table that are written at a time
+AT_ONCE = 2**16  # of a table that are written at a time
 
 
 class Writer(Protocol):
@@ -68,8 +68,8 @@ class TableWriter:
         graph = _cell(item.name)
         names = None if item.ids is None else np.array([_cell(node) for node in item.ids], dtype=object)
         ends = pairs.T if names is None else names[pairs.T]
-        for start in range(0, len(pairs), ROWS):
-            columns = (column[start : start + ROWS].tolist() for column in (*ends, chances))
+        for start in range(0, len(pairs), AT_ONCE):
+            columns = (column[start : start + AT_ONCE].tolist() for column in (*ends, chances))
             rows = [f"{graph},{a},{b},{chance:.6g}\n" for a, b, chance in zip(*columns, strict=True)]
             self.staged.write("".join(rows).encode())
 
@@ -190,9 +190,69 @@ def _files(path: Path, force: bool, encode: Encode) -> Iterator[FilesWriter]:
 
 def edges_once(answer: Graph) -> tuple[np.ndarray, np.ndarray]:
     """Every undirected edge ``[m, 2]`` once, smaller number first, and its probability ``[m]``."""
-    edge_index = answer.edge_index.numpy(force=True)
-    once = edge_index[0] < edge_index[1]
-    return edge_index[:, once].T, answer.edge_prob.numpy(force=True)[once]
+    graph = as_record(answer)  # a user's prediction is a Data
+    once = graph.edge_index[0] < graph.edge_index[1]
+    return graph.edges_once(), graph.edge_prob[once].numpy(force=True)
+
+
+def to_graphml(item: Item, pairs: np.ndarray, chances: np.ndarray) -> bytes:
+    """Nodes by the user's ids, with ``pos0, pos1, …`` and ``x0, x1, …``; edges with ``probability``."""
+    import networkx as nx  # slow, and only this format needs it
+
+    ids = [str(node) for node in (range(item.graph.num_nodes) if item.ids is None else item.ids)]
+    odd = next((node for node in ids if not node.isprintable()), None)
+    if odd is not None:
+        raise GLNError(
+            f"{item.name}: the node id {quote(odd)} has characters that XML cannot hold; write a .csv."
+        )
+    graph = nx.Graph()
+    graph.add_nodes_from(ids)
+    for name, rows in item.graph.rows().items():
+        for number, column in enumerate(rows.T.tolist()):
+            nx.set_node_attributes(graph, dict(zip(ids, column, strict=True)), f"{name}{number}")
+    graph.add_edges_from(
+        (ids[a], ids[b], {"probability": chance})
+        for (a, b), chance in zip(pairs.tolist(), chances.tolist(), strict=True)
+    )
+    file = io.BytesIO()
+    nx.write_graphml_xml(graph, file)
+    return file.getvalue()
+
+
+def to_obj(item: Item, pairs: np.ndarray, chances: np.ndarray) -> bytes:
+    """A vertex per node, a line per edge; the format has no place for probabilities."""
+    rows = [f"v {x!r} {y!r} {z!r}" for x, y, z in _places(item).tolist()]  # with all digits
+    rows += [f"l {a + 1} {b + 1}" for a, b in pairs.tolist()]
+    return ("\n".join(rows) + "\n").encode()
+
+
+def to_ply(item: Item, pairs: np.ndarray, chances: np.ndarray) -> bytes:
+    """A vertex per node, the element ``edge`` with vertex1 and vertex2, and their probabilities; binary.
+
+    The probabilities are a separate element, because some readers fail if edges have a third property.
+    """
+    vertices = _places(item).astype("<f4")
+    header = (
+        "ply\nformat binary_little_endian 1.0\n"
+        f"element vertex {len(vertices)}\nproperty float x\nproperty float y\nproperty float z\n"
+        f"element edge {len(pairs)}\nproperty int vertex1\nproperty int vertex2\n"
+        f"element edge_probability {len(pairs)}\nproperty float probability\nend_header\n"
+    )
+    return (
+        header.encode() + vertices.tobytes() + pairs.astype("<i4").tobytes() + chances.astype("<f4").tobytes()
+    )
+
+
+def _places(item: Item) -> np.ndarray:
+    """Positions ``[n, 3]``, with zeros for the axes that are missing."""
+    pos = item.graph.get("pos")
+    width = 0 if pos is None else pos.shape[1]
+    if not 1 <= width <= 3:
+        raise GLNError(
+            f"{item.name}: positions have {width} axes, but .obj and .ply hold 1 to 3; use .csv, .npz or .graphml."
+        )
+    places = pos.numpy(force=True)
+    return np.pad(places, [(0, 0), (0, 3 - width)])
 
 
 WRITERS: dict[str, Callable[[Path, bool], AbstractContextManager[Writer]]] = {
