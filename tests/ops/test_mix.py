@@ -14,7 +14,7 @@ from gln.ops import mix
 from tests.models.test_gln import batch_of, close, model_of
 
 HEADS, WIDTH = 2, 3
-GPU = torch.cuda.is_available()
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"  # of the GPU's kernels
 
 both_forms = pytest.mark.parametrize("listed", [False, True], ids=["all", "listed"])
 
@@ -32,18 +32,21 @@ def threads() -> Iterator[Callable[[int], None]]:
     torch.set_num_threads(before)
 
 
-def pairs_of(sizes: tuple[int, ...], nearest: int, listed: bool, padding: int = 0) -> Pairs:
+def pairs_of(
+    sizes: tuple[int, ...], nearest: int, listed: bool, padding: int = 0, device: str = "cpu"
+) -> Pairs:
     nodes = max(sizes)
     points = torch.rand(len(sizes), nodes, 2, generator=torch.Generator().manual_seed(nodes))
     points = torch.cat([points, points.new_zeros(len(sizes), padding, 2)], dim=1)
     mask = torch.arange(nodes + padding) < torch.tensor(sizes)[:, None]
-    return candidate_pairs(points, mask, nearest, listed=listed)
+    return candidate_pairs(points.to(device), mask.to(device), nearest, listed=listed)
 
 
 def read_of(pairs: Pairs, dtype: torch.dtype = torch.float64, size: float = 1, width: int = WIDTH) -> Tensor:
     rng = torch.Generator().manual_seed(1)
     shape = pairs.blocks(2**60)[0].shape
-    return (torch.randn(*shape, 4, HEADS, width, generator=rng, dtype=torch.float64) * size).to(dtype)
+    read = torch.randn(*shape, 4, HEADS, width, generator=rng, dtype=torch.float64) * size
+    return read.to(pairs.mask.device, dtype)
 
 
 def mixed_of(pairs: Pairs, read: Tensor, size: int = 2**60) -> tuple[Tensor, Tensor]:
@@ -59,7 +62,7 @@ def answers(pairs: Pairs, read: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """The mixed values, the log-normaliser and the gradient of a function of both."""
     read = read.detach().requires_grad_()
     mixed, total = mixed_of(pairs, read)
-    weight = torch.linspace(-1, 1, read.shape[-1], dtype=read.dtype)
+    weight = torch.linspace(-1, 1, read.shape[-1], dtype=read.dtype, device=read.device)
     (gradient,) = torch.autograd.grad((mixed @ weight).sin().sum() + total.square().sum(), read)
     if isinstance(pairs, AllPairs):
         assert not gradient[~pairs.mask].any()
@@ -233,7 +236,7 @@ def test_compiled_the_model_gives_the_same_answer_and_gradient(listed: bool) -> 
 
 
 @both_forms
-@pytest.mark.parametrize("width", [2, 4] + [16] * GPU)
+@pytest.mark.parametrize("width", [2, 4] + [16] * (DEVICE == "cuda"))
 def test_the_gpu_kernels_are_the_reference_with_its_gradient(
     listed: bool, width: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -242,13 +245,13 @@ def test_the_gpu_kernels_are_the_reference_with_its_gradient(
     from gln.ops import gpu
 
     monkeypatch.setattr(mix, "_kernels", lambda given: gpu)
-    pairs = pairs_of((11, 7), 4, listed)
+    pairs = pairs_of((11, 7), 4, listed, device=DEVICE)
     given = read_of(pairs, torch.float32, width=width)
     got = answers(pairs, given)
     with mix.reference():
         expected = answers(pairs, given.double())
     for ours, theirs in zip(got, expected, strict=True):
-        assert torch.allclose(ours.double().cpu(), theirs, atol=1e-3)
+        assert torch.allclose(ours.double(), theirs, atol=1e-3)
     if listed:  # some rows of a block
         block = pairs.blocks(25)[1]
         some = given[: len(block.near.target)]
