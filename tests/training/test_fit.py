@@ -24,7 +24,6 @@ from gln.evaluation.edges import EdgeScores
 from gln.graphs import GraphBatch, make_graph
 from gln.training import Fresh, Interrupted, fit, load
 from gln.training.checkpoint import read_checkpoint
-from gln.training.prediction import soft_adjacency
 from tests.training.test_data import Family, jitter
 from tests.training.tiny import Tiny, TinyLoss, graphs, tiny
 
@@ -67,7 +66,7 @@ def test_it_learns_and_leaves_the_model_at_its_best_epoch(whole: tuple[Tiny, Any
     # The stored threshold and weights reach the stored score on the validation graphs, through the public metric.
     metric, batch = EdgeScores(model.threshold), GraphBatch.from_graphs(VAL)
     with torch.no_grad():
-        metric.update(soft_adjacency(model(batch)), batch.adj, batch.mask)
+        metric.update(model(batch).soft_adjacency(), batch.adj, batch.mask)
     assert not model.training
     assert float(metric.compute()["iou"]) == pytest.approx(result.best_iou, abs=1e-6)
 
@@ -76,7 +75,7 @@ def test_the_threshold_is_the_best_on_validation(whole: tuple[Tiny, Any]) -> Non
     model, result = whole
     batch = GraphBatch.from_graphs(VAL)
     with torch.no_grad():
-        soft = soft_adjacency(model(batch))
+        soft = model(batch).soft_adjacency()
     for threshold in (0.1, 0.3, 0.5, 0.7, 0.9):
         metric = EdgeScores(threshold)
         metric.update(soft, batch.adj, batch.mask)

@@ -15,7 +15,7 @@ from gln.graphs import GraphBatch, check_graph, make_graph
 from gln.models import GLN, StructureOutput
 from gln.training import evaluate, generate, predict
 from gln.training.data import feature_noise
-from gln.training.prediction import edges_above, soft_adjacency, soft_batches
+from gln.training.prediction import edges_above, soft_batches
 from tests.conftest import assert_same_graph
 from tests.training.tiny import Tiny, graphs, tiny
 
@@ -225,7 +225,7 @@ def sparse_output(seed: int, nodes: int = 6, slots: int = 3) -> StructureOutput:
 @pytest.mark.parametrize("threshold", [0.2, 0.5])
 def test_candidates_give_the_edges_that_their_matrix_would(seed: int, threshold: float) -> None:
     output = sparse_output(seed)
-    soft = soft_adjacency(output)
+    soft = output.soft_adjacency()
     for (edges, prob), matrix in zip(edges_above(output, threshold), soft, strict=True):
         expected = (matrix >= threshold).nonzero().T
         assert torch.equal(edges, expected)
