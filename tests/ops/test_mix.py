@@ -227,7 +227,9 @@ def test_compiled_the_model_gives_the_same_answer_and_gradient(listed: bool) -> 
     pairs = candidate_pairs(batch.pos, batch.mask, 4, listed=listed)
     for again in (False, True):
         if again:
-            model.compile(backend="aot_eager")  # all of the tracing, none of the code generation
+            model.compile(
+                backend="aot_eager", fullgraph=True
+            )  # all of the tracing, none of the code generation
         model.zero_grad()
         output = model(batch, pairs=pairs)
         output.logits[-1][output.mask].square().sum().backward()

@@ -192,7 +192,7 @@ class GLN(nn.Module):
     ) -> Iterator[tuple[Tensor, Tensor]]:
         """The node states ``[..., d]`` and the score of every pair ``[...]`` after each step."""
         where, pos, x = (pairs.from_batch(values) for values in inputs)
-        blocks = _blocks(pairs, block or block_size(x.device))
+        blocks: Sequence[Block] = pairs.blocks(block or block_size(x.device))
         unit = joined([local_unit(block, where) for block in blocks])[..., None]
         h = self.embed_node(x if x.shape[-1] else x.new_ones(*x.shape[:-1], 1))
         e = [self.embed_pair(pair_features(block, where, pos, x, unit)) for block in blocks]
@@ -407,11 +407,6 @@ class Mix(nn.Module):
         read = self.read(self.norm(around)).unflatten(-1, (4, self.heads, -1))  # query, key, first, second
         mixed, total = block.mix(read)
         return self.out(torch.cat([mixed.flatten(-2), total], dim=-1))
-
-
-@torch.compiler.disable
-def _blocks(pairs: Pairs, size: int) -> Sequence[Block]:
-    return pairs.blocks(size)
 
 
 def _structure(initial: Tensor, mask: Tensor, like: Tensor) -> Tensor:

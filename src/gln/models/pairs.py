@@ -173,6 +173,10 @@ class ListedPairs:
             return [
                 ListedBlock(self, slice(0, len(self.start) - 1), slice(0, self.ends.shape[1]), everything)
             ]
+        return self._split(size)
+
+    @torch.compiler.disable
+    def _split(self, size: int) -> list[ListedBlock]:
         bounds, cuts = self.start.cpu(), [0]
         while cuts[-1] < len(bounds) - 1:
             last = int(torch.searchsorted(bounds, bounds[cuts[-1]] + size, right=True)) - 1
