@@ -16,6 +16,7 @@ from gln.storage.provenance import check_source, write_result
 
 NAMES = (
     "families",
+    "graphrnn",
     "mmd",
     "mmd-scaling",
     "old-and-new",

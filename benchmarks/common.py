@@ -23,7 +23,6 @@ from gln.errors import GLNError
 from gln.evaluation import edge_scores
 from gln.inference.predict import predict
 
-TEST_SEED = 1_000_003  # not used for training or tuning, as in the recipes
 WITHOUT_COLUMN = ("peer", "ours", "seed", "difference")  # settings that need none, or have one already
 TITLES = {"allowed": "seconds allowed"}
 

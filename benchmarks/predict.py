@@ -11,11 +11,12 @@ import torch
 from torch import nn
 from torch_geometric.data import Data
 
-from benchmarks.common import TEST_SEED, f1_of, threads, turns
+from benchmarks.common import f1_of, threads, turns
 from gln.errors import GLNError
 from gln.families import parse_family
 from gln.graphs import GraphBatch
 from gln.models.set2graph import Set2Graph, Size
+from gln.seeds import TEST_SEED
 from gln.storage.models import load_model
 from gln.storage.tensors import read_json
 

@@ -10,12 +10,13 @@ import torch
 from torch_geometric.data import Data
 from tyro.conf import Suppress
 
-from benchmarks.common import TEST_SEED, device_name, f1_of, fast_products, seconds_of, weights_of
+from benchmarks.common import device_name, f1_of, fast_products, seconds_of, weights_of
 from gln.errors import GLNError
 from gln.families import parse_family
 from gln.models import GLN
 from gln.models.set2graph import Set2Graph
 from gln.models.set2graph import Size as Widths
+from gln.seeds import TEST_SEED
 from gln.training import fit
 from gln.training.data import RandomRotation
 from gln.training.losses import Loss

@@ -14,10 +14,11 @@ from torch_geometric.data import Data
 
 from gln import Family, split
 from gln.families import parse_family
+from gln.seeds import TEST_SEED
 from reproduction.specs import Scale, columns
 
 SEED = 0  # of the graphs, the split and training; the shipped models were trained on other graphs
-PART_SEEDS = (1, 2, 1_000_003)  # of the train, val and test graphs of columns that draw them separately
+PART_SEEDS = (1, 2, TEST_SEED)  # of the train, val and test graphs of columns that draw them separately
 SMOKE_COUNT = 12
 
 

@@ -18,6 +18,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from importlib import import_module
+from importlib.util import find_spec
+from types import ModuleType
 from typing import Literal
 
 import torch
@@ -30,6 +33,7 @@ from gln.graphs import GraphBatch
 from gln.graphs.record import Graph
 
 Variant = Literal["rnn", "mlp"]
+KERNELS: dict[str, ModuleType | None] = {}  # the GRU in one launch per layer, by device; loaded on first use
 CELLS = 2**26  # entries of adjacency matrices processed at a time
 
 
@@ -89,7 +93,7 @@ class GraphRNNNetwork(nn.Module):
         before = torch.cat([torch.ones_like(truth[:, :1]), truth[:, :-1]], dim=1)  # the previous node's row
         packed = PackedSequence(self.read_row(before[layout.graph, layout.row]), layout.graph_steps)
         # From here on the longest rows come first, as the edge level needs them.
-        expected = self.expect(self.graph_level(packed)[0].data).flip(0)  # [R, edge_hidden | M]
+        expected = self.expect(run_gru(self.graph_level, packed)).flip(0)  # [R, edge_hidden | M]
         rows = truth[layout.graph, layout.row].flip(0)  # [R, M]
         loss = binary_cross_entropy_with_logits(
             self._edge_logits(expected, rows, layout),
@@ -109,7 +113,7 @@ class GraphRNNNetwork(nn.Module):
         before = torch.cat([torch.ones_like(rows[:, :1]), rows[:, :-1]], dim=1)  # the bit before
         inputs = self.read_bit(before[layout.edge_row, layout.edge_bit][:, None])
         packed = PackedSequence(inputs, layout.edge_steps)
-        return self.score_bit(self.edge_level(packed, self._start(expected))[0].data).squeeze(-1)
+        return self.score_bit(run_gru(self.edge_level, packed, self._start(expected))).squeeze(-1)
 
     def _start(self, expected: Tensor) -> Tensor:
         """The first layer of the edge level starts from the output of the graph level ``[R, edge_hidden]``."""
@@ -143,6 +147,20 @@ class GraphRNNNetwork(nn.Module):
             bit = (uniform[:, number, None] < self.score_bit(state[:, 0]).sigmoid()).to(row.dtype)
             row[:, number] = bit[:, 0]
         return row
+
+
+def run_gru(gru: nn.GRU, inputs: PackedSequence, start: Tensor | None = None) -> Tensor:
+    """The states of the last layer ``[S, H]``, packed like the inputs ``[S, I]``.
+
+    ``start`` ``[L, R, H]`` is the state of every layer before the first step of the ``R`` sequences, by default 0.
+    """
+    device = inputs.data.device.type
+    if device == "cuda" and device not in KERNELS and find_spec("triton") is not None:
+        KERNELS[device] = import_module("gln.baselines.graphrnn_gru")
+    kernels = KERNELS.get(device)
+    if kernels is not None and kernels.takes(gru, inputs):
+        return kernels.run(gru, inputs, start)
+    return gru(inputs, start)[0].data
 
 
 class Layout:
