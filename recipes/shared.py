@@ -15,7 +15,7 @@ from torch import nn
 import gln
 from gln.errors import GLNError
 from gln.families import parse_family
-from gln.seeds import TEST_SEED  # noqa: F401
+from gln.seeds import TEST_SEED
 from gln.training.data import RandomRotation
 from gln.training.losses import Loss
 
