@@ -1,6 +1,6 @@
 """Graphs: checking, conversion, batching, splitting and storage.
 
-One graph is a ``torch_geometric.data.Graph``:
+One graph is a :class:`~gln.graphs.record.Graph`, in Python a PyG ``Data`` with the same attributes:
 
 =============  ============  =====================================================================
 ``pos``        ``[n, p]``    float32: where the node is (optional)
