@@ -2,23 +2,40 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from gln.errors import GLNError
 
 
-class Registrable(Protocol):
-    """A class that can be registered: it is given its name and knows its settings."""
+class Registered:
+    """What is chosen by name: a dataclass whose fields are its settings."""
 
-    name: ClassVar[str]
+    name: ClassVar[str]  # given when it is registered
 
     @classmethod
-    def defaults(cls) -> dict[str, Any]: ...
+    def defaults(cls) -> dict[str, Any]:
+        """Every setting and its default."""
+        return {field.name: field.default for field in dataclasses.fields(cls)}  # type: ignore[arg-type]
+
+    @classmethod
+    def summary(cls) -> str:
+        """The first line of the docstring."""
+        return (cls.__doc__ or "").strip().split("\n")[0]
+
+    def settings(self) -> dict[str, Any]:
+        """Every setting as plain data; ``type(self)(**settings)`` makes the same again."""
+        return {name: getattr(self, name) for name in self.defaults()}
+
+    def __str__(self) -> str:
+        """The short form that :func:`parse_spec` reads, without defaults."""
+        default = self.defaults()
+        return write_spec(self.name, {k: v for k, v in self.settings().items() if v != default[k]})
 
 
-T = TypeVar("T", bound=Registrable)
-C = TypeVar("C", bound=type[Registrable])
+T = TypeVar("T", bound=Registered)
+C = TypeVar("C", bound=type[Registered])
 
 
 class Registry(Mapping[str, type[T]], Generic[T]):

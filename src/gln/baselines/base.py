@@ -19,7 +19,6 @@ it learned. To add one::
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -32,7 +31,7 @@ from gln.errors import GLNError
 from gln.graphs import as_graphs
 from gln.graphs.check import as_record, check_whole, real_number
 from gln.graphs.record import Graph
-from gln.registry import Registry, parse_spec, write_spec
+from gln.registry import Registered, Registry, parse_spec
 from gln.seeds import check_seed
 from gln.storage.models import read_saved, write_saved
 from gln.storage.tensors import clear_disk_errors, read_json, write_json
@@ -43,10 +42,9 @@ if TYPE_CHECKING:
 
 
 @dataclass(kw_only=True)
-class Baseline:
+class Baseline(Registered):
     """A method to compare with: ``fit(graphs)``, then ``predict(points)`` or ``sample(count, seed)``."""
 
-    name: ClassVar[str]  # set by register
     kind: ClassVar[Literal["predict", "sample"]]
     fitted: ClassVar[str]  # "pooled: …" or "per graph: …": how fit uses many graphs, in one sentence
     learned: ClassVar[tuple[str, ...]] = ()  # the tensors that it learns: initiator is kept in initiator_
@@ -88,26 +86,6 @@ class Baseline:
         """Take over the :meth:`state` of a baseline with the same settings."""
         for name in self.learned:
             setattr(self, f"{name}_", state[name])
-
-    def settings(self) -> dict[str, Any]:
-        """Every setting as plain data; ``type(self)(**settings)`` makes the same baseline, unfitted."""
-        return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-
-    @classmethod
-    def summary(cls) -> str:
-        """The first line of the docstring."""
-        return (cls.__doc__ or "").strip().split("\n")[0]
-
-    @classmethod
-    def defaults(cls) -> dict[str, Any]:
-        """Every setting and its default."""
-        return {field.name: field.default for field in dataclasses.fields(cls)}
-
-    def __str__(self) -> str:
-        """The short form that :func:`baseline` reads, without defaults."""
-        default = self.defaults()
-        changed = {key: value for key, value in self.settings().items() if value != default[key]}
-        return write_spec(self.name, changed)
 
     def _need_fit(self) -> None:
         """Refuse to answer before anything was learned."""

@@ -13,7 +13,6 @@ A family is a frozen dataclass with one method, :meth:`Family.draw`. To add one:
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import json
 from abc import ABC, abstractmethod
@@ -38,7 +37,7 @@ from gln.files import read_safetensors, write_atomically
 from gln.graphs import pack, unpack
 from gln.graphs.check import as_record, check_whole
 from gln.graphs.record import Graph
-from gln.registry import Registry, parse_spec, write_spec
+from gln.registry import Registered, Registry, parse_spec
 from gln.seeds import check_seed
 
 if TYPE_CHECKING:
@@ -53,7 +52,7 @@ Order = Literal["set", "ordered"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Family(ABC):
+class Family(Registered, ABC):
     """A recipe for graphs; equal parameters and equal seeds give equal graphs.
 
     Args:
@@ -63,7 +62,6 @@ class Family(ABC):
 
     order: Order = "set"
 
-    name: ClassVar[str]
     version: ClassVar[int] = 1  # raise it when the graphs of a seed change: caches depend on it
     orders: ClassVar[tuple[Order, ...]] = ("set",)
     paper_count: ClassVar[int | None] = None  # how many graphs the paper used
@@ -104,30 +102,11 @@ class Family(ABC):
 
     def spec(self) -> dict[str, Any]:
         """Name and every parameter, as plain data; ``family(**spec)`` rebuilds the family."""
-        return {"name": self.name, **dataclasses.asdict(self)}
+        return {"name": self.name, **self.settings()}
 
     def caption(self, graph: Graph | Data) -> str:
         """Caption for a picture of ``graph``."""
         return f"{graph.num_nodes} nodes, {graph.num_edges // 2} edges"
-
-    @classmethod
-    def summary(cls) -> str:
-        """The first line of the docstring."""
-        return (cls.__doc__ or "").strip().split("\n")[0]
-
-    @classmethod
-    def defaults(cls) -> dict[str, Any]:
-        """Every parameter and its default."""
-        return {field.name: field.default for field in dataclasses.fields(cls)}
-
-    def __str__(self) -> str:
-        """The short form that :func:`parse_family` reads, without defaults."""
-        changed = {
-            name: getattr(self, name)
-            for name, default in self.defaults().items()
-            if getattr(self, name) != default
-        }
-        return write_spec(self.name, changed)
 
     def _sample(self, count: int, seed: int, workers: int) -> list[Graph]:
         blocks = range(-(-count // BLOCK))

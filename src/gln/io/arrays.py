@@ -40,7 +40,7 @@ def read_npy(source: Source) -> Iterator[Item | Skipped]:
 def read_npz(source: Source) -> Iterator[Item | Skipped]:
     """Read ``pos`` and/or ``x`` and, if present, ``edge_index`` or ``edges``, and ``batch``."""
     arrays, predicted = _load_archive(source)
-    rows = {name: arrays[name] for name in ROWS if name in arrays}
+    rows: dict[str, Any] = {name: arrays[name] for name in ROWS if name in arrays}
     if not rows:
         raise GLNError("the archive has neither pos nor x; save the nodes under one of these names.")
     edges = _pairs(arrays)

@@ -188,11 +188,11 @@ def _rows(
         first |= {name: value for name, value in each.items() if first.get(name) is None}
     roles = choose_roles(list(first), [name for name in first if _is_number(first[name])], given)
     source.say(str(roles))
-    pos, x = (
+    positions, features = (
         np.concatenate([_matrix(name, ids, attributes) for name in group], axis=1) if group else None
         for group in (roles.pos, roles.x)
     )
-    return pos, x
+    return positions, features
 
 
 def _matrix(name: str, ids: list[str], attributes: list[dict[str, Any]]) -> np.ndarray:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import struct
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -222,15 +223,15 @@ class _Binary:
                 raise GLNError(
                     f"a list {each.name} claims {length} values, which do not fit into the rest of the file."
                 )
-            yield self._numbers(each.type, length).tolist()
+            yield self._numbers(each.type, length)
 
-    def _numbers(self, type: str, count: int) -> np.ndarray:
+    def _numbers(self, type: str, count: int) -> tuple:
         """The next numbers of the file."""
-        if self.offset + count * int(type[1]) > len(self.data):
+        layout = f"{self.order}{count}{np.dtype(type).char}"
+        start, self.offset = self.offset, self.offset + struct.calcsize(layout)
+        if self.offset > len(self.data):
             raise GLNError("the file ends in the middle of an element.")
-        numbers = np.frombuffer(self.data, self.order + type, count, self.offset)
-        self.offset += numbers.nbytes
-        return numbers
+        return struct.unpack_from(layout, self.data, start)
 
 
 def _collect(element: Element, read_row: Callable[[Element], Iterable[Sequence]]) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import csv
 import io
 import re
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Protocol
@@ -28,6 +28,12 @@ class Writer(Protocol):
     def add(self, item: Item, answer: Graph) -> None:
         """Write the edges of ``answer`` (``edge_index [2, 2m]``, ``edge_prob [2m]``) over the nodes of ``item``."""
 
+    def finish(self) -> None:
+        """Move what was written into place."""
+
+    def drop(self) -> None:
+        """Remove what was not."""
+
 
 @contextmanager
 def open_writer(path: Path | str, *, force: bool = False) -> Iterator[Writer]:
@@ -45,8 +51,12 @@ def open_writer(path: Path | str, *, force: bool = False) -> Iterator[Writer]:
     if path.is_dir():
         raise GLNError(f"{path} is a folder; give a file name.")
     refuse_existing(path, force)
-    with WRITERS[path.suffix.lower()](path, force) as writer:
+    writer = WRITERS[path.suffix.lower()](path, force)  # an unwritable folder is found before any work
+    try:
         yield writer
+        writer.finish()
+    finally:
+        writer.drop()
 
 
 def refuse_existing(path: Path, force: bool) -> None:
@@ -56,12 +66,26 @@ def refuse_existing(path: Path, force: bool) -> None:
         )
 
 
-class TableWriter:
+class OneFileWriter:
+    """A single file, whatever the number of graphs."""
+
+    def __init__(self, path: Path, force: bool) -> None:
+        self.path, self.force, self.staged = path, force, Staged(path)
+
+    def finish(self) -> None:
+        refuse_existing(self.path, self.force)  # another run may have written it meanwhile
+        self.staged.keep(self.path)
+
+    def drop(self) -> None:
+        self.staged.drop()
+
+
+class TableWriter(OneFileWriter):
     """Writes rows to disk as they come."""
 
-    def __init__(self, staged: Staged) -> None:
-        self.staged = staged
-        staged.write(b"graph,source,target,probability\n")
+    def __init__(self, path: Path, force: bool) -> None:
+        super().__init__(path, force)
+        self.staged.write(b"graph,source,target,probability\n")
 
     def add(self, item: Item, answer: Graph) -> None:
         pairs, chances = edges_once(answer)
@@ -82,18 +106,11 @@ def _cell(value: str) -> str:
     return text.getvalue().removesuffix(",\r\n")
 
 
-@contextmanager
-def _table(path: Path, force: bool) -> Iterator[TableWriter]:
-    with Staged(path) as staged:
-        yield TableWriter(staged)
-        refuse_existing(path, force)  # another run may have written it meanwhile
-        staged.keep(path)
-
-
-class ArchiveWriter:
+class ArchiveWriter(OneFileWriter):
     """Writes the layout that is read (pos, x, edge_index, batch), with edge_prob and the items' names."""
 
-    def __init__(self) -> None:
+    def __init__(self, path: Path, force: bool) -> None:
+        super().__init__(path, force)
         self.rows: dict[str, list[np.ndarray]] = {}
         self.names: list[str] = []
         self.sizes: list[int] = []
@@ -118,26 +135,18 @@ class ArchiveWriter:
         self.sizes.append(answer.num_nodes)
         self.nodes += answer.num_nodes
 
-    def arrays(self) -> dict[str, np.ndarray]:
+    def finish(self) -> None:
         sizes = np.array(self.sizes, dtype=np.int64)
-        return {
+        arrays = {
             **{name: np.concatenate(values) for name, values in self.rows.items()},
             "edge_index": np.concatenate([np.empty((2, 0), dtype=np.int64), *self.edges], axis=1),
             "edge_prob": np.concatenate([np.empty(0, dtype=np.float32), *self.chances]),
             "batch": np.repeat(np.arange(len(sizes)), sizes),
             "names": np.array(self.names, dtype=np.str_),
         }
-
-
-@contextmanager
-def _archive(path: Path, force: bool) -> Iterator[ArchiveWriter]:
-    with Staged(path) as staged:  # now, so that an unwritable folder is found before any work
-        writer = ArchiveWriter()
-        yield writer
-        with naming(path):
-            np.savez(staged.file, allow_pickle=False, **writer.arrays())
-        refuse_existing(path, force)
-        staged.keep(path)
+        with naming(self.path):
+            np.savez(self.staged.file, allow_pickle=False, **arrays)
+        super().finish()
 
 
 Encode = Callable[[Item, np.ndarray, np.ndarray], bytes]
@@ -147,6 +156,7 @@ class FilesWriter:
     """Writes a file for each graph; all are moved into place at the end."""
 
     def __init__(self, path: Path, force: bool, encode: Encode) -> None:
+        Staged(path).drop()
         self.path, self.force, self.encode = path, force, encode
         self.staged: dict[str, Staged] = {}  # by the item's name, made safe for a file name
 
@@ -175,16 +185,8 @@ class FilesWriter:
         for name, staged in self.staged.items():
             staged.keep(self.target(name))
 
-
-@contextmanager
-def _files(path: Path, force: bool, encode: Encode) -> Iterator[FilesWriter]:
-    Staged(path).drop()  # so that an unwritable folder is found before any work
-    writer = FilesWriter(path, force, encode)
-    try:
-        yield writer
-        writer.finish()
-    finally:
-        for staged in writer.staged.values():
+    def drop(self) -> None:
+        for staged in self.staged.values():
             staged.drop()
 
 
@@ -255,11 +257,11 @@ def _places(item: Item) -> np.ndarray:
     return np.pad(places, [(0, 0), (0, 3 - width)])
 
 
-WRITERS: dict[str, Callable[[Path, bool], AbstractContextManager[Writer]]] = {
-    ".csv": _table,
-    ".npz": _archive,
-    ".graphml": partial(_files, encode=to_graphml),
-    ".obj": partial(_files, encode=to_obj),
-    ".ply": partial(_files, encode=to_ply),
+WRITERS: dict[str, Callable[[Path, bool], Writer]] = {
+    ".csv": TableWriter,
+    ".npz": ArchiveWriter,
+    ".graphml": partial(FilesWriter, encode=to_graphml),
+    ".obj": partial(FilesWriter, encode=to_obj),
+    ".ply": partial(FilesWriter, encode=to_ply),
 }
 WRITABLE = tuple(WRITERS)
