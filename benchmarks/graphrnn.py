@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from benchmarks.common import device_name, fast_products, seconds_of
-from gln.baselines import BASELINES
+from gln.baselines import baseline
 from gln.baselines.graphrnn_network import KERNELS
 from gln.errors import GLNError
 from gln.families import parse_family
@@ -28,7 +28,7 @@ def run(seed: int = 0) -> dict[str, Any]:
             seconds = {fused: _epoch(graphs, fused, seed) for fused in (True, False)}
             row = {"family": family, "graphs": count, "ours_seconds": seconds[True]}
             rows.append(row | {"peer_seconds": seconds[False], "ratio": seconds[False] / seconds[True]})
-    settings = {"seed": seed, "device": device_name("cuda"), "peer": "torch's GRU (cuDNN)"}
+    settings = {"seed": seed, "device": device_name(), "peer": "torch's GRU (cuDNN)"}
     return {"name": "graphrnn", "rows": rows, "settings": settings}
 
 
@@ -36,7 +36,7 @@ def _epoch(graphs: list[Graph], fused: bool, seed: int) -> float:
     """Seconds of an epoch, after the kernels are compiled."""
 
     def fit(epochs: int) -> float:
-        method = BASELINES["graphrnn"](epochs=epochs, orders=200)
+        method = baseline(f"graphrnn:epochs={epochs},orders=200")
         return seconds_of(lambda: method.fit(graphs, seed=seed))
 
     KERNELS.clear()
