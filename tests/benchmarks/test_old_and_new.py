@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks import old_and_new as bench
 from gln.errors import GLNError
-from tests.test_cli import run
+from tests.commands.test_cli import run
 
 ROOT = bench.ROOT
 

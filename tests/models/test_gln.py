@@ -254,7 +254,7 @@ def test_proposed_pairs_are_candidates_and_the_proposal_learns(candidates: int) 
 
 
 def test_a_pyg_batch_is_answered_as_the_padded_one_with_edges_or_without() -> None:
-    graphs = [make_graph(pos=torch.rand(n, 2), x=torch.rand(n, 1)) for n in (4, 7)]
+    graphs = [make_graph(pos=torch.rand(n, 2), x=torch.rand(n, 1)).to_data() for n in (4, 7)]
     model = model_of()
     graphs[0].pos.requires_grad_()
     (gradient,) = torch.autograd.grad(model(Batch.from_data_list(graphs)).logits[-1].sum(), graphs[0].pos)

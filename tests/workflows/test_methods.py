@@ -100,7 +100,7 @@ def test_ctrl_c_says_how_to_go_on_where_something_is_kept(
     def interrupt(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("gln.baselines.graphrnn.train", interrupt)
+    monkeypatch.setattr("gln.baselines.graphrnn.GraphRNN._train", interrupt)
     monkeypatch.setattr(Copy, "fit", interrupt)
     with pytest.raises(Interrupted, match="fitting was interrupted; resume it from"):
         fit_baseline(baseline(f"graphrnn:{TINY_RNN}"), GRAPHS, [], tmp_path / "rnn")

@@ -362,7 +362,7 @@ def test_who_still_works_is_waited_for(begun: Any, monkeypatch: pytest.MonkeyPat
     content = parts[-1].read_bytes()
     parts[-1].unlink()
     monkeypatch.setattr(Shared, "work", lambda self: None)
-    monkeypatch.setattr(sharing, "Others", lambda devices: Company())
+    monkeypatch.setattr(sharing, "OtherProcesses", lambda devices: Company())
     first = Shared(job, Place(0, 4 if who == "another machine" else 2, 0, started=who == "slow"), devices=2)
     if who == "slow":  # its signs of life come more often than patience ends
         monkeypatch.setattr(sharing, "PATIENCE", 0.8)

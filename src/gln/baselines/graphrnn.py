@@ -16,9 +16,8 @@ from gln.baselines.base import Sampler, check_folder, mark_folder, register, run
 from gln.baselines.graphrnn_network import ConnectedGraphs, GraphRNNNetwork, Variant, decode
 from gln.errors import GLNError
 from gln.graphs import as_graphs
-from gln.graphs.check import check_whole
 from gln.graphs.record import Graph
-from gln.seeds import GENERATE, ORDER, seed_of, seeded
+from gln.seeds import GENERATE, ORDER, check_seed, seed_of, seeded
 from gln.storage.runs import Checkpoint, read_checkpoint, write_checkpoint
 from gln.storage.tensors import load_weights
 from gln.training.progress import Progress
@@ -122,7 +121,7 @@ class GraphRNN(Sampler):
         They are those of the largest components, and −∞ where an edge reaches further back than ``M`` nodes.
         """
         self._need_fit()
-        seed = check_whole("log_likelihood", "seed", seed, 0)
+        seed = check_seed("log_likelihood", seed)
         network = self.network_.to(_device())
         known = ConnectedGraphs.of(as_graphs(graphs), _device())
         if known.adj.shape[1] > network.nodes:

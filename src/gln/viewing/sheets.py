@@ -8,7 +8,7 @@ from __future__ import annotations
 import io
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import matplotlib
 import numpy as np
@@ -21,11 +21,15 @@ from matplotlib.lines import Line2D
 from gln.errors import GLNError
 from gln.files import write_atomically
 from gln.graphs import as_graph, as_graphs, make_graph
+from gln.graphs.check import as_record
 from gln.graphs.record import Graph
 from gln.inference.predict import Choice, Method
 from gln.inference.steps import every_step
 from gln.viewing.pictures import FORMATS, check_nodes, draw_errors, draw_graph, is_image, places
 from gln.viewing.style import GROUPS, INK, RIGHT, WRONG, height_of, legend_entry, widen, wrapped
+
+if TYPE_CHECKING:
+    from torch_geometric.data import Data
 
 PANEL = 3.2  # inches per drawing, unless the whole picture must be narrower
 NARROWEST = 1.05  # inches per drawing; below it, a picture gets fewer columns
@@ -94,9 +98,10 @@ class Sheet:
         """Skip the rest of the current row."""
         self.drawn += -self.drawn % self.columns
 
-    def draw(self, graph: Graph, truth: Graph | None, caption: str) -> tuple[int, int]:
+    def draw(self, graph: Graph | Data, truth: Graph | Data | None, caption: str) -> tuple[int, int]:
         """Draw a graph with its caption; returns how many edges are missing and extra against the truth."""
         ax, wrong, counts = self.next(), (0, 0), ""
+        graph, truth = as_record(graph), None if truth is None else as_record(truth)
         if truth is None:
             draw_graph(graph, ax, self.scale)
         else:
