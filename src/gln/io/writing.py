@@ -85,7 +85,11 @@ class TableWriter(OneFileWriter):
 
     def __init__(self, path: Path, force: bool) -> None:
         super().__init__(path, force)
-        self.staged.write(b"graph,source,target,probability\n")
+        try:
+            self.staged.write(b"graph,source,target,probability\n")
+        except OSError:  # a full disk
+            self.drop()
+            raise
 
     def add(self, item: Item, answer: Graph) -> None:
         pairs, chances = edges_once(answer)
