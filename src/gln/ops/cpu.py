@@ -27,7 +27,7 @@ from gln.ops.loops import Kernel, compiled, spread
 from gln.ops.mix import NEVER
 from gln.ops.vectors import add_scaled, dot, exp
 
-LANES = 16  # numbers in the widest vector registers
+LANES = 8  # numbers in a vector register: rows are padded to a multiple of it
 ROWS = 4  # of a graph at once, to go through memory less often
 
 
