@@ -11,7 +11,8 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
@@ -75,7 +76,12 @@ def cases(quick: bool, gpu: bool) -> list[Case]:
 
 
 def run(
-    old: Path, new: Path = ROOT, pairs: int = 7, quick: bool = False, only: tuple[str, ...] = ()
+    old: Path,
+    new: Path = ROOT,
+    pairs: int = 7,
+    quick: bool = False,
+    only: tuple[str, ...] = (),
+    at_once: int = 1,
 ) -> dict[str, Any]:
     """Time both checkouts, one after the other, ``pairs`` times; more than an hour at full size on two cores.
 
@@ -89,6 +95,8 @@ def run(
         pairs: how many times each is timed.
         quick: toy sizes, to see that it runs.
         only: measure only these kinds: predict, step, scale, files, cold.
+        at_once: how many pairs are timed at the same time on a CPU, where there are cores to spare; within a pair the
+            checkouts still take turns.
     """
     for path in (old, new):
         if not (path / "src/gln/__init__.py").is_file():
@@ -98,7 +106,7 @@ def run(
     rows = []
     for case in cases(quick, torch.cuda.is_available()):
         if not only or case.kind in only:
-            rows.append(compare(case, old.resolve(), new.resolve(), pairs))
+            rows.append(compare(case, old.resolve(), new.resolve(), pairs, at_once))
             print(
                 {key: rows[-1][key] for key in ("what", "threads", "device", "ratio", "verdict")}, flush=True
             )
@@ -106,22 +114,17 @@ def run(
     return {
         "name": "old-and-new",
         "rows": rows,
-        "settings": commits | {"pairs": pairs, "quick": quick, "seed": SEED},
+        "settings": commits | {"pairs": pairs, "at_once": at_once, "quick": quick, "seed": SEED},
     }
 
 
-def compare(case: Case, old: Path, new: Path, pairs: int) -> dict[str, Any]:
+def compare(case: Case, old: Path, new: Path, pairs: int, at_once: int = 1) -> dict[str, Any]:
     """One row: both checkouts take turns, and who is first alternates."""
-    times = []
-    with Worker(case, old) as one, Worker(case, new) as two:
-        one.wait()
-        two.wait()
-        for number in range(pairs):
-            if number % 2:
-                second, first = two.seconds(), one.seconds()
-            else:
-                first, second = one.seconds(), two.seconds()
-            times.append((first, second))
+    together = at_once if case.device == "cpu" else 1
+    numbers = [range(pairs)[first::together] for first in range(together)]
+    with ThreadPoolExecutor(together) as pool:  # each thread waits for its own two processes
+        found = pool.map(lambda some: take_turns(case, old, new, some), filter(len, numbers))
+        times = [pair for some in found for pair in some]
     ratios = [second / first for first, second in times]
     low, high = interval(ratios)
     return {
@@ -136,6 +139,21 @@ def compare(case: Case, old: Path, new: Path, pairs: int) -> dict[str, Any]:
         "verdict": "slower" if low > ALLOWED else "faster" if high < 1 else "not slower",
         "ratios": ratios,
     }
+
+
+def take_turns(case: Case, old: Path, new: Path, numbers: Sequence[int]) -> list[tuple[float, float]]:
+    """Seconds of the old and of the new checkout, once for each number."""
+    times = []
+    with Worker(case, old) as one, Worker(case, new) as two:
+        one.wait()
+        two.wait()
+        for number in numbers:
+            if number % 2:
+                second, first = two.seconds(), one.seconds()
+            else:
+                first, second = one.seconds(), two.seconds()
+            times.append((first, second))
+    return times
 
 
 def interval(ratios: list[float], draws: int = 10_000) -> tuple[float, float]:
