@@ -24,6 +24,7 @@ from gln.evaluation import edge_scores
 from gln.inference.predict import predict
 
 WITHOUT_COLUMN = ("peer", "ours", "seed", "difference")  # settings that need none, or have one already
+TIMES = ("ours_seconds", "peer_seconds", "ratio")  # of a row with a peer
 TITLES = {"allowed": "seconds allowed"}
 
 
@@ -175,7 +176,8 @@ def notes(facts: dict[str, Any]) -> list[str]:
     rows = facts.get("rows") or [facts]
     found = []
     if all("peer_seconds" in row for row in rows):
-        found.append(f"Peer: {'; '.join(dict.fromkeys(row['settings']['peer'] for row in rows))}.")
+        peers = dict.fromkeys((row.get("settings") or facts["settings"])["peer"] for row in rows)
+        found.append(f"Peer: {'; '.join(peers)}.")
     if "time_ratios" in facts:
         time_, memory = (
             ", ".join(f"{ratio:.2f}×" for ratio in facts[f"{of}_ratios"]) for of in ("time", "memory")
@@ -195,7 +197,8 @@ def notes(facts: dict[str, Any]) -> list[str]:
 
 def _beside(row: dict[str, Any]) -> dict[str, Any]:
     """A row of a benchmark with a peer: its sizes, both times and their ratio."""
-    sizes = {key: value for key, value in row["settings"].items() if key not in WITHOUT_COLUMN}
+    settings = row.get("settings") or {key: row[key] for key in row if key not in TIMES}
+    sizes = {key: value for key, value in settings.items() if key not in WITHOUT_COLUMN}
     times = {"ours": _seconds(row["ours_seconds"]), "peer": _seconds(row["peer_seconds"])}
     return sizes | times | {"ratio": f"{row['ratio']:.1f}×"}
 

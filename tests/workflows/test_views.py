@@ -14,7 +14,7 @@ import gln
 from gln.errors import GLNError
 from gln.graphs import save_graphs
 from gln.io import ReadOptions
-from gln.io.predictions import read_predictions
+from gln.io.read_predictions import read_predictions
 from gln.seeds import TEST_SEED
 from gln.workflows.predict_files import Job
 from gln.workflows.runs import noting_data

@@ -20,7 +20,7 @@ from gln.inference.predict import Choice, Method
 from gln.inference.steps import Seen, every_step
 from gln.io import ReadOptions, read_items
 from gln.io.items import quote
-from gln.io.predictions import PredictedEdges, is_archive, is_table, read_predictions
+from gln.io.read_predictions import PredictedEdges, is_archive, is_table, read_predictions
 from gln.workflows import Say, Skip
 from gln.workflows.methods import check_fit, load_for, misfit
 from gln.workflows.predict_files import Job, ask
