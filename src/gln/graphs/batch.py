@@ -54,6 +54,13 @@ class GraphBatch:
         """The same nodes with an ``adj`` that is all False and takes no memory."""
         return replace(self, adj=_nothing(self.mask))
 
+    def some(self, numbers: Tensor, nodes: int) -> GraphBatch:
+        """The graphs with these numbers ``[b]``, padded to ``nodes``, which none of them exceeds."""
+        rows = {name: value[:, :nodes][numbers] for name, value in self._features().items()}
+        return replace(
+            self, **rows, adj=self.adj[:, :nodes, :nodes][numbers], mask=self.mask[:, :nodes][numbers]
+        )
+
     def to_graphs(self) -> list[Data]:
         """The graphs without padding, as PyG's ``Data``, on the CPU."""
         batch = self.to("cpu")

@@ -23,12 +23,13 @@ if TYPE_CHECKING:
 
 
 class Model(Protocol):
-    """A model; ``every_step`` and ``training_facts`` may be absent.
+    """A model; ``every_step``, ``bfloat16`` and ``training_facts`` may be absent.
 
     ====================  ===================================================================================
     ``config``            plain JSON values; ``type(model)(**config)`` rebuilds the model
     ``threshold``         the probability at or above which a pair is an edge; 0.5 until training chooses it
     ``every_step``        whether its usual loss is on every step's structure
+    ``bfloat16``          whether a GPU trains it with products in bfloat16 unless asked otherwise
     ``training_facts``    how it was trained, stored with it
     ====================  ===================================================================================
     """
@@ -36,6 +37,7 @@ class Model(Protocol):
     config: dict[str, Any]
     threshold: float
     every_step: bool
+    bfloat16: bool
     training_facts: dict[str, Any] | None
 
     def forward(self, batch: GraphBatch, initial: Tensor | None, steps: int | None) -> StructureOutput:
@@ -141,6 +143,18 @@ class ChecksNodes(Protocol):
     """Says itself which nodes it cannot read; of other models, ``pos_channels`` and ``in_channels`` say it."""
 
     def misfit(self, nodes: int, pos_width: int, x_width: int) -> str | None: ...
+
+
+@runtime_checkable
+class Replayable(Protocol):
+    """On a GPU, its training step can be recorded for one shape of batch and replayed for others of that shape.
+
+    So ``forward`` decides nothing on the host and reads nothing back; what must be drawn, checked or decided for a
+    batch is in ``draw``.
+    """
+
+    def draw(self, batch: GraphBatch) -> dict[str, Tensor] | None:
+        """Further arguments of ``forward``, of one shape for batches of one shape; ``None``: not for this batch."""
 
 
 @runtime_checkable

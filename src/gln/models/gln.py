@@ -28,7 +28,7 @@ from gln.graphs.check import check_whole, whole_number
 from gln.models.candidates import Proposal, all_pairs, candidate_pairs
 from gln.models.contract import ScoredPairs, StructureOutput
 from gln.models.features import index_features, local_unit, mlp, pair_features
-from gln.models.pairs import Block, ListedPairs, Pairs, block_size, joined
+from gln.models.pairs import AllPairs, Block, ListedPairs, Pairs, block_size, joined
 
 SMALL = 128  # sets of up to this many nodes are scored over all pairs
 FEWEST = 8  # the smallest K drawn in training, or half the model's candidates if that is more
@@ -65,6 +65,7 @@ class GLN(nn.Module):
     """
 
     every_step = True  # by default its loss is on every step's structure
+    bfloat16 = True  # it learns as well with products in bfloat16
     x_mean: Tensor | None  # [f], like x_std; stored in the config, not with the weights
     x_std: Tensor | None
 
@@ -119,7 +120,7 @@ class GLN(nn.Module):
         batch: GraphBatch,
         initial: Tensor | None = None,
         steps: int | None = None,
-        pairs: Pairs | None = None,
+        pairs: Pairs | Tensor | None = None,
         candidates: int | None = None,
     ) -> StructureOutput:
         """The structure after every step.
@@ -129,7 +130,7 @@ class GLN(nn.Module):
             initial: ``A⁰`` ``[B, N, N]`` or ``[N, N]``, for instance known edges; none by default. Entries of
                 at least 0.5 are candidates, however distant.
             steps: how many steps to run; default: as trained. More than that need ``shared=True``.
-            pairs: the pairs to score; default: the model's own choice.
+            pairs: the pairs to score, perhaps as a symmetric mask ``[B, N, N]``; default: the model's own choice.
             candidates: K for sets of all sizes, small ones too; default: all pairs for sets of up to ``SMALL`` nodes,
                 and the model's own K for larger ones.
         """
@@ -138,14 +139,23 @@ class GLN(nn.Module):
         where, pos, x = self.inputs(batch)
         initial = None if initial is None else _structure(initial, batch.mask, x)
         proposal = None if self.propose is None else self.propose(where, x, batch.mask)
-        if pairs is None:
-            pairs = self._choose(where, batch.mask, initial, proposal, candidates)
+        if isinstance(pairs, Tensor):
+            pairs = AllPairs(pairs)
+        pairs = pairs or self._choose(where, batch.mask, initial, proposal, candidates)
         a = None if initial is None else pairs.on_pairs(initial)
         states, scores = [], []
         for h, score in self.unroll(pairs, (where, pos, x), a, steps):
             states.append(pairs.to_batch(h))
             scores.append(pairs.in_slots(score))
         return StructureOutput(tuple(scores), tuple(states), pairs.mask, pairs.candidates, proposal)
+
+    def draw(self, batch: GraphBatch) -> dict[str, Tensor] | None:
+        """Which pairs a training step scores, if they are entries of a matrix and none is proposed."""
+        if batch.mask.shape[1] > SMALL or self.propose is not None:
+            return None
+        pairs = self._choose(self.inputs(batch)[0], batch.mask, None, None)
+        assert isinstance(pairs, AllPairs)
+        return {"pairs": pairs.mask}
 
     @torch.no_grad()
     def score_set(

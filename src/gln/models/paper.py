@@ -138,7 +138,8 @@ class PaperGLN(nn.Module):
             steps: number of steps to run; more than configured only if weights are shared.
         """
         batch = as_batch(batch)
-        check_batch(self.config, batch, initial)
+        if not (batch.mask.is_cuda and torch.cuda.is_current_stream_capturing()):  # draw has checked it
+            check_batch(self.config, batch, initial)
         H = batch.features.to(self.A0.dtype)  # [B, N, f]
         A = self.A0 if initial is None else initial.to(self.A0)  # [N, N] or [B, N, N]
         scores, states = [], []
@@ -154,6 +155,11 @@ class PaperGLN(nn.Module):
             # The scores of earlier steps are what enters their ReLU: positive for an edge.
             scores[-1] = self.symmetrise(self.dense(A.flatten(1)).view_as(A))
         return contract.StructureOutput(tuple(scores), tuple(states), mask=batch.pair_mask)
+
+    def draw(self, batch: GraphBatch) -> dict[str, Tensor]:
+        """Nothing: it scores all pairs; but a batch that does not fit is refused."""
+        check_batch(self.config, batch, None)
+        return {}
 
     def misfit(self, nodes: int, pos_width: int, x_width: int) -> str | None:
         """Why it cannot read such nodes, as the end of a sentence: it takes one size, ``pos`` and ``x`` together."""

@@ -69,6 +69,10 @@ class Set2Graph(nn.Module):
         scores = (scores + scores.transpose(1, 2)) / 2
         return StructureOutput((scores,), (nodes,), batch.pair_mask)
 
+    def draw(self, batch: GraphBatch) -> dict[str, Tensor]:
+        """Nothing: it scores all pairs."""
+        return {}
+
     def _nodes(self, batch: GraphBatch) -> Tensor:
         """The node states ``[B, N, d]``, in full precision: nearby points differ only in the last digits."""
         given = batch.features

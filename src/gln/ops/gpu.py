@@ -1,20 +1,21 @@
-"""The mixing on a GPU, as Triton kernels that never write a weight to memory.
+"""The mixing on a GPU, as Triton kernels.
 
-Sums are in float32 and in an order that does not change from run to run. One kernel computes both halves of the
-gradient: exchanging the ends of a pair exchanges (query, first) with (key, second), so the gradient at the second end
-is that at the first with the roles exchanged.
+Sums are in float32 and in an order that does not change from run to run. Exchanging the ends of a pair exchanges
+(query, first) with (key, second), so every kernel serves both ends: ``role`` 0 reads the pairs ``ij`` with one ``i`` in
+front, ``role`` 1 with one ``j``.
 
-*All pairs*: a program holds one tile of the scores ``[k, i, j]`` at a time, and sums over ``d``, ``k`` or ``j`` are
-batches of small matrix products for the tensor cores. Forward, a program owns a tile of pairs ``ij`` and loops over
-``k``; backward, it owns a tile of pairs ``ik`` and loops over ``j``.
+*All pairs*: scores are matrix products for one third node ``k``, sums of values are matrix products for one ``i`` or
+one ``j``. No order of the weights ``[k, i, j]`` in registers suits all three, and turning them around in shared memory
+took most of the time; so the weights of some graphs at a time go through device memory, in both orders. They are not
+kept for the gradient.
 
 *Listed pairs*: a program takes one row ``i`` and one head, keeps the pairs of the row in registers and loops over their
-other ends ``j``. Where ``j`` holds each third node is looked up beforehand, once for all heads.
+other ends ``j``. Where ``j`` holds each third node is looked up beforehand, once for all heads. No weight is written.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
@@ -22,26 +23,48 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-TILE = 16  # nodes along each side: the smallest that tensor cores take
-WARPS, STAGES = 4, 2  # the fastest measured, of 2 to 8 and 1 to 3
+WORKSPACE = 2**28  # bytes of weights in memory at once, unless a single head of one graph has more
+TILE = 64  # nodes along each side of what a program computes at once
+HIGHEST = tl.constexpr(80.0)  # higher scores count as this, so that no sum of exponentials overflows
 
 
 def mix_all(read: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
     """The arguments of these four are those of the operators in :mod:`gln.ops.mix`, contiguous."""
-    heads, width = read.shape[4:]
-    out = torch.zeros(*mask.shape, heads, width, dtype=torch.float32, device=read.device)
-    total = torch.zeros(*mask.shape, heads, dtype=torch.float32, device=read.device)
-    grid, sizes = _tiles(read)
-    _all_forward[grid](read, mask, out, total, read.shape[1], **sizes)
+    nodes = read.shape[1]
+    out = torch.empty(*mask.shape, *read.shape[4:], dtype=read.dtype, device=read.device)
+    total = torch.empty(*mask.shape, read.shape[4], dtype=torch.float32, device=read.device)
+    for first, count, weights, tiles, sizes in _some_heads(read):
+        _weights[(tiles * tiles, nodes, 2 * count)](read, mask, weights, first, nodes, **sizes)
+        for role in (0, 1):  # the second adds to what the first has written
+            _values[(tiles, nodes, count)](read, weights, out, total, first, nodes, role=role, **sizes)
     return out, total
 
 
 def mix_all_backward(read: Tensor, mask: Tensor, total: Tensor, delta: Tensor, grad: Tensor) -> Tensor:
-    result = torch.empty_like(read)
-    grid, sizes = _tiles(read)
-    for mine in (0, 1):
-        _all_backward[grid](read, mask, total, delta, grad, result, read.shape[1], MINE=mine, **sizes)
+    nodes, result = read.shape[1], torch.empty_like(read)
+    for first, count, weights, tiles, sizes in _some_heads(read):
+        given = (weights, first, nodes)
+        _weights[(tiles * tiles, nodes, 2 * count)](read, mask, *given, **sizes)
+        _value_gradient[(tiles, nodes, 2 * count)](read, total, delta, grad, result, *given, **sizes)
+        _score_gradient[(tiles, nodes, 2 * count)](read, result, *given, **sizes)
     return result
+
+
+def _some_heads(read: Tensor) -> Iterator[tuple[int, int, Tensor, int, dict[str, Any]]]:
+    """First and number of some heads of graphs, memory for their weights, tiles along a side, sizes of a program."""
+    graphs, nodes, _, _, heads, width = read.shape
+    tile = min(max(triton.next_power_of_2(nodes), 16), TILE)
+    row = triton.cdiv(nodes, 16) * 16  # so that rows of weights begin where they can be loaded at once
+    exact = (
+        torch.get_float32_matmul_precision() == "highest"
+    )  # float32 products are as exact as torch is set to
+    sizes: dict[str, Any] = {"H": heads, "D": width, "DEPTH": max(16, width), "T": tile, "row": row}
+    sizes |= {"PRECISION": "ieee" if exact else "tf32", "num_warps": 2, "num_stages": 2}
+    one = 2 * nodes * nodes * row
+    most = min(max(1, WORKSPACE // (one * read.element_size())), graphs * heads)
+    weights = torch.empty(most * one, dtype=read.dtype, device=read.device)
+    for first in range(0, graphs * heads, most):
+        yield first, min(most, graphs * heads - first), weights, triton.cdiv(nodes, tile), sizes
 
 
 def mix_listed(
@@ -49,7 +72,7 @@ def mix_listed(
 ) -> tuple[Tensor, Tensor]:
     heads, width = read.shape[2:]
     pairs, count = own[1] - own[0], rows[1] - rows[0]
-    out = torch.empty(pairs, heads, width, dtype=torch.float32, device=read.device)
+    out = torch.empty(pairs, heads, width, dtype=read.dtype, device=read.device)
     total = torch.empty(pairs, heads, dtype=torch.float32, device=read.device)
     place = _places(start, target, rows, own, longest)
     if count:
@@ -72,16 +95,6 @@ def mix_listed_backward(
             **_slots(read, longest, 512),
         )  # fmt: skip
     return result
-
-
-def _tiles(read: Tensor) -> tuple[tuple[int, int, int], dict[str, Any]]:
-    """The grid and the sizes of a program; float32 products are as exact as torch is set to make them."""
-    count, nodes, _, _, heads, width = read.shape
-    tiles = triton.cdiv(nodes, TILE)
-    exact = torch.get_float32_matmul_precision() == "highest"
-    sizes: dict[str, Any] = {"H": heads, "D": width, "DEPTH": max(16, width), "T": TILE}
-    sizes |= {"PRECISION": "ieee" if exact else "tf32", "num_warps": WARPS, "num_stages": STAGES}
-    return (tiles, tiles, count * heads), sizes
 
 
 def _slots(read: Tensor, longest: int, numbers_per_warp: int) -> dict[str, Any]:
@@ -204,102 +217,131 @@ def _listed_backward(  # type: ignore[no-untyped-def]
 
 
 @triton.jit
-def _pairs(  # type: ignore[no-untyped-def]
-    read, first_row, one, other, part: tl.constexpr, head, N,
-    H: tl.constexpr, D: tl.constexpr, DEPTH: tl.constexpr,
-):  # fmt: skip
-    """One part of the pairs ``one → other`` for one head, broadcast over both, with ``DEPTH`` numbers last."""
-    d = tl.arange(0, DEPTH)[None, None, :]
-    at = ((((first_row + one) * N + other) * 4 + part) * H + head) * D + d
-    return tl.load(read + at, mask=(one < N) & (other < N) & (d < D), other=0.0)
+def _rows(read, pair, inside, part, H: tl.constexpr, D: tl.constexpr, DEPTH: tl.constexpr):  # type: ignore[no-untyped-def]
+    """One part of a row of pairs: ``[T, DEPTH]``, 0 where not inside."""
+    d = tl.arange(0, DEPTH)[None, :]
+    real = inside[:, None] & (d < D) if D < DEPTH else inside[:, None]
+    return tl.load(read + (pair * (4 * H * D) + part * (H * D))[:, None] + d, mask=real, other=0.0)
 
 
 @triton.jit
-def _is_pair(mask, first_row, one, other, N):  # type: ignore[no-untyped-def]
-    return tl.load(mask + (first_row + one) * N + other, mask=(one < N) & (other < N), other=0) != 0
-
-
-@triton.jit
-def _all_forward(  # type: ignore[no-untyped-def]
-    read, mask, out, total, N,
+def _weights(  # type: ignore[no-untyped-def]
+    read, mask, weights, first, nodes, row,
     H: tl.constexpr, D: tl.constexpr, DEPTH: tl.constexpr, T: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
-    head, first_row = tl.program_id(2) % H, (tl.program_id(2) // H).to(tl.int64) * N
-    i, j = tl.program_id(0) * T + tl.arange(0, T), tl.program_id(1) * T + tl.arange(0, T)
-    most = tl.zeros([T, T], dtype=tl.float32)  # [i, j]; an extra slot of score 0 and value 0 takes part
-    norm = tl.full([T, T], 1.0, dtype=tl.float32)
-    of_first = tl.zeros([T, T, DEPTH], dtype=tl.float32)  # [i, j, d]
-    of_second = tl.zeros([T, T, DEPTH], dtype=tl.float32)  # [j, i, d]
-    for start in range(0, N, T):
+    """``exp`` of the scores of one third node ``k``, 0 where it is not shared: ``[k, i, j]``, and ``[k, j, i]``."""
+    tiles = tl.cdiv(nodes, T)
+    one = tl.program_id(0) // tiles * T + tl.arange(0, T)
+    other = tl.program_id(0) % tiles * T + tl.arange(0, T)
+    k, role, place = tl.program_id(1), tl.program_id(2) % 2, tl.program_id(2).to(tl.int64)
+    graph, head = (first + place // 2) // H, (first + place // 2) % H
+    read += graph * nodes * nodes * (4 * H * D) + head * D
+    mask += graph * nodes * nodes + k * nodes  # symmetric
+    mine = _rows(read, one * nodes + k, one < nodes, role, H, D, DEPTH)
+    theirs = _rows(read, other * nodes + k, other < nodes, 1 - role, H, D, DEPTH)
+    score = tl.dot(mine, tl.trans(theirs), input_precision=PRECISION)
+    ours = tl.load(mask + one, mask=one < nodes, other=0) != 0
+    shared = ours[:, None] & (tl.load(mask + other, mask=other < nodes, other=0) != 0)[None, :]
+    weight = tl.where(shared, tl.exp(tl.minimum(score, HIGHEST)), 0.0)
+    weights += (place * nodes + k) * nodes * row
+    inside = (one < nodes)[:, None] & (other < row)[None, :]  # rows are padded with weights of 0
+    tl.store(weights + one[:, None] * row + other[None, :], weight, mask=inside)
+
+
+@triton.jit
+def _values(  # type: ignore[no-untyped-def]
+    read, weights, out, total, first, nodes, row,
+    role: tl.constexpr, H: tl.constexpr, D: tl.constexpr, DEPTH: tl.constexpr, T: tl.constexpr, PRECISION: tl.constexpr,
+):  # fmt: skip
+    """The weighted mean over third nodes of what the pairs with one node in front hold."""
+    other, one, place = (
+        tl.program_id(0) * T + tl.arange(0, T),
+        tl.program_id(1),
+        tl.program_id(2).to(tl.int64),
+    )
+    graph, head = (first + place) // H, (first + place) % H
+    read += graph * nodes * nodes * (4 * H * D) + head * D
+    weights += (2 * place + role) * nodes * nodes * row
+    norm = tl.full([T], 1.0, dtype=tl.float32)  # an extra slot of score 0 and value 0 takes part
+    mixed = tl.zeros([T, DEPTH], dtype=tl.float32)
+    for start in range(0, nodes, T):
         k = start + tl.arange(0, T)
-        query = _pairs(read, first_row, i[None, :, None], k[:, None, None], 0, head, N, H, D, DEPTH)
-        key = _pairs(read, first_row, j[None, :, None], k[:, None, None], 1, head, N, H, D, DEPTH)
-        first = _pairs(read, first_row, i[:, None, None], k[None, :, None], 2, head, N, H, D, DEPTH)
-        second = _pairs(read, first_row, j[:, None, None], k[None, :, None], 3, head, N, H, D, DEPTH)
-        ours = _is_pair(mask, first_row, i[None, :], k[:, None], N)
-        theirs = _is_pair(mask, first_row, j[None, :], k[:, None], N)
-        score = tl.dot(query, tl.permute(key, (0, 2, 1)), input_precision=PRECISION)  # [k, i, j]
-        score = tl.where(ours[:, :, None] & theirs[:, None, :], score, -float("inf"))
-        higher = tl.maximum(most, tl.max(score, axis=0))
-        shrink = tl.exp(most - higher)
-        weight = tl.exp(score - higher[None, :, :])
-        norm = norm * shrink + tl.sum(weight, axis=0)
-        weight = weight.to(first.dtype)
-        of_first = of_first * shrink[:, :, None] + tl.dot(
-            tl.permute(weight, (1, 2, 0)), first, input_precision=PRECISION
-        )
-        of_second = of_second * tl.trans(shrink)[:, :, None] + tl.dot(
-            tl.permute(weight, (2, 1, 0)), second, input_precision=PRECISION
-        )
-        most = higher
-    mixed = (of_first + tl.permute(of_second, (1, 0, 2))) / norm[:, :, None]
-    real = _is_pair(mask, first_row, i[:, None], j[None, :], N)
-    at = ((first_row + i[:, None]) * N + j[None, :]) * H + head
-    d = tl.arange(0, DEPTH)[None, None, :]
-    tl.store(out + at[:, :, None] * D + d, mixed, mask=real[:, :, None] & (d < D))
-    tl.store(total + at, most + tl.log(norm), mask=real)
+        inside = (k < nodes)[:, None] & (other < row)[None, :]
+        at = (k * nodes + one)[:, None] * row + other[None, :]
+        weight = tl.load(weights + at, mask=inside, other=0.0)  # [k, other]
+        value = _rows(read, one * nodes + k, k < nodes, 2 + role, H, D, DEPTH)
+        mixed = tl.dot(tl.trans(weight), value, mixed, input_precision=PRECISION)
+        norm += tl.sum(weight.to(tl.float32), axis=0)
+    mixed = mixed / norm[:, None]
+    at = (other * nodes + one if role else one * nodes + other) * H
+    d = tl.arange(0, DEPTH)[None, :]
+    out += graph * nodes * nodes * (H * D) + head * D
+    inside = (other < nodes)[:, None] & (d < D)
+    if role:
+        mixed += tl.load(out + at[:, None] * D + d, mask=inside, other=0.0).to(tl.float32)
+    else:
+        tl.store(total + graph * nodes * nodes * H + head + at, tl.log(norm), mask=other < nodes)
+    tl.store(out + at[:, None] * D + d, mixed, mask=inside)
 
 
 @triton.jit
-def _all_backward(  # type: ignore[no-untyped-def]
-    read, mask, total, delta, grad, result, N,
-    MINE: tl.constexpr,  # 0: the gradients of query and first; 1: of key and second
+def _value_gradient(  # type: ignore[no-untyped-def]
+    read, total, delta, grad, result, weights, first, nodes, row,
     H: tl.constexpr, D: tl.constexpr, DEPTH: tl.constexpr, T: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
-    head, first_row = tl.program_id(2) % H, (tl.program_id(2) // H).to(tl.int64) * N
-    i, k = tl.program_id(0) * T + tl.arange(0, T), tl.program_id(1) * T + tl.arange(0, T)
-    d = tl.arange(0, DEPTH)[None, None, :]
-    query = _pairs(read, first_row, i[None, :, None], k[:, None, None], MINE, head, N, H, D, DEPTH)
-    first = _pairs(read, first_row, i[:, None, None], k[None, :, None], 2 + MINE, head, N, H, D, DEPTH)
-    ours = _is_pair(mask, first_row, i[None, :], k[:, None], N)
-    grad_query = tl.zeros([T, T, DEPTH], dtype=tl.float32)  # [k, i, d]
-    grad_first = tl.zeros([T, T, DEPTH], dtype=tl.float32)  # [i, k, d]
-    for start in range(0, N, T):
-        j = start + tl.arange(0, T)
-        key = _pairs(read, first_row, j[None, :, None], k[:, None, None], 1 - MINE, head, N, H, D, DEPTH)
-        second = _pairs(read, first_row, j[:, None, None], k[None, :, None], 3 - MINE, head, N, H, D, DEPTH)
-        theirs = _is_pair(mask, first_row, j[None, :], k[:, None], N)
-        real = _is_pair(mask, first_row, i[:, None], j[None, :], N)  # [i, j]
-        if MINE == 0:
-            at = ((first_row + i[:, None]) * N + j[None, :]) * H + head
-        else:  # with the roles exchanged, the pair's result is at ji
-            at = ((first_row + j[None, :]) * N + i[:, None]) * H + head
-        wanted = tl.load(grad + at[:, :, None] * D + d, mask=real[:, :, None] & (d < D), other=0.0)
-        wanted = wanted.to(first.dtype)  # [i, j, d]
-        score = tl.dot(query, tl.permute(key, (0, 2, 1)), input_precision=PRECISION)  # [k, i, j]
-        score -= tl.load(total + at, mask=real, other=0.0)[None, :, :]
-        shared = ours[:, :, None] & theirs[:, None, :] & real[None, :, :]
-        weight = tl.exp(tl.where(shared, score, -float("inf")))
-        of_first = tl.dot(first, tl.permute(wanted, (0, 2, 1)), input_precision=PRECISION)  # [i, k, j]
-        of_second = tl.dot(second, tl.permute(wanted, (1, 2, 0)), input_precision=PRECISION)  # [j, k, i]
-        value = tl.permute(of_first, (1, 0, 2)) + tl.permute(of_second, (1, 2, 0))  # [k, i, j]
-        grad_score = weight * (value - tl.load(delta + at, mask=real, other=0.0)[None, :, :])
-        grad_query += tl.dot(grad_score.to(key.dtype), key, input_precision=PRECISION)
-        weight = tl.permute(weight, (1, 0, 2)).to(first.dtype)  # [i, k, j]
-        grad_first += tl.dot(weight, wanted, input_precision=PRECISION)
-    at = (((first_row + i[None, :, None]) * N + k[:, None, None]) * 4 + MINE) * H + head
-    inside = (i[None, :, None] < N) & (k[:, None, None] < N) & (d < D)
-    tl.store(result + at * D + d, grad_query, mask=inside)
-    at = (((first_row + i[:, None, None]) * N + k[None, :, None]) * 4 + MINE + 2) * H + head
-    inside = (i[:, None, None] < N) & (k[None, :, None] < N) & (d < D)
-    tl.store(result + at * D + d, grad_first, mask=inside)
+    """The gradient of first or second; each weight is replaced by its part of the gradient of the score."""
+    k, one = tl.program_id(0) * T + tl.arange(0, T), tl.program_id(1)
+    role, place = tl.program_id(2) % 2, tl.program_id(2).to(tl.int64)
+    graph, head = (first + place // 2) // H, (first + place // 2) % H
+    total += graph * nodes * nodes * H + head
+    delta += graph * nodes * nodes * H + head
+    grad += graph * nodes * nodes * (H * D) + head * D
+    weights += place * nodes * nodes * row
+    part = graph * nodes * nodes * (4 * H * D) + head * D
+    d = tl.arange(0, DEPTH)[None, :]
+    value = _rows(read + part, one * nodes + k, k < nodes, 2 + role, H, D, DEPTH)
+    sum_ = tl.zeros([T, DEPTH], dtype=tl.float32)
+    for start in range(0, nodes, T):
+        other = start + tl.arange(0, T)
+        pair = (one * nodes + other if role == 0 else other * nodes + one) * H
+        real = other < nodes
+        wanted = tl.load(grad + pair[:, None] * D + d, mask=real[:, None] & (d < D), other=0.0).to(
+            value.dtype
+        )
+        inside = (k < nodes)[:, None] & (other < row)[None, :]
+        at = (k * nodes + one)[:, None] * row + other[None, :]
+        weight = tl.load(weights + at, mask=inside, other=0.0).to(tl.float32)  # [k, other]
+        weight *= tl.exp(-tl.load(total + pair, mask=real, other=0.0))[None, :]
+        slope = tl.dot(value, tl.trans(wanted), input_precision=PRECISION)
+        slope -= role * tl.load(delta + pair, mask=real, other=0.0)[None, :]  # only once
+        tl.store(weights + at, weight * slope, mask=inside)
+        sum_ = tl.dot(weight.to(value.dtype), wanted, sum_, input_precision=PRECISION)
+    at = (one * nodes + k) * (4 * H * D) + (2 + role) * (H * D)
+    tl.store(result + part + at[:, None] + d, sum_, mask=(k < nodes)[:, None] & (d < D))
+
+
+@triton.jit
+def _score_gradient(  # type: ignore[no-untyped-def]
+    read, result, slopes, first, nodes, row,
+    H: tl.constexpr, D: tl.constexpr, DEPTH: tl.constexpr, T: tl.constexpr, PRECISION: tl.constexpr,
+):  # fmt: skip
+    """The gradient of query or key, for one third node ``k``."""
+    one, k = tl.program_id(0) * T + tl.arange(0, T), tl.program_id(1)
+    role, place = tl.program_id(2) % 2, tl.program_id(2).to(tl.int64)
+    graph, head = (first + place // 2) // H, (first + place // 2) % H
+    mine = slopes + (place * nodes + k) * nodes * row
+    theirs = slopes + ((place + 1 - 2 * role) * nodes + k) * nodes * row
+    part = graph * nodes * nodes * (4 * H * D) + head * D
+    d = tl.arange(0, DEPTH)[None, :]
+    sum_ = tl.zeros([T, DEPTH], dtype=tl.float32)
+    for start in range(0, nodes, T):
+        other = start + tl.arange(0, T)
+        inside = (one < nodes)[:, None] & (other < row)[None, :]
+        slope = tl.load(mine + one[:, None] * row + other[None, :], mask=inside, other=0.0)
+        inside = (other < nodes)[:, None] & (one < row)[None, :]
+        turned = tl.load(theirs + other[:, None] * row + one[None, :], mask=inside, other=0.0)
+        slope = slope.to(tl.float32) + tl.trans(turned).to(tl.float32)
+        key = _rows(read + part, other * nodes + k, other < nodes, 1 - role, H, D, DEPTH)
+        sum_ = tl.dot(slope.to(key.dtype), key, sum_, input_precision=PRECISION)
+    at = (one * nodes + k) * (4 * H * D) + role * (H * D)
+    tl.store(result + part + at[:, None] + d, sum_, mask=(one < nodes)[:, None] & (d < D))

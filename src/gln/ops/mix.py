@@ -5,7 +5,8 @@ score 0 and value 0 takes part, so that a pair without third nodes is well defin
 of its softmax, a soft maximum of its scores.
 
 There is one operator for all pairs and one for pairs in a list. Each is a few lines of torch here, its reference, and a
-kernel per device that never stores a weight: numba on a CPU (:mod:`gln.ops.cpu`), Triton on a GPU (:mod:`gln.ops.gpu`).
+kernel per device that keeps no weight for the gradient: numba on a CPU (:mod:`gln.ops.cpu`), Triton on a GPU
+(:mod:`gln.ops.gpu`).
 Compilers see one opaque operator with a gradient; transforms of torch and exports see through it to the reference.
 """
 
@@ -13,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import cache
 from importlib.util import find_spec
 from typing import Any
 
@@ -22,7 +22,8 @@ from torch import Tensor
 
 NEVER = -1e4  # a score whose softmax weight is exactly zero, finite so that gradients stay finite
 WORTH = 2**16  # with fewer scores on a CPU, loading the compiled loops does not pay
-MOST_SLOTS = 256  # more do not fit into the registers of a GPU program
+MOST_SLOTS = 256  # of a row in a list; more do not fit into the registers of a GPU program
+HAS_TRITON = find_spec("triton") is not None
 
 
 _use_kernels = True
@@ -50,7 +51,7 @@ def mix_all(read: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
         The mixed values ``[B, N, N, h, d]`` and the log-normaliser ``[B, N, N, h]``; any number where there is no pair.
     """
     count, nodes, _, _, heads, _ = read.shape
-    if not _has_kernel(read, count * nodes**3 * heads, nodes):
+    if not _has_kernel(read, count * nodes**3 * heads):
         return mix_all_reference(read, mask)
     mixed, total = _mix_all(_precise(read), mask.contiguous())
     return mixed.to(read.dtype), total.to(read.dtype)
@@ -78,24 +79,24 @@ def mix_listed(
     return mixed.to(read.dtype), total.to(read.dtype)
 
 
-def _has_kernel(read: Tensor, scores: int, slots: int) -> bool:
+def _has_kernel(read: Tensor, scores: int, slots: int = 1) -> bool:
     """Whether a kernel takes this and pays off; not where torch must look inside."""
-    if not _use_kernels or torch.compiler.is_exporting() or _is_transformed(read):
+    if not _use_kernels or _is_exporting() or _is_transformed(read):
         return False
     if read.is_cpu:
         return scores >= WORTH
     width = read.shape[-1]
     fits = read.dtype != torch.float64 and slots <= MOST_SLOTS and width & (width - 1) == 0
-    return read.is_cuda and fits and _has_triton()
+    return read.is_cuda and fits and HAS_TRITON
+
+
+def _is_exporting() -> bool:
+    """Torch's own function answers yes while compiling in torch 2.11."""
+    return getattr(torch.compiler, "_is_exporting_flag", False)
 
 
 def _is_transformed(read: Tensor) -> bool:
     return not torch.compiler.is_compiling() and torch._C._functorch.is_functorch_wrapped_tensor(read)
-
-
-@cache
-def _has_triton() -> bool:
-    return find_spec("triton") is not None
 
 
 def _precise(read: Tensor) -> Tensor:
@@ -202,10 +203,8 @@ def _(
 
 
 def _empty(read: Tensor, *shape: int) -> tuple[Tensor, Tensor]:
-    like = torch.promote_types(read.dtype, torch.float32)
-    return read.new_empty(*shape, *read.shape[-2:], dtype=like), read.new_empty(
-        *shape, read.shape[-2], dtype=like
-    )
+    exact = torch.promote_types(read.dtype, torch.float32)
+    return read.new_empty(*shape, *read.shape[-2:]), read.new_empty(*shape, read.shape[-2], dtype=exact)
 
 
 @_mix_all_backward.register_fake
@@ -220,7 +219,7 @@ def _keep_all(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) 
 
 def _all_gradient(ctx: Any, grad: Tensor, grad_total: Tensor) -> tuple[Tensor, None]:
     read, mask, mixed, total = ctx.saved_tensors
-    delta = (grad * mixed).sum(-1) - grad_total
+    delta = (grad.to(total.dtype) * mixed).sum(-1) - grad_total
     return _mix_all_backward(read, mask, total, delta, grad), None
 
 
@@ -231,7 +230,7 @@ def _keep_listed(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor
 
 def _listed_gradient(ctx: Any, grad: Tensor, grad_total: Tensor) -> tuple[Tensor | None, ...]:
     *given, mixed, total = ctx.saved_tensors
-    delta = (grad * mixed).sum(-1) - grad_total
+    delta = (grad.to(total.dtype) * mixed).sum(-1) - grad_total
     return (
         _mix_listed_backward(*given, ctx.own, ctx.longest, total, delta, grad),
         None,

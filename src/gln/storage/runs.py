@@ -160,8 +160,14 @@ def write_checkpoint(
                 tensors[f"optimizer.{index}.{name}"] = value
             else:
                 plain.setdefault(str(index), {})[name] = value
-    rest = {"groups": state["param_groups"], "state": plain}
+    groups = [{name: _number(value) for name, value in group.items()} for group in state["param_groups"]]
+    rest = {"groups": groups, "state": plain}
     write_tensors(path, tensors, {"format": CHECKPOINT, "progress": progress, "optimizer": rest})
+
+
+def _number(value: Any) -> Any:
+    """On a GPU, the learning rate is a tensor."""
+    return value.item() if isinstance(value, Tensor) else value
 
 
 def read_checkpoint(path: Path) -> Checkpoint:

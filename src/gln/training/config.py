@@ -12,7 +12,7 @@ from gln.seeds import check_seed
 
 Optimizer = Literal["adamw", "adam"]
 Schedule = Literal["cosine", "constant"]
-Precision = Literal["32", "bf16"]
+Precision = Literal["auto", "32", "bf16"]
 
 CHOICES: dict[str, tuple[str, ...]] = {
     "optimizer": get_args(Optimizer),
@@ -53,7 +53,8 @@ class FitConfig:
         schedule: cosine falls from lr to 0 at the last epoch; constant stays at lr.
         warmup: share of all epochs over which the learning rate first rises from 0.
         clip: scale larger gradients down to this norm; None: never.
-        precision: 32, or bf16 for bfloat16 products with float32 weights, losses and scores.
+        precision: 32, or bf16 for bfloat16 products with float32 weights, losses and scores; auto is bf16 for GLN on a
+            GPU that has it, and 32 otherwise.
         compile: let ``torch.compile`` fuse the model's steps; pays off after a minute of compiling.
         patience: stop after this many epochs without a better one; None: never.
         seed: determines order, noise and dropout.
@@ -75,7 +76,7 @@ class FitConfig:
     schedule: Schedule = "cosine"
     warmup: float = 0.05
     clip: float | None = 1.0
-    precision: Precision = "32"
+    precision: Precision = "auto"
     compile: bool = False
     patience: int | None = None
     seed: int = 0

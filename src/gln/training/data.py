@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import copy
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import torch
+from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
 from gln.errors import GLNError
@@ -23,6 +24,7 @@ from gln.graphs.check import as_record
 from gln.graphs.record import Graph
 from gln.seeds import FRESH, NOISE, ORDER, SEEDS, STEP, check_seed, seed_of
 from gln.training.config import FitConfig
+from gln.training.replay import padded_size
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 Source = Sequence[Any] | Callable[[int], Sequence[Any]]
 Augment = Callable[["Data", np.random.Generator], "Data"]
 
+RESIDENT = 2**32  # bytes of adjacency that may be kept on a GPU
 WINDOW = 32  # batches whose graphs are sorted by size together
 
 
@@ -143,10 +146,43 @@ class Shares(Dataset[Share]):
 
     def _graph(self, number: int) -> Graph:
         graph = self.graphs[number]
-        if self.augment is None:
-            return graph
-        rng = np.random.default_rng([NOISE, self.seed, self.epoch, number])
-        return as_record(self.augment(graph.to_data(), rng))
+        return graph if self.augment is None else as_record(self.augment(graph.to_data(), self.noise(number)))
+
+    def noise(self, number: int) -> np.random.Generator:
+        """What the augmentation of a graph draws from."""
+        return np.random.default_rng([NOISE, self.seed, self.epoch, number])
+
+
+@dataclass(frozen=True)
+class SharesOnDevice:
+    """The batches of the only process, of graphs that are on the device already, padded to few sizes."""
+
+    shares: Shares
+    graphs: GraphBatch
+
+    def __iter__(self) -> Iterator[Share]:
+        sizes = np.array([graph.num_nodes for graph in self.shares.graphs])
+        alike = bool((sizes == sizes[0]).all())
+        for numbers in self.shares.batches:
+            nodes = min(padded_size(int(sizes[numbers].max()), alike), self.graphs.mask.shape[1])
+            batch = self._turned(self.graphs.some(self._there(numbers), nodes), numbers)
+            yield Share(batch, 1 / len(numbers), len(numbers), numbers.tolist())
+
+    def _turned(self, batch: GraphBatch, numbers: np.ndarray) -> GraphBatch:
+        """The batch with every graph rotated as :class:`Shares` would."""
+        turn = self.shares.augment
+        if turn is None:
+            return batch
+        assert isinstance(turn, RandomRotation)
+        pos = turn.checked(batch.pos)
+        turns = [turn.matrix(self.shares.noise(number), pos.shape[-1]) for number in numbers.tolist()]
+        # Not as a matrix product, which a GPU may compute with fewer digits.
+        product = pos[..., None] * self._there(np.stack(turns)).to(pos.dtype)[:, None]
+        return replace(batch, pos=product.sum(-2))
+
+    def _there(self, array: np.ndarray) -> Tensor:
+        """The array on the device, without waiting for the copy."""
+        return torch.from_numpy(array).pin_memory().to(self.graphs.mask.device, non_blocking=True)
 
 
 def describe(source: Source) -> dict[str, Any]:
@@ -178,6 +214,8 @@ class Feed:
     rank: int = 0
     world: int = 1
     pin_memory: bool = False
+    device: torch.device | None = None  # a GPU on which batches are to be made, in few shapes
+    resident: GraphBatch | None = None  # the training graphs on it
     checked: bool = False  # what a function makes: checking takes about as long, so only the first graphs are
 
     def graphs(self, epoch: int) -> Sequence[Graph]:
@@ -187,13 +225,23 @@ class Feed:
         made, checked, self.checked = self.train(epoch), self.checked, True
         return list(map(as_record, made)) if checked else as_graphs(made, f"train({epoch})")
 
-    def train_loader(self, graphs: Sequence[Graph], epoch: int, batch: int) -> tuple[DataLoader[Share], int]:
+    def train_loader(self, graphs: Sequence[Graph], epoch: int, batch: int) -> tuple[Iterable[Share], int]:
         """The shares of an epoch from batch ``batch`` on, and how many batches it has in all."""
         seed = self.config.seed
         nodes = [graph.num_nodes for graph in graphs]
         batches = global_batches(nodes, self.config.batch_size, seed, epoch)
         shares = Shares(graphs, batches[batch:], self.rank, self.world, self.augment, seed, epoch)
+        if self.device is not None and self._fits(graphs):
+            if self.resident is None or callable(self.train):
+                self.resident = GraphBatch.from_graphs(graphs).to(self.device)
+            return SharesOnDevice(shares, self.resident), len(batches)
         return self._loader(shares), len(batches)
+
+    def _fits(self, graphs: Sequence[Graph]) -> bool:
+        """Whether batches can be made on the device: it has room for all graphs, and augmentation is a rotation."""
+        room = min(RESIDENT, torch.cuda.mem_get_info(self.device)[0] // 4)
+        known = self.augment is None or isinstance(self.augment, RandomRotation)
+        return known and len(graphs) * max(graph.num_nodes for graph in graphs) ** 2 <= room
 
     def val_loader(self) -> DataLoader[Share]:
         """All validation graphs."""
@@ -210,13 +258,20 @@ class RandomRotation:
     """Rotate and mirror ``pos`` by a random orthogonal matrix, for families whose edges do not depend on direction."""
 
     def __call__(self, graph: Data, rng: np.random.Generator) -> Data:
-        if graph.get("pos") is None:
+        pos = self.checked(graph.get("pos"))
+        turned = copy.copy(graph)
+        turned.pos = pos @ torch.from_numpy(self.matrix(rng, pos.shape[1])).to(pos.dtype)
+        return turned
+
+    def checked(self, pos: Tensor | None) -> Tensor:
+        """The positions, which must be there."""
+        if pos is None:
             raise GLNError(
                 "The graph has no pos to rotate; train without RandomRotation, or give it positions."
             )
-        width = graph.pos.shape[1]
+        return pos
+
+    def matrix(self, rng: np.random.Generator, width: int) -> np.ndarray:
+        """Uniform over all orthogonal matrices ``[width, width]``."""
         matrix, upper = np.linalg.qr(rng.standard_normal((width, width)))
-        matrix *= np.sign(np.diag(upper))  # uniform over all orthogonal matrices
-        turned = copy.copy(graph)
-        turned.pos = graph.pos @ torch.from_numpy(matrix).to(graph.pos.dtype)
-        return turned
+        return matrix * np.sign(np.diag(upper))

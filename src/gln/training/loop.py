@@ -13,7 +13,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -25,14 +25,24 @@ from gln.graphs import GraphBatch, as_graphs
 from gln.graphs.features import feature_noise
 from gln.graphs.record import Graph
 from gln.models import StructureOutput
+from gln.models.contract import Replayable
 from gln.storage.models import annotate, check_model, save, write_model
 from gln.storage.runs import Checkpoint, RunFolder, describe_run, read_checkpoint, write_checkpoint
 from gln.storage.tensors import load_weights
 from gln.training.config import FREE, FitConfig
 from gln.training.data import Augment, Feed, Share, Source, describe, seed_step
 from gln.training.losses import Loss as DefaultLoss
-from gln.training.processes import Place, StopSignal, clear_errors, make_fabric, quiet, with_others
+from gln.training.processes import (
+    Place,
+    StopSignal,
+    clear_errors,
+    make_fabric,
+    quiet,
+    with_others,
+    with_precision,
+)
 from gln.training.progress import Progress, Recorder, is_finished
+from gln.training.replay import Replay
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
@@ -94,7 +104,7 @@ def fit(
         config: the settings; default: :class:`FitConfig`.
         settings: single settings by name, such as ``epochs=20``; see :class:`FitConfig`.
     """
-    config = (config or FitConfig()).changed(**settings)
+    config = with_precision((config or FitConfig()).changed(**settings), model)
     check_model(model)
     if resume and run is None:
         raise GLNError("Got resume=True without a run folder; give run= the folder of the run to continue.")
@@ -111,17 +121,22 @@ def fit(
             folder.begin(describe_run(asdict(config), model, loss, augment, data), resume, FREE)
         checkpoint = read_checkpoint(folder.checkpoint) if resume and folder.checkpoint.exists() else None
         on_gpu = fabric.device.type == "cuda"
+        # A loss of the user's own may decide something on the host.
+        known = isinstance(model, Replayable) and isinstance(loss, DefaultLoss)
+        replay = on_gpu and place.world == 1 and known
         if checkpoint is None or not is_finished(Progress(**checkpoint.progress), config):
             with (
                 # Of several processes, each may reseed its own GPU.
                 torch.random.fork_rng(devices=[fabric.device] if on_gpu and place.world == 1 else []),
                 clear_errors(folder),
                 with_others(place, devices, folder),
-                compiled_steps(model) if config.compile else nullcontext(),
                 StopSignal() as stop,
+                # What is to be recorded must not run on the default stream.
+                torch.cuda.stream(torch.cuda.Stream(fabric.device)) if replay else nullcontext(),
             ):
                 fabric.launch()  # the processes find each other
                 feed = Feed(source, graphs, augment, config, place.rank, place.world, on_gpu)
+                feed.device = fabric.device if replay else None
                 Loop(fabric, place, model, loss, feed, config, folder, stop).run(checkpoint)
         return _finish(model, config, folder, place, fabric.device)
 
@@ -143,15 +158,17 @@ def _finish(
 
 
 @contextmanager
-def compiled_steps(model: nn.Module, **options: Any) -> Iterator[None]:
+def compiled_steps(model: nn.Module, made: list[Any] | None = None, **options: Any) -> Iterator[None]:
     """Apply ``torch.compile`` with ``options`` to the steps of ``model`` for a while.
 
     The steps, its ``blocks``, are alike, so what is compiled for one serves all: a third of the time to compile the
-    whole network. A model without them is compiled as a whole.
+    whole network. A model without them is compiled as a whole. ``made`` keeps what was compiled for the next time.
     """
     parts = list(getattr(model, "blocks", [])) or [model]
-    for part in parts:
-        part.forward = torch.compile(part.forward, **options)  # hides the method of the class
+    made = [] if made is None else made
+    made[len(made) :] = [torch.compile(part.forward, **options) for part in parts[len(made) :]]
+    for part, compiled in zip(parts, made, strict=True):
+        part.forward = compiled  # hides the method of the class
     try:
         yield
     finally:
@@ -187,6 +204,8 @@ class Loop:
         self.model.to(self.device).train()
         self.shared = self.fabric.strategy.setup_module(self.model)  # averages gradients over the processes
         self.optimizer = make_optimizer(self.model, self.config, checkpoint)
+        self.compiled: list[Any] = []
+        self.replay = None if self.feed.device is None else Replay(self._replayed)
         self.unread: tuple[Share, float, Tensor] | None = None  # the last step: its share, lr, numbers [4]
         self.write_due = self.stop_due = False
         self.clock = self.written = time.monotonic()
@@ -223,8 +242,7 @@ class Loop:
         for share in loader:
             share = share.to(self.device)
             lr = self.config.lr_at(at.epoch, at.batch, batches)
-            for group in self.optimizer.param_groups:
-                group["lr"] = lr
+            set_lr(self.optimizer, lr)
             seed_step(self.device, self.config.seed, at.epoch, at.batch)  # alike in all processes
             numbers = self._over_processes(self.step(share))
             self._read_numbers()  # of the step before this one, so that we need not wait for the accelerator
@@ -237,23 +255,45 @@ class Loop:
                     raise KeyboardInterrupt
 
     def step(self, share: Share) -> Tensor:
-        """Forward, loss, backward, clipping, update; the loss and the norm of the gradient, ``[2]``.
+        """One step of training; the loss and the norm of the gradient, ``[2]``."""
+        batch = share.batch
+        if (
+            len(batch) < self.config.batch_size or self.replay is None
+        ):  # the last batch of an epoch may be short
+            return self._step(batch, share.weight)
+        drawn = cast(Replayable, self.model).draw(batch)
+        if drawn is None:
+            return self._step(batch, share.weight)
+        tensors = {name: value for name, value in vars(batch).items() if value is not None}
+        return self.replay({**tensors, **{f"draw.{name}": value for name, value in drawn.items()}})
 
-        Nothing here waits for the device.
-        """
+    def _replayed(self, inputs: dict[str, Tensor]) -> Tensor:
+        """The step of a whole batch, from tensors alone."""
+        drawn = {
+            name.removeprefix("draw."): value for name, value in inputs.items() if name.startswith("draw.")
+        }
+        batch = GraphBatch(**{name: inputs.get(name) for name in ("pos", "x", "adj", "mask")})  # type: ignore[arg-type]
+        return self._step(batch, 1 / len(batch), **drawn)
+
+    def _step(self, batch: GraphBatch, weight: float, **drawn: Tensor) -> Tensor:
+        """Forward, loss, backward, clipping, update. Nothing here waits for the device."""
         self.optimizer.zero_grad()
-        losses, _ = self._forward(share.batch)
-        loss = losses.sum() * share.weight
+        whole = (
+            len(batch) * self.place.world >= self.config.batch_size
+        )  # for a short batch, compiling does not pay
+        with compiled_steps(self.model, self.compiled) if self.config.compile and whole else nullcontext():
+            losses, _ = self._forward(batch, **drawn)
+        loss = losses.sum() * weight
         loss.backward()
         # Gradients are already averaged over the processes, so all of them see the same norm.
         norm = nn.utils.clip_grad_norm_(self.model.parameters(), self.config.clip or math.inf)
         self.optimizer.step()
         return torch.stack([loss.detach(), norm])
 
-    def _forward(self, batch: GraphBatch) -> tuple[Tensor, StructureOutput]:
+    def _forward(self, batch: GraphBatch, **drawn: Tensor) -> tuple[Tensor, StructureOutput]:
         """The loss of every graph, ``[B]``, in full precision, and the output of the model."""
         with self.fabric.autocast():
-            output = self.shared(batch)
+            output = self.shared(batch, **drawn)
         return self.loss(output.full_precision(), batch, self.model), output
 
     def _over_processes(self, numbers: Tensor) -> Tensor:
@@ -359,10 +399,25 @@ def make_optimizer(model: nn.Module, config: FitConfig, checkpoint: Checkpoint |
     """The optimiser of ``model``, which is on its device, with the moments of ``checkpoint``."""
     kind = {"adamw": AdamW, "adam": Adam}[config.optimizer]
     weights = list(model.parameters())
-    fused = weights[0].device.type == "cuda"  # all weights in one kernel
-    optimizer = kind(weights, fused=fused, lr=config.lr, weight_decay=config.weight_decay)
+    on_gpu = weights[0].device.type == "cuda"
+    there: dict[str, Any] = {
+        "fused": on_gpu,
+        "capturable": on_gpu,
+    }  # all weights in one kernel, which can be recorded
+    optimizer = kind(weights, lr=config.lr, weight_decay=config.weight_decay, **there)
     if checkpoint is not None:
         kept = checkpoint.optimizer  # perhaps from another kind of device
-        groups = [group | {"fused": fused} for group in kept["param_groups"]]
-        optimizer.load_state_dict(kept | {"param_groups": groups})
+        optimizer.load_state_dict(kept | {"param_groups": [group | there for group in kept["param_groups"]]})
+    if on_gpu:
+        for group in optimizer.param_groups:
+            group["lr"] = torch.tensor(config.lr, device=weights[0].device)
     return optimizer
+
+
+def set_lr(optimizer: Optimizer, lr: float) -> None:
+    """Train with this learning rate from now on; where steps are recorded, it is a tensor that they read."""
+    for group in optimizer.param_groups:
+        if isinstance(group["lr"], Tensor):
+            group["lr"].fill_(lr)
+        else:
+            group["lr"] = lr

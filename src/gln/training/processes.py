@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch import nn
 from torch.distributed import DistError
 
 from gln.errors import GLNError
@@ -131,6 +132,15 @@ def _is_ours(found: ClusterEnvironment) -> bool:
     from lightning_fabric.plugins.environments import LightningEnvironment
 
     return isinstance(found, LightningEnvironment)
+
+
+def with_precision(config: FitConfig, model: nn.Module) -> FitConfig:
+    """The settings with a precision that suits ``model`` and the device in place of ``auto``."""
+    if config.precision != "auto":
+        return config
+    half = getattr(model, "bfloat16", False) and config.accelerator in ("auto", "gpu", "cuda")
+    half = half and torch.cuda.is_available() and torch.cuda.is_bf16_supported(including_emulation=False)
+    return config.changed(precision="bf16" if half else "32")
 
 
 def make_fabric(config: FitConfig) -> tuple[Fabric, Place, int]:
