@@ -132,7 +132,7 @@ def test_a_broken_number_in_a_replayed_step_ends_the_run_with_its_graphs(monkeyp
     broken = [graph.clone() for graph in GRAPHS]
     for graph in broken:
         graph.pos[0] = torch.nan
-    with pytest.raises(GLNError, match="epoch 5, batch 1: .* check these graphs"):
+    with pytest.raises(GLNError, match=r"epoch 5, batch 1: .* check these graphs"):
         fit(
             small(),
             lambda epoch: GRAPHS if epoch < 4 else broken,

@@ -19,7 +19,7 @@ from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import gelu
+from torch.nn.functional import gelu, linear
 
 from gln.errors import GLNError
 from gln.graphs import GraphBatch
@@ -65,7 +65,7 @@ class GLN(nn.Module):
     """
 
     every_step = True  # by default its loss is on every step's structure
-    bfloat16 = True  # it learns as well with products in bfloat16
+    trains_in_bfloat16 = True  # it learns as well with products in bfloat16
     x_mean: Tensor | None  # [f], like x_std; stored in the config, not with the weights
     x_std: Tensor | None
 
@@ -397,8 +397,9 @@ class Ends(nn.Module):
     def forward(self, block: Block, sources: Tensor, targets: Tensor, a: Tensor) -> Tensor:
         left, left_factor = block.source(sources).chunk(2, dim=-1)
         right, right_factor = block.target(targets).chunk(2, dim=-1)
-        structure = self.structure(block.pairs(a)[..., None])
-        both = left + right + left_factor * right_factor + structure  # sum and product: α
+        # An outer product of one column: no matrix product has a kernel for it.
+        structure = torch.addcmul(self.structure.bias, block.pairs(a)[..., None], self.structure.weight[:, 0])
+        both = left + right + left_factor * right_factor + structure.to(left.dtype)  # sum and product: α
         return self.out(gelu(both))
 
 
@@ -416,7 +417,8 @@ class Mix(nn.Module):
         """What the pairs of a block read of the pairs around it, ``[..., c]``."""
         read = self.read(self.norm(around)).unflatten(-1, (4, self.heads, -1))  # query, key, first, second
         mixed, total = block.mix(read)
-        return self.out(torch.cat([mixed.flatten(-2), total], dim=-1))
+        of_mixed, of_total = self.out.weight.split([read.shape[-1] * self.heads, self.heads], dim=1)
+        return linear(mixed.flatten(-2), of_mixed, self.out.bias) + linear(total, of_total)
 
 
 def _structure(initial: Tensor, mask: Tensor, like: Tensor) -> Tensor:

@@ -46,7 +46,10 @@ def mix_all_backward(read: Tensor, mask: Tensor, total: Tensor, delta: Tensor, g
         given = (weights, first, nodes)
         _weights[(tiles * tiles, nodes, 2 * count)](read, mask, *given, **sizes)
         _value_gradient[(tiles, nodes, 2 * count)](read, total, delta, grad, result, *given, **sizes)
-        _score_gradient[(tiles, nodes, 2 * count)](read, result, *given, **sizes)
+        both = tiles == 1
+        _score_gradient[(tiles, nodes, count if both else 2 * count)](
+            read, result, *given, BOTH=both, **sizes
+        )
     return result
 
 
@@ -54,11 +57,11 @@ def _some_heads(read: Tensor) -> Iterator[tuple[int, int, Tensor, int, dict[str,
     """First and number of some heads of graphs, memory for their weights, tiles along a side, sizes of a program."""
     graphs, nodes, _, _, heads, width = read.shape
     tile = min(max(triton.next_power_of_2(nodes), 16), TILE)
-    row = triton.cdiv(nodes, 16) * 16  # so that rows of weights begin where they can be loaded at once
+    row = triton.cdiv(nodes, 8) * 8  # so that rows of weights begin where eight can be loaded at once
     exact = (
         torch.get_float32_matmul_precision() == "highest"
     )  # float32 products are as exact as torch is set to
-    sizes: dict[str, Any] = {"H": heads, "D": width, "DEPTH": max(16, width), "T": tile, "row": row}
+    sizes: dict[str, Any] = {"H": heads, "D": width, "DEPTH": max(16, width), "T": tile, "ROW": row}
     sizes |= {"PRECISION": "ieee" if exact else "tf32", "num_warps": 2, "num_stages": 2}
     one = 2 * nodes * nodes * row
     most = min(max(1, WORKSPACE // (one * read.element_size())), graphs * heads)
@@ -226,8 +229,9 @@ def _rows(read, pair, inside, part, H: tl.constexpr, D: tl.constexpr, DEPTH: tl.
 
 @triton.jit
 def _weights(  # type: ignore[no-untyped-def]
-    read, mask, weights, first, nodes, row,
-    H: tl.constexpr, D: tl.constexpr, DEPTH: tl.constexpr, T: tl.constexpr, PRECISION: tl.constexpr,
+    read, mask, weights, first, nodes,
+    H: tl.constexpr, D: tl.constexpr, DEPTH: tl.constexpr, T: tl.constexpr, ROW: tl.constexpr,
+    PRECISION: tl.constexpr,
 ):  # fmt: skip
     """``exp`` of the scores of one third node ``k``, 0 where it is not shared: ``[k, i, j]``, and ``[k, j, i]``."""
     tiles = tl.cdiv(nodes, T)
@@ -243,15 +247,16 @@ def _weights(  # type: ignore[no-untyped-def]
     ours = tl.load(mask + one, mask=one < nodes, other=0) != 0
     shared = ours[:, None] & (tl.load(mask + other, mask=other < nodes, other=0) != 0)[None, :]
     weight = tl.where(shared, tl.exp(tl.minimum(score, HIGHEST)), 0.0)
-    weights += (place * nodes + k) * nodes * row
-    inside = (one < nodes)[:, None] & (other < row)[None, :]  # rows are padded with weights of 0
-    tl.store(weights + one[:, None] * row + other[None, :], weight, mask=inside)
+    weights += (place * nodes + k) * nodes * ROW
+    inside = (one < nodes)[:, None] & (other < ROW)[None, :]  # rows are padded with weights of 0
+    tl.store(weights + one[:, None] * ROW + other[None, :], weight, mask=inside)
 
 
 @triton.jit
 def _values(  # type: ignore[no-untyped-def]
-    read, weights, out, total, first, nodes, row,
-    role: tl.constexpr, H: tl.constexpr, D: tl.constexpr, DEPTH: tl.constexpr, T: tl.constexpr, PRECISION: tl.constexpr,
+    read, weights, out, total, first, nodes,
+    role: tl.constexpr, H: tl.constexpr, D: tl.constexpr, DEPTH: tl.constexpr, T: tl.constexpr, ROW: tl.constexpr,
+    PRECISION: tl.constexpr,
 ):  # fmt: skip
     """The weighted mean over third nodes of what the pairs with one node in front hold."""
     other, one, place = (
@@ -261,13 +266,13 @@ def _values(  # type: ignore[no-untyped-def]
     )
     graph, head = (first + place) // H, (first + place) % H
     read += graph * nodes * nodes * (4 * H * D) + head * D
-    weights += (2 * place + role) * nodes * nodes * row
+    weights += (2 * place + role) * nodes * nodes * ROW
     norm = tl.full([T], 1.0, dtype=tl.float32)  # an extra slot of score 0 and value 0 takes part
     mixed = tl.zeros([T, DEPTH], dtype=tl.float32)
     for start in range(0, nodes, T):
         k = start + tl.arange(0, T)
-        inside = (k < nodes)[:, None] & (other < row)[None, :]
-        at = (k * nodes + one)[:, None] * row + other[None, :]
+        inside = (k < nodes)[:, None] & (other < ROW)[None, :]
+        at = (k * nodes + one)[:, None] * ROW + other[None, :]
         weight = tl.load(weights + at, mask=inside, other=0.0)  # [k, other]
         value = _rows(read, one * nodes + k, k < nodes, 2 + role, H, D, DEPTH)
         mixed = tl.dot(tl.trans(weight), value, mixed, input_precision=PRECISION)
@@ -286,8 +291,9 @@ def _values(  # type: ignore[no-untyped-def]
 
 @triton.jit
 def _value_gradient(  # type: ignore[no-untyped-def]
-    read, total, delta, grad, result, weights, first, nodes, row,
-    H: tl.constexpr, D: tl.constexpr, DEPTH: tl.constexpr, T: tl.constexpr, PRECISION: tl.constexpr,
+    read, total, delta, grad, result, weights, first, nodes,
+    H: tl.constexpr, D: tl.constexpr, DEPTH: tl.constexpr, T: tl.constexpr, ROW: tl.constexpr,
+    PRECISION: tl.constexpr,
 ):  # fmt: skip
     """The gradient of first or second; each weight is replaced by its part of the gradient of the score."""
     k, one = tl.program_id(0) * T + tl.arange(0, T), tl.program_id(1)
@@ -296,7 +302,7 @@ def _value_gradient(  # type: ignore[no-untyped-def]
     total += graph * nodes * nodes * H + head
     delta += graph * nodes * nodes * H + head
     grad += graph * nodes * nodes * (H * D) + head * D
-    weights += place * nodes * nodes * row
+    weights += place * nodes * nodes * ROW
     part = graph * nodes * nodes * (4 * H * D) + head * D
     d = tl.arange(0, DEPTH)[None, :]
     value = _rows(read + part, one * nodes + k, k < nodes, 2 + role, H, D, DEPTH)
@@ -308,8 +314,8 @@ def _value_gradient(  # type: ignore[no-untyped-def]
         wanted = tl.load(grad + pair[:, None] * D + d, mask=real[:, None] & (d < D), other=0.0).to(
             value.dtype
         )
-        inside = (k < nodes)[:, None] & (other < row)[None, :]
-        at = (k * nodes + one)[:, None] * row + other[None, :]
+        inside = (k < nodes)[:, None] & (other < ROW)[None, :]
+        at = (k * nodes + one)[:, None] * ROW + other[None, :]
         weight = tl.load(weights + at, mask=inside, other=0.0).to(tl.float32)  # [k, other]
         weight *= tl.exp(-tl.load(total + pair, mask=real, other=0.0))[None, :]
         slope = tl.dot(value, tl.trans(wanted), input_precision=PRECISION)
@@ -322,26 +328,35 @@ def _value_gradient(  # type: ignore[no-untyped-def]
 
 @triton.jit
 def _score_gradient(  # type: ignore[no-untyped-def]
-    read, result, slopes, first, nodes, row,
-    H: tl.constexpr, D: tl.constexpr, DEPTH: tl.constexpr, T: tl.constexpr, PRECISION: tl.constexpr,
+    read, result, slopes, first, nodes,
+    BOTH: tl.constexpr,  # one tile has all nodes, so that one program serves both roles
+    H: tl.constexpr, D: tl.constexpr, DEPTH: tl.constexpr, T: tl.constexpr, ROW: tl.constexpr,
+    PRECISION: tl.constexpr,
 ):  # fmt: skip
     """The gradient of query or key, for one third node ``k``."""
     one, k = tl.program_id(0) * T + tl.arange(0, T), tl.program_id(1)
-    role, place = tl.program_id(2) % 2, tl.program_id(2).to(tl.int64)
+    place = tl.program_id(2).to(tl.int64) * (2 if BOTH else 1)
+    role = place % 2
     graph, head = (first + place // 2) // H, (first + place // 2) % H
-    mine = slopes + (place * nodes + k) * nodes * row
-    theirs = slopes + ((place + 1 - 2 * role) * nodes + k) * nodes * row
+    mine = slopes + (place * nodes + k) * nodes * ROW
+    theirs = slopes + ((place + 1 - 2 * role) * nodes + k) * nodes * ROW
     part = graph * nodes * nodes * (4 * H * D) + head * D
+    result += part
     d = tl.arange(0, DEPTH)[None, :]
+    at = ((one * nodes + k) * (4 * H * D) + role * (H * D))[:, None] + d
+    inside = (one < nodes)[:, None] & (d < D)
     sum_ = tl.zeros([T, DEPTH], dtype=tl.float32)
     for start in range(0, nodes, T):
         other = start + tl.arange(0, T)
-        inside = (one < nodes)[:, None] & (other < row)[None, :]
-        slope = tl.load(mine + one[:, None] * row + other[None, :], mask=inside, other=0.0)
-        inside = (other < nodes)[:, None] & (one < row)[None, :]
-        turned = tl.load(theirs + other[:, None] * row + one[None, :], mask=inside, other=0.0)
-        slope = slope.to(tl.float32) + tl.trans(turned).to(tl.float32)
+        real = (one < nodes)[:, None] & (other < ROW)[None, :]
+        slope = tl.load(mine + one[:, None] * ROW + other[None, :], mask=real, other=0.0)
+        real = (other < nodes)[:, None] & (one < ROW)[None, :]
+        turned = tl.load(theirs + other[:, None] * ROW + one[None, :], mask=real, other=0.0)
+        slope = (slope.to(tl.float32) + tl.trans(turned).to(tl.float32)).to(slope.dtype)
         key = _rows(read + part, other * nodes + k, other < nodes, 1 - role, H, D, DEPTH)
-        sum_ = tl.dot(slope.to(key.dtype), key, sum_, input_precision=PRECISION)
-    at = (one * nodes + k) * (4 * H * D) + role * (H * D)
-    tl.store(result + part + at[:, None] + d, sum_, mask=(one < nodes)[:, None] & (d < D))
+        sum_ = tl.dot(slope, key, sum_, input_precision=PRECISION)
+        if BOTH:
+            query = _rows(read + part, one * nodes + k, one < nodes, 0, H, D, DEPTH)
+            of_key = tl.dot(tl.trans(slope), query, input_precision=PRECISION)
+            tl.store(result + H * D + at, of_key, mask=inside)
+    tl.store(result + at, sum_, mask=inside)

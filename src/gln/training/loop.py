@@ -205,6 +205,8 @@ class Loop:
         self.shared = self.fabric.strategy.setup_module(self.model)  # averages gradients over the processes
         self.optimizer = make_optimizer(self.model, self.config, checkpoint)
         self.compiled: list[Any] = []
+        known = isinstance(self.loss, DefaultLoss) and self.config.compile
+        self.compiled_loss = torch.compile(self.loss.__call__) if known else self.loss
         self.replay = None if self.feed.device is None else Replay(self._replayed)
         self.unread: tuple[Share, float, Tensor] | None = None  # the last step: its share, lr, numbers [4]
         self.write_due = self.stop_due = False
@@ -281,8 +283,11 @@ class Loop:
         whole = (
             len(batch) * self.place.world >= self.config.batch_size
         )  # for a short batch, compiling does not pay
-        with compiled_steps(self.model, self.compiled) if self.config.compile and whole else nullcontext():
-            losses, _ = self._forward(batch, **drawn)
+        if self.config.compile and whole:
+            with compiled_steps(self.model, self.compiled):
+                losses, _ = self._forward(self.compiled_loss, batch, **drawn)
+        else:
+            losses, _ = self._forward(self.loss, batch, **drawn)
         loss = losses.sum() * weight
         loss.backward()
         # Gradients are already averaged over the processes, so all of them see the same norm.
@@ -290,11 +295,11 @@ class Loop:
         self.optimizer.step()
         return torch.stack([loss.detach(), norm])
 
-    def _forward(self, batch: GraphBatch, **drawn: Tensor) -> tuple[Tensor, StructureOutput]:
+    def _forward(self, loss: Loss, batch: GraphBatch, **drawn: Tensor) -> tuple[Tensor, StructureOutput]:
         """The loss of every graph, ``[B]``, in full precision, and the output of the model."""
         with self.fabric.autocast():
             output = self.shared(batch, **drawn)
-        return self.loss(output.full_precision(), batch, self.model), output
+        return loss(output.full_precision(), batch, self.model), output
 
     def _over_processes(self, numbers: Tensor) -> Tensor:
         """Loss and norm, and the wishes to write and to stop, ``[4]``: the mean over all processes."""
@@ -329,7 +334,7 @@ class Loop:
         for number, share in enumerate(self.feed.val_loader()):
             share = share.to(self.device)
             seed_step(self.device, self.config.seed, 0, number, self.place.rank)
-            losses, output = self._forward(share.batch)
+            losses, output = self._forward(self.loss, share.batch)
             if share.weight:  # a placeholder only keeps the process in step
                 total += losses.sum()
                 best.update(output.soft_adjacency(), share.batch.adj, share.batch.mask)

@@ -138,7 +138,7 @@ def with_precision(config: FitConfig, model: nn.Module) -> FitConfig:
     """The settings with a precision that suits ``model`` and the device in place of ``auto``."""
     if config.precision != "auto":
         return config
-    half = getattr(model, "bfloat16", False) and config.accelerator in ("auto", "gpu", "cuda")
+    half = getattr(model, "trains_in_bfloat16", False) and config.accelerator in ("auto", "gpu", "cuda")
     half = half and torch.cuda.is_available() and torch.cuda.is_bf16_supported(including_emulation=False)
     return config.changed(precision="bf16" if half else "32")
 
