@@ -175,9 +175,9 @@ class SharesOnDevice:
             return batch
         assert isinstance(turn, RandomRotation)
         pos = turn.checked(batch.pos)
-        turns = [turn.matrix(self.shares.noise(number), pos.shape[-1]) for number in numbers.tolist()]
+        turns = turn.matrices([self.shares.noise(number) for number in numbers.tolist()], pos.shape[-1])
         # Not as a matrix product, which a GPU may compute with fewer digits.
-        product = pos[..., None] * self._there(np.stack(turns)).to(pos.dtype)[:, None]
+        product = pos[..., None] * self._there(turns).to(pos.dtype)[:, None]
         return replace(batch, pos=product.sum(-2))
 
     def _there(self, array: np.ndarray) -> Tensor:
@@ -260,7 +260,7 @@ class RandomRotation:
     def __call__(self, graph: Data, rng: np.random.Generator) -> Data:
         pos = self.checked(graph.get("pos"))
         turned = copy.copy(graph)
-        turned.pos = pos @ torch.from_numpy(self.matrix(rng, pos.shape[1])).to(pos.dtype)
+        turned.pos = pos @ torch.from_numpy(self.matrices([rng], pos.shape[1])[0]).to(pos.dtype)
         return turned
 
     def checked(self, pos: Tensor | None) -> Tensor:
@@ -271,7 +271,7 @@ class RandomRotation:
             )
         return pos
 
-    def matrix(self, rng: np.random.Generator, width: int) -> np.ndarray:
-        """Uniform over all orthogonal matrices ``[width, width]``."""
-        matrix, upper = np.linalg.qr(rng.standard_normal((width, width)))
-        return matrix * np.sign(np.diag(upper))
+    def matrices(self, rngs: Sequence[np.random.Generator], width: int) -> np.ndarray:
+        """Uniform over all orthogonal matrices, one from each generator: ``[len(rngs), width, width]``."""
+        matrix, upper = np.linalg.qr(np.stack([rng.standard_normal((width, width)) for rng in rngs]))
+        return matrix * np.sign(np.diagonal(upper, axis1=1, axis2=2))[:, None]
