@@ -190,7 +190,12 @@ def notes(facts: dict[str, Any]) -> list[str]:
         found.append(
             f"Floor: {1e3 * floor['seconds']:.2f} ms, the longer of {floor['products'] / 1e9:.1f} billion products "
             f"({1e3 * floor['matrix_seconds']:.2f} ms as one float32 matrix product) and "
-            f"{floor['bytes'] / 1e9:.2f} GB moved ({1e3 * floor['copy_seconds']:.2f} ms as one copy)."
+            f"{floor['bytes'] / 1e9:.2f} GB moved ({1e3 * floor['copy_seconds']:.2f} ms as one copy)"
+            + (
+                f"; in bfloat16 {1e3 * floor['bfloat16_seconds']:.2f} ms."
+                if "bfloat16_seconds" in floor
+                else "."
+            )
         )
     return found
 

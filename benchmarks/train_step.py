@@ -1,15 +1,15 @@
-"""One training step of GLN: eager, compiled, in bfloat16, without the fused kernel, each against the floor."""
+"""One training step of GLN: eager, replayed, compiled, without the fused kernel, each against the floor."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from statistics import median
 from typing import Annotated, Any, NamedTuple
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from tyro.conf import Suppress
 
 from benchmarks.common import device_name, fast_products, seconds_of, turns, weights_of
@@ -17,10 +17,12 @@ from gln.errors import GLNError
 from gln.families import parse_family
 from gln.graphs import GraphBatch
 from gln.models import GLN
+from gln.models.contract import Replayable
 from gln.models.set2graph import Set2Graph
 from gln.models.set2graph import Size as Widths
 from gln.ops import mix
 from gln.training.losses import Loss
+from gln.training.replay import WARM, Replay
 
 BACKWARD = 2  # the gradients of a product are two products of its size
 OPTIMISER = 7  # per weight, AdamW reads it, its gradient and two moments, and writes all but the gradient
@@ -62,12 +64,15 @@ def run(size: Annotated[Size | None, Suppress] = None, seed: int = 0) -> dict[st
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     graphs = parse_family(f"delaunay:points={size.points}").sample(size.sets, seed)
     batch = GraphBatch.from_graphs(graphs).to(device)
-    with fast_products(), torch.random.fork_rng():
+    # What is recorded must not run on the default stream.
+    stream = torch.cuda.stream(torch.cuda.Stream()) if device.type == "cuda" else nullcontext()
+    with fast_products(), torch.random.fork_rng(), stream:
         torch.manual_seed(seed)
         calls = {name: _step(*way, batch) for name, way in _ways(size, device).items()}
-        warm = 3 if device.type == "cuda" else 1  # compiling takes several calls
+        warm = 3 + WARM if device.type == "cuda" else 1  # compiling takes several calls
         times = turns(list(calls.values()), warm + size.repeats)[warm:]
         matrix, copy = _matrix_rate(size.square, device), _copy_rate(size.square, device)
+        half = _matrix_rate(size.square, device, torch.bfloat16)
     seconds = dict(zip(calls, map(median, zip(*times, strict=True)), strict=True))
     work = step_work(GLN(**size.model).config, size.sets, size.points)
     needs = {"matrix_seconds": work.products / matrix, "copy_seconds": 4 * work.numbers / copy}
@@ -88,6 +93,7 @@ def run(size: Annotated[Size | None, Suppress] = None, seed: int = 0) -> dict[st
         "copied_bytes_per_second": copy,
     }
     least = {"products": work.products, "bytes": 4 * work.numbers, "seconds": floor, **needs}
+    least["bfloat16_seconds"] = max(work.products / half, 2 * work.numbers / copy)
     return {"name": "train-step", "rows": rows, "floor": least, "settings": settings}
 
 
@@ -111,7 +117,7 @@ def forward_work(config: dict[str, Any], sets: int, points: int) -> Work:
     start = [(nodes, max(features, 1), d), (nodes, d, d), (places, known, 2 * c), (places, 2 * c, c)]
     listen = [(nodes, d, d), (places, c, k), (nodes, d, d)]
     think = [(nodes, d, 2 * d), (nodes, 2 * d, d)]
-    ends = [(nodes, d, 2 * c), (nodes, d, 2 * c), (places, 1, c), (places, c, c)]
+    ends = [(nodes, d, 2 * c), (nodes, d, 2 * c), (places, c, c)]
     weigh = [(places, c, 2 * c), (places, 2 * c, c), (places, c, 1)]
     mix = [(places, c, 4 * c), (places, c + k, c)] if config["mixing"] else []
     step = [_linear(*layer) for layer in listen + think + ends + mix + weigh]
@@ -127,24 +133,34 @@ def _linear(rows: int, inputs: int, outputs: int) -> Work:
     return Work(rows * inputs * outputs, rows * (inputs + outputs) + inputs * outputs)
 
 
-Way = tuple[nn.Module, Callable[[], AbstractContextManager[Any]]]
+Way = tuple[
+    nn.Module, Callable[[], AbstractContextManager[Any]], bool
+]  # a model, what it runs in, whether replayed
 
 
 def _ways(size: Size, device: torch.device) -> dict[str, Way]:
-    def ours() -> nn.Module:
+    def ours() -> GLN:
         return GLN(**size.model).to(device)
 
-    ways: dict[str, Way] = {"eager": (ours(), nullcontext)}
+    def peer() -> Set2Graph:
+        return Set2Graph(size=size.peer).to(device)
+
+    ways: dict[str, Way] = {"eager": (ours(), nullcontext, False)}
     if device.type == "cuda":
-        ways["eager, bfloat16"] = (ours(), _half)
-        ways["compiled"] = (_compiled(ours()), nullcontext)
-        ways["compiled, bfloat16"] = (_compiled(ours()), _half)
-    ways["without fused kernel"] = (ours(), _plain)
-    ways["Set2Graph"] = (Set2Graph(size=size.peer).to(device), nullcontext)
+        ways["compiled"] = (_compiled(ours()), nullcontext, False)
+        ways["replayed, bfloat16"] = (ours(), _half, True)
+        ways["compiled, replayed, bfloat16"] = (_compiled(ours()), _half, True)
+        ways["Set2Graph, replayed, bfloat16"] = (peer(), _half, True)
+    ways["without fused kernel"] = (
+        ours(),
+        mix.reference,
+        False,
+    )  # products and a softmax, each through memory
+    ways["Set2Graph"] = (peer(), nullcontext, False)
     return ways
 
 
-def _compiled(model: Any) -> nn.Module:
+def _compiled(model: GLN) -> GLN:
     for block in model.blocks:
         block.compile()
     return model
@@ -154,33 +170,36 @@ def _half() -> AbstractContextManager[Any]:
     return torch.autocast("cuda", dtype=torch.bfloat16)
 
 
-@contextmanager
-def _plain() -> Iterator[None]:
-    """Mix with separate products and a softmax, each through memory."""
-    with mix.reference():
-        yield
-
-
 def _step(
-    model: nn.Module, context: Callable[[], AbstractContextManager[Any]], batch: GraphBatch
-) -> Callable[[], None]:
+    model: nn.Module,
+    context: Callable[[], AbstractContextManager[Any]],
+    replayed: bool,
+    batch: GraphBatch,
+) -> Callable[[], Tensor]:
     recurrent = isinstance(model, GLN)
     loss = Loss(edge="plain", psi1=5, every_step=True) if recurrent else Loss(edge="plain", structure="none")
-    optimiser = torch.optim.AdamW(model.parameters(), lr=1e-3, fused=batch.mask.is_cuda)
+    on_gpu = batch.mask.is_cuda
+    optimiser = torch.optim.AdamW(model.parameters(), lr=1e-3, fused=on_gpu, capturable=on_gpu)
 
-    def step() -> None:
+    def step(drawn: dict[str, Tensor]) -> Tensor:
         optimiser.zero_grad()
         with context():
-            output = model(batch)
-        loss(output.full_precision(), batch).mean().backward()
+            output = model(batch, **drawn)
+        mean = loss(output.full_precision(), batch).mean()
+        mean.backward()
         optimiser.step()
+        return mean.detach()
 
-    return step
+    if not replayed:
+        return lambda: step({})
+    assert isinstance(model, Replayable)
+    replay, draw = Replay(step), model.draw
+    return lambda: replay(draw(batch) or {})
 
 
-def _matrix_rate(side: int, device: torch.device) -> float:
+def _matrix_rate(side: int, device: torch.device, dtype: torch.dtype = torch.float32) -> float:
     """Multiply-adds per second."""
-    one, two = torch.randn(2, side, side, device=device)
+    one, two = torch.randn(2, side, side, device=device, dtype=dtype)
     return side**3 / min(seconds_of(lambda: one @ two) for _ in range(5))
 
 

@@ -10,7 +10,7 @@ from benchmarks import time_to_accuracy as bench
 from benchmarks.common import notes
 from gln.errors import GLNError
 
-TINY = replace(bench.CPU, points=6, sets=64, epochs=1, model={"width": 8, "pair_width": 8, "steps": 1})
+TINY = replace(bench.CPU, points=6, sets=64, epochs=(1,), model={"width": 8, "pair_width": 8, "steps": 1})
 
 
 def test_both_are_trained_and_tested() -> None:
