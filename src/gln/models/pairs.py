@@ -25,10 +25,11 @@ a block's ``mix``                 lets its pairs read pairs over third nodes (:m
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, wraps
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Concatenate, NamedTuple, ParamSpec, TypeVar
 
 import torch
 from torch import Tensor
@@ -38,6 +39,20 @@ from gln.ops import mix_all, mix_listed
 
 # Pairs processed at once where no gradient is kept: what suits a cache, and what fills a GPU.
 BLOCK = {"cpu": 2**14, "cuda": 2**21}
+
+S, P, R = TypeVar("S"), ParamSpec("P"), TypeVar("R")
+
+
+def never_compiled(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], R]:
+    """``torch.compiler.disable``, which imports the compiler, once there is one: that takes as long as torch itself."""
+
+    @wraps(method)
+    def call(self: S, *args: P.args, **settings: P.kwargs) -> R:
+        if torch.compiler.is_compiling():
+            return torch.compiler.disable(method)(self, *args, **settings)
+        return method(self, *args, **settings)
+
+    return call
 
 
 def block_size(device: torch.device) -> int:
@@ -175,7 +190,7 @@ class ListedPairs:
             ]
         return self._split(size)
 
-    @torch.compiler.disable
+    @never_compiled
     def _split(self, size: int) -> list[ListedBlock]:
         bounds, cuts = self.start.cpu(), [0]
         while cuts[-1] < len(bounds) - 1:
