@@ -188,7 +188,7 @@ def fit_roles(
 
     ``points`` are those of :func:`spectral_points`, for ``count`` roles or more.
     """
-    roles, bounds = start(pairs, points, count, pooled), list[Tensor]()
+    roles, bounds = start(pairs, points, count, pooled), list[torch.Tensor]()
     for _ in range(rounds):
         roles, bound = update(pairs, roles, pooled)
         bounds.append(bound)

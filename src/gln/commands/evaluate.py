@@ -78,7 +78,9 @@ def generate(
         force: Replace graphs that exist; a picture is always replaced.
     """
     from gln.families import parse_family
+    from gln.graphs.check import check_whole
     from gln.io.writing import refuse_existing
+    from gln.seeds import check_seed
     from gln.storage.models import find_saved
     from gln.viewing.paths import FORMATS
 
@@ -89,6 +91,8 @@ def generate(
         refuse_existing(output, force)
     family = None if against is None else parse_family(against)
     find_saved(model)
+    check_whole("generate", "count", count, 1)
+    check_seed("generate", seed)
     from gln.evaluation import mmd, novelty
     from gln.graphs import save_graphs
     from gln.inference.generate import generate_graphs

@@ -66,7 +66,7 @@ class Models(MutableMapping[str, "type[nn.Module]"]):
         spec = find_spec(self._homes[name])
         assert spec is not None
         text = spec.loader.get_source(spec.name)  # type: ignore[union-attr]
-        return next(part for part in ast.parse(text).body if getattr(part, "name", None) == name)  # type: ignore[misc]
+        return next(part for part in ast.parse(text).body if getattr(part, "name", None) == name)
 
     def find(self, text: str) -> tuple[str, dict[str, Any]]:
         """The name of a model, whatever its case, and its settings, from ``GLN:width=64``; refuse what is unknown."""

@@ -29,7 +29,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property, wraps
 from itertools import pairwise
-from typing import Concatenate, NamedTuple, ParamSpec, TypeVar
+from typing import NamedTuple, ParamSpec, TypeVar
 
 import torch
 from torch import Tensor
@@ -40,17 +40,18 @@ from gln.ops.mix import mix_all, mix_listed
 # Pairs processed at once where no gradient is kept: what suits a cache, and what fills a GPU.
 BLOCK = {"cpu": 2**14, "cuda": 2**21}
 
-S, P, R = TypeVar("S"), ParamSpec("P"), TypeVar("R")
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
-def never_compiled(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], R]:
+def never_compiled(method: Callable[P, R]) -> Callable[P, R]:
     """``torch.compiler.disable``, which imports the compiler, once there is one: that takes as long as torch itself."""
 
     @wraps(method)
-    def call(self: S, *args: P.args, **settings: P.kwargs) -> R:
+    def call(*given: P.args, **named: P.kwargs) -> R:
         if torch.compiler.is_compiling():
-            return torch.compiler.disable(method)(self, *args, **settings)
-        return method(self, *args, **settings)
+            return torch.compiler.disable(method)(*given, **named)
+        return method(*given, **named)
 
     return call
 

@@ -40,5 +40,7 @@ def check_view(
     stored = all(word.endswith(".safetensors") for word in source)
     if not stored and not (len(source) == 1 and is_run(source[0])):
         check_graphs(source, count, seed)
+    if predicted is not None:
+        predicted.stat()
     if model is not None:
         find_saved(model)
