@@ -25,8 +25,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
-from torch import Tensor
-
 from gln.errors import GLNError
 from gln.graphs import as_graphs
 from gln.graphs.check import as_record, check_whole, real_number
@@ -35,9 +33,9 @@ from gln.registry import Registered, Registry, parse_spec
 from gln.seeds import check_seed
 from gln.storage.models import read_saved, write_saved
 from gln.storage.tensors import clear_disk_errors, read_json, write_json
-from gln.training.data import describe
 
 if TYPE_CHECKING:
+    from torch import Tensor
     from torch_geometric.data import Data
 
 
@@ -189,6 +187,8 @@ def load_baseline(folder: Path | str) -> Baseline:
 
 def run_facts(model: Baseline, graphs: Sequence[Graph], seed: int) -> dict[str, Any]:
     """Everything that determines what a fit learns, as plain data."""
+    from gln.training.data import describe  # here, as it loads torch
+
     facts = {"baseline": model.name, **model.settings(), "seed": seed, "data": describe(as_graphs(graphs))}
     plain: dict[str, Any] = json.loads(json.dumps(facts))  # as it will be read back: tuples become lists
     return plain

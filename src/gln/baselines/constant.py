@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-import torch
-
 from gln.baselines.base import Predictor, register
 from gln.errors import GLNError
 from gln.graphs.record import Graph
+from gln.later import torch
 
 
 @register("constant")

@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-from torch import Tensor
 
 from gln.baselines.base import Sampler, register, structures
 from gln.graphs import pack, unpack
 from gln.graphs.record import Graph
 from gln.seeds import GENERATE
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 @register("copy")

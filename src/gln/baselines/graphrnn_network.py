@@ -21,7 +21,7 @@ from functools import lru_cache
 from importlib import import_module
 from importlib.util import find_spec
 from types import ModuleType
-from typing import Literal
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
@@ -32,7 +32,9 @@ from gln.evaluation.statistics import largest_components_of
 from gln.graphs import GraphBatch
 from gln.graphs.record import Graph
 
-Variant = Literal["rnn", "mlp"]
+if TYPE_CHECKING:
+    from gln.baselines.graphrnn import Variant
+
 KERNELS: dict[str, ModuleType | None] = {}  # the GRU in one launch per layer, by device; loaded on first use
 CELLS = 2**26  # entries of adjacency matrices processed at a time
 

@@ -13,13 +13,15 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache, cached_property
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-import torch
-from torch import Tensor
 
+from gln.later import torch
 from gln.ops.loops import compiled, spread
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 CHUNK = 2**18  # pairs at a time, so that arrays roughly fit the processor's cache
 WIDEST = 700.0  # exp(± this) fits float64
@@ -186,7 +188,7 @@ def fit_roles(
 
     ``points`` are those of :func:`spectral_points`, for ``count`` roles or more.
     """
-    roles, bounds = start(pairs, points, count, pooled), list[Tensor]()
+    roles, bounds = start(pairs, points, count, pooled), list[torch.Tensor]()
     for _ in range(rounds):
         roles, bound = update(pairs, roles, pooled)
         bounds.append(bound)

@@ -8,14 +8,13 @@ from pathlib import Path
 from typing import ClassVar, Literal, get_args
 
 import numpy as np
-import torch
-from scipy.spatial import cKDTree
 from tqdm.auto import tqdm  # type: ignore[import-untyped]
 
 from gln.baselines.base import Predictor, register
 from gln.errors import GLNError
 from gln.graphs import as_graphs, make_graph
 from gln.graphs.record import Graph
+from gln.later import spatial, torch
 
 Rule = Literal["knn", "mutual", "radius", "gabriel", "rng"]
 
@@ -117,7 +116,7 @@ def pairs_by_rank(points: np.ndarray, most: int, mutual: bool = False) -> tuple[
     The rank is the smallest ``k`` for which the ``k`` nearest include the pair; nodes at equal distance share a rank.
     """
     count = len(points)
-    tree = cKDTree(points)
+    tree = spatial.cKDTree(points)
     # The first hit is the node itself, or one that coincides with it; infinite if there are no more nodes.
     reach = tree.query(points, most + 1)[0].reshape(count, -1)[:, 1:] * (1 + TIE)  # [n, most]
     everywhere = np.square(np.ptp(points, axis=0)).sum() ** 0.5 + 1
@@ -137,7 +136,7 @@ def pairs_by_rank(points: np.ndarray, most: int, mutual: bool = False) -> tuple[
 
 def pairs_by_distance(points: np.ndarray, radius: float) -> tuple[np.ndarray, np.ndarray]:
     """Pairs up to ``radius`` apart, and their distances ``[m]``."""
-    pairs = cKDTree(points).query_pairs(radius * (1 + TIE), output_type="ndarray").astype(np.int64)
+    pairs = spatial.cKDTree(points).query_pairs(radius * (1 + TIE), output_type="ndarray").astype(np.int64)
     distance = lengths(points, pairs[:, 0], pairs[:, 1])
     return pairs[distance <= radius], distance[distance <= radius]
 
@@ -154,7 +153,7 @@ def relative_neighbours(points: np.ndarray) -> np.ndarray:
 
 def unspoilt(points: np.ndarray, spoils: Spoils) -> np.ndarray:
     """The pairs that no third node rules out; only nodes nearer to the first end than the second is can do so."""
-    count, tree = len(points), cKDTree(points)
+    count, tree = len(points), spatial.cKDTree(points)
     step = max(1, CELLS // count)
     found = [np.empty((0, 2), dtype=np.int64)]
     for start in range(0, count, step):
@@ -163,7 +162,7 @@ def unspoilt(points: np.ndarray, spoils: Spoils) -> np.ndarray:
     return np.concatenate(found)
 
 
-def _walk_outwards(tree: cKDTree, pairs: np.ndarray, spoils: Spoils) -> list[np.ndarray]:
+def _walk_outwards(tree: spatial.cKDTree, pairs: np.ndarray, spoils: Spoils) -> list[np.ndarray]:
     """Check ``pairs [m, 2]`` against the nearest node of their first end, then the next nearest, …
 
     Most are ruled out at once, and few edges are so long that many nodes lie nearer.

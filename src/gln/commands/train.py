@@ -58,13 +58,10 @@ def train(
         every_step: Apply the loss to every step, not just the last; if omitted, only for GLN.
         resume: Continue the run in RUN exactly where it stopped.
     """
-    from gln.viewing.pages import check_page
-    from gln.viewing.reports import write_report
-    from gln.workflows.judge import report_of
+    from gln.viewing.paths import check_page
+    from gln.workflows.asked import check_graphs
+    from gln.workflows.methods import find_method
     from gln.workflows.recipe import Recipe
-    from gln.workflows.runs import read_run
-    from gln.workflows.train import find_method
-    from gln.workflows.train import train as train_on
     from gln.workflows.training_data import is_family
 
     config = settings.config()
@@ -91,6 +88,13 @@ def train(
         given |= {name: value for name, value in vars(config).items() if name not in ANY_METHOD}
         changed = {name: value for name, value in given.items() if value != usual[name]}
         _refuse(changed, "networks, whereas a baseline's settings follow its name, as in graphrnn:epochs=9")
+    check_graphs(data, count)
+    options = read.options()
+    from gln.viewing.reports import write_report
+    from gln.workflows.judge import report_of
+    from gln.workflows.runs import read_run
+    from gln.workflows.train import train as train_on
+
     skipped: list[Skipped] = []
     trained = train_on(
         data,
@@ -100,7 +104,7 @@ def train(
         say=remark,
         skip=skipper(skipped),
         count=count,
-        read=read.options(),
+        read=options,
         patches=patches,
         recipe=recipe,
         ready=ready,

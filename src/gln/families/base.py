@@ -28,19 +28,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
-import torch
-from safetensors.torch import save
-from torch import Tensor
 
 from gln.errors import GLNError
 from gln.files import read_safetensors, write_atomically
 from gln.graphs import pack, unpack
 from gln.graphs.check import as_record, check_whole
 from gln.graphs.record import Graph
+from gln.later import safetensors, torch
 from gln.registry import Registered, Registry, parse_spec
 from gln.seeds import check_seed
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
+    Packed = dict[str, Tensor]
     from torch_geometric.data import Data
 
 # Graphs are drawn in blocks: block b of a seed has its own random stream and is always drawn whole. Hence
@@ -169,9 +170,6 @@ def parse_family(text: str) -> Family:
     return family(name, **parameters)
 
 
-Packed = dict[str, Tensor]
-
-
 def load_or_make(folder: Path, key: dict[str, Any], make: Callable[[], Packed]) -> Packed:
     """Load the tensors stored for ``key``; make and store them if they are absent or damaged.
 
@@ -187,7 +185,7 @@ def load_or_make(folder: Path, key: dict[str, Any], make: Callable[[], Packed]) 
         folder.mkdir(parents=True, exist_ok=True)
     packed = make()
     with _writable(folder):
-        write_atomically(path, save(packed, {"key": description, "digest": _digest(packed)}))
+        write_atomically(path, safetensors.save(packed, {"key": description, "digest": _digest(packed)}))
     return packed
 
 

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-import torch
 
 from gln.errors import GLNError
 from gln.families.base import Family, Order, register
 from gln.graphs.record import Graph
+from gln.later import torch
 
 # The rules of Fruchterman and Reingold's layout, as networkx applies them.
 ITERATIONS = 50

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-import torch
 
 from gln.errors import GLNError
 from gln.families.base import Family, Order, register
 from gln.graphs.check import real_number
 from gln.graphs.record import Graph
 from gln.graphs.regions import pixel_steps, region_edges
+from gln.later import torch
 
 POOL = 32  # candidate colours per colour needed
 

@@ -11,9 +11,9 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from torch import Tensor
 
 if TYPE_CHECKING:
+    from torch import Tensor
     from torch_geometric.data import Data
 
 ROWS = ("pos", "x")  # what a model reads of a node: where it is, and what it is
@@ -108,10 +108,8 @@ class Graph:
         self.__dict__[name] = value
 
     def __repr__(self) -> str:
-        shown = (
-            f"{name}={list(v.shape) if isinstance(v, Tensor) else v}" for name, v in self.__dict__.items()
-        )
-        return f"Graph({', '.join(shown)})"
+        shapes = {k: list(v.shape) if is_a(v, "torch.Tensor") else v for k, v in self.__dict__.items()}
+        return f"Graph({', '.join(f'{name}={shown}' for name, shown in shapes.items())})"
 
 
 def is_a(value: Any, kind: str) -> bool:

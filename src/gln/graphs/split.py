@@ -7,11 +7,10 @@ from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
-import torch
-from scipy.spatial import cKDTree
 
 from gln.errors import GLNError
 from gln.graphs.record import Graph, is_data
+from gln.later import spatial, torch
 from gln.seeds import check_seed
 
 T = TypeVar("T")
@@ -63,7 +62,7 @@ def cut_patches(graph: Graph, size: int, count: int, seed: int | Sequence[int] =
     rng = np.random.default_rng(seed)
     rounds = -(-count // len(where))
     centres = np.concatenate([rng.permutation(len(where)) for _ in range(rounds)])[:count]
-    _, near = cKDTree(where).query(where[centres], k=min(size, len(where)))
+    _, near = spatial.cKDTree(where).query(where[centres], k=min(size, len(where)))
     cutter = _Cutter(graph)
     return [cutter.part(nodes) for nodes in near.reshape(count, -1)]
 

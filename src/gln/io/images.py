@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
 
 from gln.errors import GLNError
 from gln.graphs.regions import region_edges
 from gln.io.items import Item, ReadOptions, Source, decoding, load
+from gln.later import torch
 
 if TYPE_CHECKING:
     from PIL.Image import Image

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
 from gln.errors import GLNError
 from gln.graphs import make_graph
 from gln.graphs.record import Graph
+from gln.later import torch
 
 MAX_BYTES = 2**28  # limit for files that are read whole: meshes, images, XML, JSON
 

@@ -43,6 +43,17 @@ def open_writer(path: Path | str, *, force: bool = False) -> Iterator[Writer]:
     user's ids, if any. ``.npz`` holds all graphs as one PyG batch. ``.graphml``, ``.obj`` and ``.ply`` hold one graph;
     several become files NAME-ITEM.ext. Existing files are replaced only with ``force``.
     """
+    path = check_output(path, force)
+    writer = WRITERS[path.suffix.lower()](path, force)  # an unwritable folder is found before any work
+    try:
+        yield writer
+        writer.finish()
+    finally:
+        writer.drop()
+
+
+def check_output(path: Path | str, force: bool = False) -> Path:
+    """Refuse a path that :func:`open_writer` could not write to, as far as its name tells."""
     path = Path(path)
     if path.suffix.lower() not in WRITERS:
         raise GLNError(f"Got {path.name!r}; expected a name that ends in {', '.join(WRITABLE)}.")
@@ -51,12 +62,7 @@ def open_writer(path: Path | str, *, force: bool = False) -> Iterator[Writer]:
     if path.is_dir():
         raise GLNError(f"{path} is a folder; give a file name.")
     refuse_existing(path, force)
-    writer = WRITERS[path.suffix.lower()](path, force)  # an unwritable folder is found before any work
-    try:
-        yield writer
-        writer.finish()
-    finally:
-        writer.drop()
+    return path
 
 
 def refuse_existing(path: Path, force: bool) -> None:

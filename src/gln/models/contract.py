@@ -6,17 +6,14 @@ own, checked with ``isinstance``; functions here answer for models that have not
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor, nn
 
-from gln.errors import GLNError
 from gln.graphs.batch import GraphBatch
-from gln.registry import parse_spec
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
@@ -216,15 +213,7 @@ def build_model(text: str, graphs: Sequence[Data]) -> nn.Module:
     """
     from gln.models import MODELS
 
-    models: Mapping[str, type[nn.Module]] = MODELS
-    asked, settings = parse_spec(text)
-    names = {name.lower(): name for name in models}
-    if asked.lower() not in names:
-        raise GLNError(f"There is no model {asked!r}; choose from {', '.join(sorted(models))}.")
-    name = names[asked.lower()]
-    known = list(inspect.signature(models[name]).parameters)
-    for setting in settings:
-        if setting not in known:
-            raise GLNError(f"{name} has no setting {setting!r}; choose from {', '.join(known)}.")
-    inputs = getattr(models[name], "input_settings", input_settings)(graphs)
-    return models[name](**{key: value for key, value in inputs.items() if key in known} | settings)
+    name, settings = MODELS.find(text)
+    known = MODELS.settings(name)
+    inputs = getattr(MODELS[name], "input_settings", input_settings)(graphs)
+    return MODELS[name](**{key: value for key, value in inputs.items() if key in known} | settings)

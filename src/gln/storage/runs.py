@@ -23,15 +23,17 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-from torch import Tensor, nn
-from torch.optim import Optimizer
+from typing import TYPE_CHECKING, Any
 
 from gln.errors import GLNError
 from gln.files import check_format, write_atomically
+from gln.later import torch
 from gln.storage.provenance import environment
 from gln.storage.tensors import clear_disk_errors, read_json, read_tensors, write_json, write_tensors
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+    from torch.optim import Optimizer
 
 CHECKPOINT = "gln checkpoint 1"
 
@@ -156,7 +158,7 @@ def write_checkpoint(
     plain: dict[str, Facts] = {}
     for index, values in state["state"].items():
         for name, value in values.items():
-            if isinstance(value, Tensor):
+            if isinstance(value, torch.Tensor):
                 tensors[f"optimizer.{index}.{name}"] = value
             else:
                 plain.setdefault(str(index), {})[name] = value

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from html import escape
@@ -20,11 +19,10 @@ from gln.files import write_atomically
 from gln.graphs import make_graph
 from gln.graphs.check import as_record
 from gln.inference.steps import Seen
+from gln.viewing.paths import check_page
 from gln.viewing.pictures import is_image, main_axes, places
 from gln.viewing.style import DARK_PAGE, GROUPS, LIGHT_PAGE
 from gln.workflows.views import View
-
-SUFFIXES = (".html", ".htm")
 
 
 def write_page(path: Path | str, views: Sequence[View], title: str = "gln") -> Path:
@@ -53,17 +51,6 @@ def write_html(
     page = assemble(template, styles, scripts, embed(content), title)
     path.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(path, page.encode())
-    return path
-
-
-def check_page(path: Path | str) -> Path:
-    """Refuse a path that is not a page, before any work is done for it."""
-    path = Path(path)
-    if path.suffix.lower() not in SUFFIXES:
-        raise GLNError(f"Got {path.name!r}; pages are written as .html.")
-    folder = next(parent for parent in path.absolute().parents if parent.exists())
-    if path.is_dir() or not folder.is_dir() or not os.access(folder, os.W_OK):
-        raise GLNError(f"{path} cannot be written; choose a file name in a folder you can write to.")
     return path
 
 

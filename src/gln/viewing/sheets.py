@@ -25,7 +25,8 @@ from gln.graphs.check import as_record
 from gln.graphs.record import Graph
 from gln.inference.predict import Choice, Method
 from gln.inference.steps import every_step
-from gln.viewing.pictures import FORMATS, check_nodes, draw_errors, draw_graph, is_image, places
+from gln.viewing.paths import check_picture
+from gln.viewing.pictures import check_nodes, draw_errors, draw_graph, is_image, places
 from gln.viewing.style import GROUPS, INK, RIGHT, WRONG, height_of, legend_entry, widen, wrapped
 
 if TYPE_CHECKING:
@@ -189,14 +190,6 @@ def write_figure(figure: Figure, path: Path, dpi: int = 150) -> Path:
         figure.savefig(buffer, format=kind, dpi=dots, facecolor="white", metadata=dates)
     path.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(path, buffer.getvalue())
-    return path
-
-
-def check_picture(path: Path | str) -> Path:
-    """Refuse a path that is not a picture."""
-    path = Path(path)
-    if path.suffix.lstrip(".").lower() not in FORMATS:
-        raise GLNError(f"Got {path.name!r}; pictures are written as .png, .pdf or .svg.")
     return path
 
 

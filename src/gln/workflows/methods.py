@@ -6,16 +6,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 import numpy as np
-import torch
-from torch import nn
 
 from gln.errors import GLNError
 from gln.graphs.record import ROWS, Graph
-from gln.models import contract
+from gln.later import torch
+from gln.models import MODELS
+from gln.registry import parse_spec, write_spec
 from gln.storage.models import find_saved, load_model
 from gln.storage.tensors import read_json
 
 if TYPE_CHECKING:
+    from torch import nn
+
     from gln.baselines import Predictor, Sampler
 
 # Settings of a model that its training graphs determine.
@@ -47,13 +49,32 @@ def load_for(purpose: Literal["predict", "sample"], path: Path | str) -> Any:
     return found
 
 
+def find_method(spec: str) -> tuple[str, bool]:
+    """``spec`` with its registered name, whatever its case, and whether it is a baseline; settings are checked."""
+    from gln.baselines import BASELINES, baseline  # as in load
+
+    asked, settings = parse_spec(spec)
+    names = {name.lower(): name for name in (*MODELS, *BASELINES)}
+    if asked.lower() not in names:
+        raise GLNError(
+            f"There is no model {asked!r}; choose from {', '.join(sorted(MODELS))}, "
+            f"or from the baselines {', '.join(sorted(BASELINES))}."
+        )
+    name = names[asked.lower()]
+    if name in BASELINES:
+        baseline(spec)
+    else:
+        MODELS.find(spec)
+    return write_spec(name, settings), name in BASELINES
+
+
 def put_on(model: T, name: str, local: int | None = None) -> T:
     """Move ``model`` to the device ``name``: ``cpu``, ``cuda``, ``cuda:1``, …, or ``auto`` for a GPU if there is one.
 
     Of several processes on a machine, process ``local`` takes the GPU with that number. A baseline is left alone: it
     chooses its own device.
     """
-    if not isinstance(model, nn.Module):
+    if not isinstance(model, torch.nn.Module):
         return model
     wanted = ("cuda" if torch.cuda.is_available() else "cpu") if name == "auto" else name
     if local is not None and ":" in wanted:
@@ -78,11 +99,15 @@ def out_of_memory(error: BaseException) -> bool:
 
 def misfit(model: Any, graph: Graph) -> str | None:
     """Why ``model`` cannot read the nodes of ``graph``, as the end of a sentence; ``None`` if it can."""
+    from gln.models import contract
+
     return contract.misfit(model, graph.num_nodes, *graph.widths)
 
 
 def unread(model: Any, graph: Graph) -> list[str]:
     """Which of ``pos`` and ``x`` the graph has but the model does not read."""
+    from gln.models import contract
+
     return contract.unread(model, *graph.widths)
 
 

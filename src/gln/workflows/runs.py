@@ -7,7 +7,6 @@ import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, fields
-from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -209,11 +208,11 @@ def _flag(name: str, value: Any) -> list[str]:
 
 def _model_spec(facts: RunFacts) -> str:
     model = facts.config["model"]
-    usual = signature(MODELS[model["name"]]).parameters if model["name"] in MODELS else {}
+    usual = MODELS.settings(model["name"]) if model["name"] in MODELS else {}
     changed = {
         name: value
         for name, value in model["config"].items()
-        if name not in FROM_DATA and not (name in usual and usual[name].default == value)
+        if name not in FROM_DATA and not (name in usual and usual[name] == value)
     }
     return write_spec(model["name"], changed)
 
