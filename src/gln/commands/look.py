@@ -8,23 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from tyro.conf import OmitArgPrefixes, Positional, arg
 
-from gln.commands.flags import (
-    FamilySpec,
-    File,
-    Number,
-    ReadFlags,
-    Seed,
-    Steps,
-    count_of,
-    end_skipped,
-    remark,
-    skipper,
-)
+from gln.commands.flags import FamilySpec, File, Number, ReadFlags, Seed, Skips, Steps, count_of, remark
 from gln.seeds import TEST_SEED
 
 if TYPE_CHECKING:
     from gln.graphs.record import Graph
-    from gln.io import Skipped
 
 SHOWN = 12  # graphs on the page of gln train and gln evaluate
 
@@ -123,17 +111,15 @@ def view(
 
     check_page(output)
     choice = Choice(threshold, steps=steps)
-    skipped: list[Skipped] = []
-    views, title = views_from(
-        source, read.options(), count, seed, skipper(skipped), remark, model, predicted, choice
-    )
+    skip = Skips()
+    views, title = views_from(source, read.options(), count, seed, skip, remark, model, predicted, choice)
     write_page(output, views, title)
     print(f"Wrote {output}: {count_of(len(views), 'graph')}.")
     if open:
         import webbrowser
 
         webbrowser.open(output.resolve().as_uri())
-    end_skipped(skipped)
+    skip.end()
 
 
 def report(
@@ -155,10 +141,10 @@ def report(
     from gln.viewing.reports import write_report
     from gln.workflows.judge import judge_run
 
-    skipped: list[Skipped] = []
+    skip = Skips()
     page = check_page(output or run / "report.html")
-    print(f"Wrote {write_report(page, judge_run(run, skipper(skipped), remark))}.")
-    end_skipped(skipped)
+    print(f"Wrote {write_report(page, judge_run(run, skip, remark))}.")
+    skip.end()
 
 
 def write_shown(page: Path, model: Any, graphs: list[Graph], title: str, steps: int | None = None) -> None:

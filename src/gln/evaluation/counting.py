@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from gln.errors import GLNError
+from gln.graphs import as_graphs
 from gln.graphs.record import Graph
 from gln.ops.loops import compiled
 
@@ -50,10 +51,10 @@ class Blocks:
     def of(cls, graphs: Sequence[Graph], device: Device = None) -> Blocks:
         """Join checked graphs (see :func:`gln.graphs.check_graph`) on ``device``, by default where they are."""
         nodes = [int(graph.num_nodes) for graph in graphs]
-        edges = torch.cat([graph.edge_index for graph in graphs], dim=1)
+        edges = torch.cat([graph.edge_index.to(device) for graph in graphs], dim=1)
         first = torch.tensor([0, *nodes[:-1]]).cumsum(0)  # [G]
         shift = torch.repeat_interleave(first, torch.tensor([graph.num_edges for graph in graphs]))
-        return cls(edges.to(device) + shift.to(device or edges.device), nodes)
+        return cls(edges + shift.to(edges.device), nodes)
 
     def degrees(self) -> Tensor:
         """Degree of every node: int64 ``[n]``."""
@@ -68,9 +69,9 @@ class Blocks:
         return self.sum_edges(per_node.index_select(0, self.edges[1]) * weight)
 
 
-def measure(graphs: Sequence[Graph], compute: Callable[[Blocks], Tensor], device: Device) -> list[Tensor]:
-    """The rows of ``compute(blocks) -> [n, ...]`` as one tensor per graph."""
-    blocks = Blocks.of(graphs, device)
+def measure(graphs: Iterable[Any], compute: Callable[[Blocks], Tensor], device: Device) -> list[Tensor]:
+    """The rows of ``compute(blocks) -> [n, ...]`` for graphs of any kind, as one tensor per graph."""
+    blocks = Blocks.of(as_graphs(graphs), check_device(device))
     return list(compute(blocks).split(blocks.nodes))
 
 

@@ -22,9 +22,10 @@ from gln.evaluation.kernels import (
     random_subsets,
 )
 from gln.evaluation.metrics import number, table
-from gln.evaluation.statistics import largest_components_of
+from gln.evaluation.statistics import largest_components
 from gln.graphs import as_graphs
 from gln.graphs.check import whole_number
+from gln.graphs.convert import CheckedGraphs
 from gln.graphs.record import Graph
 
 
@@ -146,13 +147,13 @@ def mmd(
     size = _subset_size(subsets, subset_size, min(counts[:2]), estimator)
     draws = _draw(counts[:2], size, subsets, seed)  # [S, n], [S, m]
     place = place or check_device(sets["reference"][0].edge_index.device)
-    everything = [
+    everything = CheckedGraphs(
         Graph(edge_index=graph.edge_index.to(place), num_nodes=graph.num_nodes)
         for graphs in sets.values()
         for graph in graphs
-    ]
+    )
     if largest_component:
-        everything = largest_components_of(everything)
+        everything = CheckedGraphs(largest_components(everything))
 
     values: dict[str, float] = {}
     floors: dict[str, float] = {}

@@ -39,8 +39,14 @@ def as_graph(source: Any, pos: Any = None, x: Any = None) -> Graph:
     return check_graph(graph)
 
 
+class CheckedGraphs(list[Graph]):
+    """Graphs that were just checked: :func:`as_graphs` does not check them again."""
+
+
 def as_graphs(sources: Iterable[Any], what: str = "graphs") -> list[Graph]:
     """Convert every graph of a collection with :func:`as_graph`; an error names the graph at fault."""
+    if isinstance(sources, CheckedGraphs):
+        return sources
     graphs = []
     for number, source in enumerate(_each(sources, what)):
         try:

@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import Protocol
 
 import numpy as np
+import torch
 
 from gln.errors import GLNError
 from gln.files import Staged, naming
 from gln.graphs.check import as_record
-from gln.graphs.record import Graph
+from gln.graphs.record import ROWS, Graph
 from gln.io.items import Item, quote
 
 AT_ONCE = 2**16  # of a table that are written at a time
@@ -115,41 +116,39 @@ class ArchiveWriter(OneFileWriter):
 
     def __init__(self, path: Path, force: bool) -> None:
         super().__init__(path, force)
-        self.rows: dict[str, list[np.ndarray]] = {}
         self.names: list[str] = []
-        self.sizes: list[int] = []
         self.nodes = 0
-        self.edges: list[np.ndarray] = []
-        self.chances: list[np.ndarray] = []
+        self.parts: dict[str, list[np.ndarray]] = {
+            "edge_index": [np.empty((2, 0), dtype=np.int64)],
+            "edge_prob": [np.empty(0, dtype=np.float32)],
+            "batch": [np.empty(0, dtype=np.int64)],
+        }
 
     def add(self, item: Item, answer: Graph) -> None:
-        rows = {name: value.numpy(force=True) for name, value in item.graph.rows().items()}
+        rows = item.graph.rows()
         widths = {name: value.shape[1] for name, value in rows.items()}
-        before = {name: values[0].shape[1] for name, values in self.rows.items()}
+        before = {name: values[0].shape[1] for name, values in self.parts.items() if name in ROWS}
         if self.names and widths != before:
             raise GLNError(
                 f"{item.name} has columns {widths}, {self.names[0]} has {before}, but an .npz needs equal ones; "
                 "use .csv."
             )
-        for name, value in rows.items():
-            self.rows.setdefault(name, []).append(value)
-        self.edges.append(answer.edge_index.numpy(force=True) + self.nodes)
-        self.chances.append(answer.edge_prob.numpy(force=True))
+        edges = {"edge_index": answer.edge_index + self.nodes, "edge_prob": answer.edge_prob}
+        batch = torch.full((answer.num_nodes,), len(self.names))
+        for name, value in (rows | edges | {"batch": batch}).items():
+            self.parts.setdefault(name, []).append(value.numpy(force=True))
         self.names.append(item.name)
-        self.sizes.append(answer.num_nodes)
         self.nodes += answer.num_nodes
 
     def finish(self) -> None:
-        sizes = np.array(self.sizes, dtype=np.int64)
         arrays = {
-            **{name: np.concatenate(values) for name, values in self.rows.items()},
-            "edge_index": np.concatenate([np.empty((2, 0), dtype=np.int64), *self.edges], axis=1),
-            "edge_prob": np.concatenate([np.empty(0, dtype=np.float32), *self.chances]),
-            "batch": np.repeat(np.arange(len(sizes)), sizes),
-            "names": np.array(self.names, dtype=np.str_),
+            name: np.concatenate(values, axis=1 if name == "edge_index" else 0)
+            for name, values in self.parts.items()
         }
         with naming(self.path):
-            np.savez(self.staged.file, allow_pickle=False, **arrays)
+            np.savez(
+                self.staged.file, allow_pickle=False, names=np.array(self.names, dtype=np.str_), **arrays
+            )
         super().finish()
 
 
