@@ -32,6 +32,10 @@ class Descriptor:
     kernel: Kernel
     bin_width: float | None = None
 
+    def similarity(self, x: Tensor, y: Tensor) -> Tensor:
+        """The kernel matrix ``[n, m]`` of vectors ``x [n, d]`` and ``y [m, d]``."""
+        return self.kernel(x, y, self.bin_width)
+
 
 def _shares(values: list[Tensor], bins: Tensor, width: int) -> Tensor:
     """The share of each graph's nodes in each bin, from the bin of every node ``[n]``: ``[G, width]``."""

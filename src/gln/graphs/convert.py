@@ -48,7 +48,7 @@ def as_graphs(sources: Iterable[Any], what: str = "graphs") -> list[Graph]:
     if isinstance(sources, CheckedGraphs):
         return sources
     graphs = []
-    for number, source in enumerate(_each(sources, what)):
+    for number, source in enumerate(each_of(sources, what)):
         try:
             graphs.append(as_graph(source))
         except GLNError as error:
@@ -60,7 +60,7 @@ def as_graphs(sources: Iterable[Any], what: str = "graphs") -> list[Graph]:
 
 def as_graph_pairs(true: Iterable[Any], predicted: Iterable[Any]) -> tuple[list[Graph], list[Graph]]:
     """Convert true graphs and their predictions, each pair on the same nodes; networkx nodes are matched by label."""
-    truths, guesses = list(_each(true, "true")), list(_each(predicted, "predicted"))
+    truths, guesses = list(each_of(true, "true")), list(each_of(predicted, "predicted"))
     if len(truths) != len(guesses):
         raise GLNError(f"Got {len(truths)} true and {len(guesses)} predicted graphs; expected equally many.")
     for number, (truth, guess) in enumerate(zip(truths, guesses, strict=True)):
@@ -81,7 +81,8 @@ def is_networkx(value: Any) -> bool:
     return is_a(value, "networkx.Graph")
 
 
-def _each(sources: Iterable[Any], what: str) -> Iterator[Any]:
+def each_of(sources: Iterable[Any], what: str = "graphs") -> Iterator[Any]:
+    """The graphs of a collection, one after another; refuse a single graph."""
     one_matrix = sp.issparse(sources) or (isinstance(sources, np.ndarray | Tensor) and sources.ndim == 2)
     try:
         single = isinstance(sources, Graph | dict | str) or is_data(sources) or is_networkx(sources)
@@ -130,10 +131,7 @@ def to_scipy(graph: Graph) -> sp.csr_array:
 
 def to_numpy(graph: Graph) -> np.ndarray:
     """The adjacency matrix ``[n, n]`` as a boolean array."""
-    graph = check_graph(graph)
-    adjacency = np.zeros((graph.num_nodes, graph.num_nodes), dtype=bool)
-    adjacency[tuple(graph.edge_index.numpy(force=True))] = True
-    return adjacency
+    return to_scipy(graph).toarray()
 
 
 def _from_networkx(source: nx.Graph) -> Graph:

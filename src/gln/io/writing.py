@@ -93,7 +93,7 @@ class TableWriter(OneFileWriter):
             raise
 
     def add(self, item: Item, answer: Graph) -> None:
-        pairs, chances = edges_once(answer)
+        pairs, chances = as_record(answer).scored_once()  # a user's prediction is a Data
         graph = _cell(item.name)
         names = None if item.ids is None else np.array([_cell(node) for node in item.ids], dtype=object)
         ends = pairs.T if names is None else names[pairs.T]
@@ -164,7 +164,7 @@ class FilesWriter:
         self.staged: dict[str, Staged] = {}  # by the item's name, made safe for a file name
 
     def add(self, item: Item, answer: Graph) -> None:
-        data = self.encode(item, *edges_once(answer))
+        data = self.encode(item, *as_record(answer).scored_once())
         name = slug = re.sub(r"[^\w.-]+", "-", item.name)[:100]
         number = 1
         while name in self.staged:
@@ -191,13 +191,6 @@ class FilesWriter:
     def drop(self) -> None:
         for staged in self.staged.values():
             staged.drop()
-
-
-def edges_once(answer: Graph) -> tuple[np.ndarray, np.ndarray]:
-    """Every undirected edge ``[m, 2]`` once, smaller number first, and its probability ``[m]``."""
-    graph = as_record(answer)  # a user's prediction is a Data
-    once = graph.edge_index[0] < graph.edge_index[1]
-    return graph.edges_once(), graph.edge_prob[once].numpy(force=True)
 
 
 def to_graphml(item: Item, pairs: np.ndarray, chances: np.ndarray) -> bytes:

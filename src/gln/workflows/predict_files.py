@@ -132,11 +132,9 @@ def completed(answer: Graph, pairs: np.ndarray) -> Graph:
     known = torch.from_numpy(pairs).T
     edges = torch.cat([known, known.flip(0), answer.edge_index], dim=1)
     prob = torch.cat([answer.edge_prob.new_ones(2 * len(pairs)), answer.edge_prob])
-    keys = edges[0] * answer.num_nodes + edges[1]
-    order = keys.argsort(stable=True)  # of equal keys, the known edge comes first
-    keys = keys[order]
-    first = torch.cat([torch.ones(min(1, len(keys)), dtype=torch.bool), keys[1:] != keys[:-1]])
-    answer.edge_index, answer.edge_prob = edges[:, order[first]], prob[order[first]]
+    # The first of equal keys, which is the known edge.
+    first = np.unique(edges[0] * answer.num_nodes + edges[1], return_index=True)[1]
+    answer.edge_index, answer.edge_prob = edges[:, first], prob[first]
     return answer
 
 
