@@ -284,13 +284,11 @@ def sum_pairs(pairs: SeenPairs, weight: Tensor, blocks: Tensor) -> Sums:
     logs, joined, parted = weight.new_empty(len(weight)), torch.zeros_like(weight), torch.zeros_like(by_role)
     arrays = (values.contiguous().numpy() for values in (pairs.parted, weight, by_role))
     out = (values.numpy() for values in (logs, joined, parted))
-    spread(_compiled_kernel(), 0, len(weight), factors, *pairs.edges, *arrays, *others, *out)
+    spread(_compiled(_kernel), 0, len(weight), factors, *pairs.edges, *arrays, *others, *out)
     return Sums(logs, joined, parted.mT)
 
 
-@cache
-def _compiled_kernel() -> Callable[..., None]:
-    return compiled(_kernel)
+_compiled = cache(compiled)  # on first use
 
 
 def _kernel(  # type: ignore[no-untyped-def]

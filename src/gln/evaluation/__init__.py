@@ -56,6 +56,5 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module 'gln.evaluation' has no attribute {name!r}")
-    return getattr(
-        import_module("gln.evaluation.padded"), name
-    )  # on first use: torchmetrics is slow to import
+    # On first use: torchmetrics is slow to import.
+    return getattr(import_module("gln.evaluation.padded"), name)

@@ -115,20 +115,19 @@ class _ByDegree:
         self.start = _starts(degree[order])
         self.middle = self.start[:-1].copy()
         self.near, self.edge = np.empty_like(target), np.empty_like(target)
-        _loops().arrange(
-            _starts(degree), target, order, self.rank, self.start, self.middle, self.near, self.edge
-        )
+        lists = (self.start, self.middle, self.near)
+        _compiled(_arrange)(_starts(degree), target, order, self.rank, *lists, self.edge)
 
     def triangles(self) -> np.ndarray:
         """Triangles on every edge: ``[2m]``, as in ``near``."""
         found = np.zeros_like(self.near)
-        _loops().triangles(self.start, self.middle, self.near, found)
+        _compiled(_triangles)(self.start, self.middle, self.near, found)
         return found
 
     def patterns(self, triangles: np.ndarray) -> list[Tensor]:
         """Diamonds, 4-cycles and K4 at every node of the blocks: ``[n]`` each."""
         found = np.zeros((4, len(self.middle)), dtype=np.int64)
-        _loops().patterns(self.start, self.middle, self.near, triangles, *found)
+        _compiled(_patterns)(self.start, self.middle, self.near, triangles, *found)
         diamonds, cliques, between, opposite = torch.from_numpy(found[:, self.rank]).to(self.device)
         return [diamonds, between + opposite // 2, cliques]
 
@@ -144,15 +143,7 @@ def _starts(lengths: np.ndarray) -> np.ndarray:
     return np.concatenate([[0], np.cumsum(lengths)])
 
 
-class _Loops(NamedTuple):
-    arrange: Callable[..., None]
-    triangles: Callable[..., None]
-    patterns: Callable[..., None]
-
-
-@cache
-def _loops() -> _Loops:
-    return _Loops(compiled(_arrange), compiled(_triangles), compiled(_patterns))
+_compiled = cache(compiled)  # on first use
 
 
 def _arrange(first, target, order, rank, start, middle, near, edge):  # type: ignore[no-untyped-def]

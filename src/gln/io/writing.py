@@ -5,11 +5,11 @@ from __future__ import annotations
 import csv
 import io
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 import torch
@@ -23,17 +23,34 @@ from gln.io.items import Item, quote
 AT_ONCE = 2**16  # of a table that are written at a time
 
 
-class Writer(Protocol):
+class Writer(ABC):
     """Receives predictions one after another."""
 
+    def __init__(self, path: Path, force: bool) -> None:
+        self.path, self.force = path, force
+        self.staged: dict[str, Staged] = {}  # by the item's name, made safe for a file name
+
+    @abstractmethod
     def add(self, item: Item, answer: Graph) -> None:
         """Write the edges of ``answer`` (``edge_index [2, 2m]``, ``edge_prob [2m]``) over the nodes of ``item``."""
 
+    def target(self, name: str) -> Path:
+        """Where a file goes; a single one goes to the path itself."""
+        if len(self.staged) == 1:
+            return self.path
+        return self.path.with_name(f"{self.path.stem}-{name}{self.path.suffix}")
+
     def finish(self) -> None:
         """Move what was written into place."""
+        for name in self.staged:
+            refuse_existing(self.target(name), self.force)  # another run may have written it meanwhile
+        for name, staged in self.staged.items():
+            staged.keep(self.target(name))
 
     def drop(self) -> None:
         """Remove what was not."""
+        for staged in self.staged.values():
+            staged.drop()
 
 
 @contextmanager
@@ -67,27 +84,14 @@ def refuse_existing(path: Path, force: bool) -> None:
         )
 
 
-class OneFileWriter:
-    """A single file, whatever the number of graphs."""
-
-    def __init__(self, path: Path, force: bool) -> None:
-        self.path, self.force, self.staged = path, force, Staged(path)
-
-    def finish(self) -> None:
-        refuse_existing(self.path, self.force)  # another run may have written it meanwhile
-        self.staged.keep(self.path)
-
-    def drop(self) -> None:
-        self.staged.drop()
-
-
-class TableWriter(OneFileWriter):
-    """Writes rows to disk as they come."""
+class TableWriter(Writer):
+    """Writes rows to disk as they come, of all graphs into one file."""
 
     def __init__(self, path: Path, force: bool) -> None:
         super().__init__(path, force)
+        self.rows = self.staged[""] = Staged(path)
         try:
-            self.staged.write(b"graph,source,target,probability\n")
+            self.rows.write(b"graph,source,target,probability\n")
         except OSError:  # a full disk
             self.drop()
             raise
@@ -100,7 +104,7 @@ class TableWriter(OneFileWriter):
         for start in range(0, len(pairs), AT_ONCE):
             columns = (column[start : start + AT_ONCE].tolist() for column in (*ends, chances))
             rows = [f"{graph},{a},{b},{chance:.6g}\n" for a, b, chance in zip(*columns, strict=True)]
-            self.staged.write("".join(rows).encode())
+            self.rows.write("".join(rows).encode())
 
 
 def _cell(value: str) -> str:
@@ -111,11 +115,12 @@ def _cell(value: str) -> str:
     return text.getvalue().removesuffix(",\r\n")
 
 
-class ArchiveWriter(OneFileWriter):
+class ArchiveWriter(Writer):
     """Writes the layout that is read (pos, x, edge_index, batch), with edge_prob and the items' names."""
 
     def __init__(self, path: Path, force: bool) -> None:
         super().__init__(path, force)
+        self.archive = self.staged[""] = Staged(path)
         self.names: list[str] = []
         self.nodes = 0
         self.parts: dict[str, list[np.ndarray]] = {
@@ -145,23 +150,22 @@ class ArchiveWriter(OneFileWriter):
             name: np.concatenate(values, axis=1 if name == "edge_index" else 0)
             for name, values in self.parts.items()
         }
+        arrays["names"] = np.array(self.names, dtype=np.str_)
         with naming(self.path):
-            np.savez(
-                self.staged.file, allow_pickle=False, names=np.array(self.names, dtype=np.str_), **arrays
-            )
+            np.savez(self.archive.file, allow_pickle=False, **arrays)
         super().finish()
 
 
 Encode = Callable[[Item, np.ndarray, np.ndarray], bytes]
 
 
-class FilesWriter:
+class FilesWriter(Writer):
     """Writes a file for each graph; all are moved into place at the end."""
 
     def __init__(self, path: Path, force: bool, encode: Encode) -> None:
+        super().__init__(path, force)
         Staged(path).drop()
-        self.path, self.force, self.encode = path, force, encode
-        self.staged: dict[str, Staged] = {}  # by the item's name, made safe for a file name
+        self.encode = encode
 
     def add(self, item: Item, answer: Graph) -> None:
         data = self.encode(item, *as_record(answer).scored_once())
@@ -175,22 +179,6 @@ class FilesWriter:
         staged.close()
         if len(self.staged) > 1:
             refuse_existing(self.target(name), self.force)
-
-    def target(self, name: str) -> Path:
-        """Where a file goes; a single one goes to the path itself."""
-        if len(self.staged) == 1:
-            return self.path
-        return self.path.with_name(f"{self.path.stem}-{name}{self.path.suffix}")
-
-    def finish(self) -> None:
-        for name in self.staged:
-            refuse_existing(self.target(name), self.force)
-        for name, staged in self.staged.items():
-            staged.keep(self.target(name))
-
-    def drop(self) -> None:
-        for staged in self.staged.values():
-            staged.drop()
 
 
 def to_graphml(item: Item, pairs: np.ndarray, chances: np.ndarray) -> bytes:
