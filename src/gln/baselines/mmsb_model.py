@@ -142,19 +142,15 @@ def update(pairs: SeenPairs, roles: Roles, pooled: bool) -> tuple[Roles, Tensor]
     nodes = Posterior(roles.alpha[:, None] + chosen)
     mask = pairs.mask[..., None]
     total, count = (nodes.logs * mask).sum(dim=1), mask.sum(dim=1)  # [G, K], [G, 1]
-    alpha = _update_alpha(roles.alpha, _share(total, pooled) / _share(count, pooled))
+    # Minka's fixed-point step towards the α for which E log π has this mean; it never overshoots.
+    wanted = roles.alpha.sum(dim=-1, keepdim=True).digamma() + _share(total, pooled) / _share(count, pooled)
+    alpha = inverse_digamma(wanted).clamp(LEAST_ALPHA, MOST_ALPHA)
     return Roles(alpha, (blocks + blocks.mT) / 2, nodes), bound
 
 
 def _share(values: Tensor, pooled: bool) -> Tensor:
     """Sums ``[G, …]``: over all graphs and equal for each, or each graph's own."""
     return values.sum(dim=0, keepdim=True).expand_as(values) if pooled else values
-
-
-def _update_alpha(alpha: Tensor, mean: Tensor) -> Tensor:
-    """Minka's fixed-point step towards the α ``[G, K]`` for which E log π has this ``mean``; it never overshoots."""
-    wanted = alpha.sum(dim=-1, keepdim=True).digamma() + mean
-    return inverse_digamma(wanted).clamp(LEAST_ALPHA, MOST_ALPHA)
 
 
 def inverse_digamma(value: Tensor) -> Tensor:

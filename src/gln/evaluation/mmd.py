@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor
 
 from gln.errors import GLNError
 from gln.evaluation.counting import Device, check_device
@@ -171,18 +170,15 @@ def mmd(
             found[descriptor.name] = float(estimate(xx, xy, yy, all_x, all_y, estimator))
             if subsets and found is values:
                 x, y = (part.to(xx.device) for part in draws)
-                intervals[descriptor.name] = _interval(estimate(xx, xy, yy, x, y, estimator))
+                drawn = estimate(xx, xy, yy, x, y, estimator)
+                low, high = drawn.quantile(drawn.new_tensor([0.025, 0.975])).tolist()
+                intervals[descriptor.name] = Interval(float(drawn.mean()), low, high)
     kernels = {descriptor.name: str(descriptor.kernel) for descriptor in chosen}
     floor_count = counts[2] if floor is not None else 0
     settings = MMDSettings(
         kernels, estimator, counts[0], counts[1], floor_count, largest_component, subsets, size
     )
     return MMDResult(values, settings, floors, intervals)
-
-
-def _interval(found: Tensor) -> Interval:
-    low, high = found.quantile(found.new_tensor([0.025, 0.975])).tolist()
-    return Interval(float(found.mean()), low, high)
 
 
 def _choose(

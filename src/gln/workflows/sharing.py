@@ -118,10 +118,12 @@ class Shared:
         there = self.parts.names()
         done = {int(name[:6]) for name in in_order(there, self.blocks)[0] if name.endswith("-last.part")}
         blocks = (lambda block: self._turn(block) and block not in done) if self.by_block else None
-        self._answer(blocks, lambda window: name_of(window) not in there and self._is_mine(window))
 
-    def _is_mine(self, window: Window) -> bool:
-        return self._turn(window.block if self.by_block else window.block + window.number)
+        def wanted(window: Window) -> bool:
+            mine = self._turn(window.block if self.by_block else window.block + window.number)
+            return mine and name_of(window) not in there
+
+        self._answer(blocks, wanted)
 
     def _turn(self, number: int) -> bool:
         return number % self.place.world == self.place.rank
