@@ -227,9 +227,8 @@ class GraphRNN(Sampler):
         generator = torch.Generator().manual_seed(seed_of(ORDER, seed, epoch) % 2**63)
         for group in optimizer.param_groups:
             group["lr"] = rate
-        total = torch.zeros(
-            (), device=known.adj.device
-        )  # read once, at the end, so that a GPU is not waited for
+        # Read once, at the end, so that a GPU is not waited for.
+        total = torch.zeros((), device=known.adj.device)
         for bits, sizes in self._batches(known, network.width, generator):
             loss = network.losses(bits, sizes)[0].mean()
             optimizer.zero_grad(set_to_none=True)

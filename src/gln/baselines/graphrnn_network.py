@@ -28,7 +28,7 @@ from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits
 from torch.nn.utils.rnn import PackedSequence
 
-from gln.evaluation.statistics import largest_components_of
+from gln.evaluation.statistics import largest_components
 from gln.graphs import GraphBatch
 from gln.graphs.record import Graph
 
@@ -216,7 +216,7 @@ class ConnectedGraphs:
     @classmethod
     def of(cls, graphs: Sequence[Graph], device: torch.device) -> ConnectedGraphs:
         """The largest component of every graph, as a breadth-first order reaches no further."""
-        batch = GraphBatch.from_graphs(largest_components_of(graphs)).to(device)
+        batch = GraphBatch.from_graphs(largest_components(graphs)).to(device)
         return cls(batch.adj, batch.sizes)
 
     @property

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from tyro.conf import OmitArgPrefixes, arg
 
-from gln.commands.flags import ModelPath, PagePath, ReadFlags, Seed, Steps, end_skipped, remark, skipper
+from gln.commands.flags import ModelPath, PagePath, ReadFlags, Seed, Skips, Steps, remark
 from gln.commands.look import write_shown
 from gln.errors import GLNError
 from gln.seeds import TEST_SEED
-
-if TYPE_CHECKING:
-    from gln.io import Skipped
 
 
 def evaluate(
@@ -49,14 +46,14 @@ def evaluate(
     check_graphs((on,), count, seed)
     from gln.workflows.judge import evaluate_on
 
-    skipped: list[Skipped] = []
+    skip = Skips()
     method, true, scores = evaluate_on(
-        model, on, options, count, seed, steps, largest_component, skipper(skipped), remark
+        model, on, options, count, seed, steps, largest_component, skip, remark
     )
     print(scores)
     if view is not None:
         write_shown(view, method, true, f"{model} on {on}", steps)
-    end_skipped(skipped)
+    skip.end()
 
 
 def generate(

@@ -8,23 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from tyro.conf import OmitArgPrefixes, Positional, arg
 
-from gln.commands.flags import (
-    FamilySpec,
-    File,
-    Number,
-    ReadFlags,
-    Seed,
-    Steps,
-    count_of,
-    end_skipped,
-    remark,
-    skipper,
-)
+from gln.commands.flags import FamilySpec, File, Number, ReadFlags, Seed, Skips, Steps, count_of, remark
 from gln.seeds import TEST_SEED
 
 if TYPE_CHECKING:
     from gln.graphs.record import Graph
-    from gln.io import Skipped
 
 SHOWN = 12  # graphs on the page of gln train and gln evaluate
 
@@ -129,17 +117,15 @@ def view(
     from gln.viewing.pages import write_page
     from gln.workflows.views import views_from
 
-    skipped: list[Skipped] = []
-    views, title = views_from(
-        source, options, count, seed, skipper(skipped), remark, model, predicted, choice
-    )
+    skip = Skips()
+    views, title = views_from(source, options, count, seed, skip, remark, model, predicted, choice)
     write_page(output, views, title)
     print(f"Wrote {output}: {count_of(len(views), 'graph')}.")
     if open:
         import webbrowser
 
         webbrowser.open(output.resolve().as_uri())
-    end_skipped(skipped)
+    skip.end()
 
 
 def report(
@@ -165,9 +151,9 @@ def report(
     from gln.viewing.reports import write_report
     from gln.workflows.judge import judge_run
 
-    skipped: list[Skipped] = []
-    print(f"Wrote {write_report(page, judge_run(run, skipper(skipped), remark))}.")
-    end_skipped(skipped)
+    skip = Skips()
+    print(f"Wrote {write_report(page, judge_run(run, skip, remark))}.")
+    skip.end()
 
 
 def write_shown(page: Path, model: Any, graphs: list[Graph], title: str, steps: int | None = None) -> None:

@@ -22,11 +22,8 @@ from gln.commands.flags import (
 )
 from gln.errors import GLNError
 
-SEVERAL = {
-    "TORCHELASTIC_RUN_ID",
-    "SLURM_NTASKS",
-    "LOCAL_RANK",
-}  # set where one of several processes is started
+# One of these is set where one of several processes is started.
+SEVERAL = {"TORCHELASTIC_RUN_ID", "SLURM_NTASKS", "LOCAL_RANK"}
 
 
 def predict(

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from tyro.conf import OmitArgPrefixes, Positional, arg
 
-from gln.commands.flags import File, FitFlags, PagePath, ReadFlags, Whole, end_skipped, remark, skipper
+from gln.commands.flags import File, FitFlags, PagePath, ReadFlags, Skips, Whole, remark
 from gln.commands.look import write_shown
 from gln.errors import GLNError
 from gln.training.config import FitConfig
-
-if TYPE_CHECKING:
-    from gln.io import Skipped
-
 
 ANY_METHOD = ("seed", "progress")  # the settings of FitConfig that a baseline has too
 
@@ -95,14 +91,14 @@ def train(
     from gln.workflows.runs import read_run
     from gln.workflows.train import train as train_on
 
-    skipped: list[Skipped] = []
+    skip = Skips()
     trained = train_on(
         data,
         output,
         spec,
         config,
         say=remark,
-        skip=skipper(skipped),
+        skip=skip,
         count=count,
         read=options,
         patches=patches,
@@ -120,7 +116,7 @@ def train(
         write_shown(view, method, judged.true, f"{output}, test graphs")
     elif view is not None:
         write_shown(view, None, judged.made, f"{output}, sampled graphs")
-    end_skipped(skipped)
+    skip.end()
 
 
 def _refuse(flags: dict[str, Any], purpose: str) -> None:

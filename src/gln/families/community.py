@@ -70,9 +70,7 @@ class Community(Family):
             matrix[i, j] = matrix[j, i] = True
         pos = spring_layout(adjacency, rng.random((count, n, 2))).astype(np.float32)  # [B, n, 2]
 
-        order = np.tile(np.arange(n), (count, 1))  # [B, n]
-        if self.order == "set":
-            order = rng.permuted(order, axis=1)
+        order = self._node_orders(rng, count, n)  # [B, n]
         return [
             Graph(
                 pos=torch.from_numpy(points[nodes]),

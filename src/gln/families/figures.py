@@ -94,9 +94,7 @@ class Figures(Family):
         row, col = divmod(np.arange(n, dtype=np.float32), self.side)
         pos = np.stack([col, row], axis=1)  # [n, 2]
 
-        order = np.tile(np.arange(n), (count, 1))  # [B, n]
-        if self.order == "set":
-            order = rng.permuted(order, axis=1)
+        order = self._node_orders(rng, count, n)  # [B, n]
         graphs = []
         for rgb, label, nodes in zip(image, region, order, strict=True):
             graph = Graph(x=torch.from_numpy(rgb[nodes]), pos=torch.from_numpy(pos[nodes]), num_nodes=n)

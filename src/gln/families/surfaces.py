@@ -114,9 +114,7 @@ class Surfaces(Family):
             points[rows] = _surface(kind, m, self.order, shares[:, rows], jitter[:, rows])
         pos = self._transform(rng, points).astype(np.float32)  # [count, n, 3], in the order of the grid
 
-        perm = np.tile(np.arange(n), (count, 1))  # [count, n]
-        if shuffled:
-            perm = rng.permuted(perm, axis=1)
+        perm = self._node_orders(rng, count, n)  # [count, n]
         edges: dict[int, np.ndarray] = {}
         for kind, rows in groups:
             pairs = _set_pairs(kind, pos[rows]) if shuffled else _ordered_pairs(kind, m)

@@ -37,10 +37,16 @@ def as_graph(source: Any, pos: Any = None, x: Any = None) -> Graph:
     return check_graph(graph)
 
 
+class CheckedGraphs(list[Graph]):
+    """Graphs that were just checked: :func:`as_graphs` does not check them again."""
+
+
 def as_graphs(sources: Iterable[Any], what: str = "graphs") -> list[Graph]:
     """Convert every graph of a collection with :func:`as_graph`; an error names the graph at fault."""
+    if isinstance(sources, CheckedGraphs):
+        return sources
     graphs = []
-    for number, source in enumerate(_each(sources, what)):
+    for number, source in enumerate(each_of(sources, what)):
         try:
             graphs.append(as_graph(source))
         except GLNError as error:
@@ -52,7 +58,7 @@ def as_graphs(sources: Iterable[Any], what: str = "graphs") -> list[Graph]:
 
 def as_graph_pairs(true: Iterable[Any], predicted: Iterable[Any]) -> tuple[list[Graph], list[Graph]]:
     """Convert true graphs and their predictions, each pair on the same nodes; networkx nodes are matched by label."""
-    truths, guesses = list(_each(true, "true")), list(_each(predicted, "predicted"))
+    truths, guesses = list(each_of(true, "true")), list(each_of(predicted, "predicted"))
     if len(truths) != len(guesses):
         raise GLNError(f"Got {len(truths)} true and {len(guesses)} predicted graphs; expected equally many.")
     for number, (truth, guess) in enumerate(zip(truths, guesses, strict=True)):
@@ -73,7 +79,8 @@ def is_networkx(value: Any) -> bool:
     return is_a(value, "networkx.Graph")
 
 
-def _each(sources: Iterable[Any], what: str) -> Iterator[Any]:
+def each_of(sources: Iterable[Any], what: str = "graphs") -> Iterator[Any]:
+    """The graphs of a collection, one after another; refuse a single graph."""
     one_matrix = sparse.issparse(sources) or (
         isinstance(sources, np.ndarray | torch.Tensor) and sources.ndim == 2
     )
@@ -126,10 +133,7 @@ def to_scipy(graph: Graph) -> sparse.csr_array:
 
 def to_numpy(graph: Graph) -> np.ndarray:
     """The adjacency matrix ``[n, n]`` as a boolean array."""
-    graph = check_graph(graph)
-    adjacency = np.zeros((graph.num_nodes, graph.num_nodes), dtype=bool)
-    adjacency[tuple(graph.edge_index.numpy(force=True))] = True
-    return adjacency
+    return to_scipy(graph).toarray()
 
 
 def _from_networkx(source: nx.Graph) -> Graph:

@@ -95,10 +95,6 @@ class Source:
     say: Callable[[str], None] = lambda text: None
     memo: dict[Path, Any] = field(default_factory=dict)  # kept for the next file
 
-    def load(self) -> bytes:
-        """The bytes of the file; see :func:`load`."""
-        return load(self.path)
-
     def check_count(self, nodes: int) -> None:
         if nodes > self.options.max_nodes:
             raise GLNError(

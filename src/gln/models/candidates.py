@@ -92,9 +92,8 @@ def _near_by_matrix(where: Tensor, mask: Tensor, nearest: Tensor) -> Tensor:
     # The direct formula: the usual one, by matrix product, loses the digits that decide between neighbours.
     distance = torch.cdist(where, where, compute_mode="donot_use_mm_for_euclid_dist")
     distance = distance.masked_fill(~everything, torch.inf)
-    ranked = distance.topk(
-        most, dim=2, largest=False
-    ).values  # [B, N, most]; infinite where there are fewer nodes
+    # [B, N, most]; infinite where there are fewer nodes.
+    ranked = distance.topk(most, dim=2, largest=False).values
     place = (nearest.clamp(1, most) - 1).view(-1, 1, 1).expand(-1, mask.shape[1], 1)
     return (distance <= ranked.gather(2, place) * TIE) & everything
 

@@ -41,8 +41,6 @@ def save(model: nn.Module, path: Path | str) -> Path:
     """
     check_model(model)
     folder = Path(path)
-    with clear_disk_errors(folder):
-        folder.mkdir(parents=True, exist_ok=True)
     write_model(model, model.state_dict(), folder)
     return folder
 
@@ -60,6 +58,8 @@ def write_model(model: nn.Module, tensors: Mapping[str, Tensor], folder: Path) -
 
 def write_saved(folder: Path, tensors: Mapping[str, Tensor], facts: dict[str, Any]) -> None:
     """Write ``tensors``, then ``facts`` with the fingerprint that ties the two files together."""
+    with clear_disk_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True)
     weights = folder / "model.safetensors"
     write_tensors(weights, tensors, {"format": FORMAT})
     tied = {"weights_sha256": hashlib.sha256(weights.read_bytes()).hexdigest()}

@@ -65,7 +65,13 @@ class RunFolder:
                 raise GLNError(
                     f"{self.path} already holds a run; resume it with --resume (resume=True) or choose another folder."
                 )
-            check_same(read_json(self.config), config, free)
+            saved = read_json(self.config)
+            check_same(saved, config, free)
+            before, after = saved["fit"]["epochs"], config["fit"]["epochs"]
+            if after < before:
+                raise GLNError(
+                    f"The run began with epochs={before}, now it is {after}; resume with as many or more."
+                )
             if self.model.exists() and not self.checkpoint.exists():
                 raise GLNError(
                     f"{self.path} holds a trained model but no checkpoint to resume from; load it with gln.load "
@@ -112,18 +118,16 @@ def check_same(saved: Facts, now: Facts, free: Sequence[str]) -> None:
     for name, before, after in _differences(saved, now):
         if name.startswith("data."):
             part = name.split(".")[1]
+            what = f"The {part} graphs differ" if part in ("train", "val") else "The graphs differ"
             raise GLNError(
-                f"The {part} graphs differ from those the run began with; resume with the same graphs "
+                f"{what} from those the run began with; resume with the same graphs "
                 "or start a new run in another folder."
             )
-        if name not in {f"fit.{setting}" for setting in free}:
+        if name.removeprefix("fit.") not in free:
             raise GLNError(
                 f"The run began with {name}={before!r}, now it is {after!r}; resume with the same value "
                 "or start a new run in another folder."
             )
-    before, after = saved["fit"]["epochs"], now["fit"]["epochs"]
-    if after < before:
-        raise GLNError(f"The run began with epochs={before}, now it is {after}; resume with as many or more.")
 
 
 def _differences(before: Any, after: Any, name: str = "") -> Iterator[tuple[str, Any, Any]]:

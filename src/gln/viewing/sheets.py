@@ -268,9 +268,8 @@ def save_steps(
     for number, chances in enumerate(seen.chances, 0 if count > 1 else 1):
         found = _with_edges(graph, seen.pairs[chances >= np.float32(seen.threshold)])
         caption = f"A{number}".translate(SUPERSCRIPTS)
-        compared = graph.num_edges > 0 and (
-            number > 0 or found.num_edges > 0
-        )  # an empty start has no errors yet
+        # An empty start has no errors yet.
+        compared = graph.num_edges > 0 and (number > 0 or found.num_edges > 0)
         if not compared:
             caption = f"{caption}, {found.num_edges // 2 or 'no'} edges"
         sheet.draw(found, graph if compared else None, caption)

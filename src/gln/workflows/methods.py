@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 import numpy as np
 
 from gln.errors import GLNError
-from gln.graphs.record import ROWS, Graph
+from gln.graphs.record import Graph
 from gln.later import torch
 from gln.models import MODELS
 from gln.registry import parse_spec, write_spec
@@ -97,27 +97,14 @@ def out_of_memory(error: BaseException) -> bool:
     return isinstance(error, MemoryError) or any(word in str(error) for word in words)
 
 
-def misfit(model: Any, graph: Graph) -> str | None:
-    """Why ``model`` cannot read the nodes of ``graph``, as the end of a sentence; ``None`` if it can."""
-    from gln.models import contract
-
-    return contract.misfit(model, graph.num_nodes, *graph.widths)
-
-
-def unread(model: Any, graph: Graph) -> list[str]:
-    """Which of ``pos`` and ``x`` the graph has but the model does not read."""
-    from gln.models import contract
-
-    return contract.unread(model, *graph.widths)
-
-
 def coinciding(model: Any, graph: Graph) -> int:
     """How many nodes have exactly the position of another one, and its features if the model reads them."""
-    given = [name for name, width in zip(ROWS, graph.widths, strict=True) if width]
-    read = [name for name in given if name not in unread(model, graph)]
-    if "pos" not in read:
+    from gln.models.contract import unread  # here, as it loads torch
+
+    read = {name: rows for name, rows in graph.rows().items() if name not in unread(model, graph)}
+    if not graph.widths[0] or "pos" not in read:
         return 0
-    rows = torch.cat([graph[name] for name in read], dim=1).numpy() + 0.0  # so that -0.0 is 0.0
+    rows = torch.cat(list(read.values()), dim=1).numpy() + 0.0  # so that -0.0 is 0.0
     whole = rows.view(f"V{rows.itemsize * rows.shape[1]}")  # much faster than unique rows
     counts = np.unique(whole, return_counts=True)[1]
     return int(counts[counts > 1].sum())
@@ -125,6 +112,8 @@ def coinciding(model: Any, graph: Graph) -> int:
 
 def check_fit(model: Any, graph: Graph, name: str) -> None:
     """Refuse nodes that the model cannot read."""
+    from gln.models.contract import misfit  # as in coinciding
+
     wrong = misfit(model, graph)
     if wrong is not None:
         raise GLNError(f"{name}: {wrong}")

@@ -21,9 +21,10 @@ from gln.inference.steps import Seen, every_step
 from gln.io import ReadOptions, read_items
 from gln.io.items import quote
 from gln.io.read_predictions import PredictedEdges, is_archive, is_table, read_predictions
+from gln.models.contract import misfit
 from gln.workflows import Say, Skip
 from gln.workflows.asked import check_view
-from gln.workflows.methods import check_fit, load_for, misfit
+from gln.workflows.methods import check_fit, load_for
 from gln.workflows.predict_files import Job, ask
 from gln.workflows.runs import is_run, learned_from, run_data
 from gln.workflows.training_data import find_data, is_family
