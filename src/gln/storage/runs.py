@@ -173,7 +173,7 @@ def write_checkpoint(
 
 def _number(value: Any) -> Any:
     """On a GPU, the learning rate is a tensor."""
-    return value.item() if isinstance(value, Tensor) else value
+    return value.item() if isinstance(value, torch.Tensor) else value
 
 
 def read_checkpoint(path: Path) -> Checkpoint:
