@@ -15,6 +15,7 @@ from gln.errors import GLNError
 from gln.storage.provenance import check_source, write_result
 
 NAMES = (
+    "cold",
     "families",
     "graphrnn",
     "mmd",

@@ -235,9 +235,8 @@ def step(case: Case) -> Call:
 
     def call() -> float:
         torch.manual_seed(SEED)
-        model = gln.GLN(
-            pos_channels=graphs[0].pos.shape[1]
-        )  # all pairs for up to 128 points, then candidates
+        # All pairs for up to 128 points, then candidates.
+        model = gln.GLN(pos_channels=graphs[0].pos.shape[1])
         history = gln.fit(model, graphs, graphs[:1], **settings).history
         return (history[1]["seconds"] - history[0]["seconds"]) / STEPS
 

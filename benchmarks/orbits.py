@@ -10,9 +10,10 @@ import torch
 
 from benchmarks.common import in_orca_order, orbit_counter, side_by_side, silence, timed
 from gln.errors import GLNError
-from gln.evaluation.orbits import orbits_of
+from gln.evaluation.orbits import orbits
 from gln.families import family
 from gln.graphs import to_scipy
+from gln.graphs.convert import CheckedGraphs
 
 REPEATS = 7
 
@@ -32,12 +33,12 @@ def run(graphs: int = 100, nodes: int = 400, seed: int = 0) -> dict[str, Any]:
     if graphs < 1:
         raise GLNError(f"Got graphs={graphs}; expected at least 1.")
     count = orbit_counter()
-    surfaces = family("surfaces", points=nodes).sample(graphs, seed=seed)
+    surfaces = CheckedGraphs(family("surfaces", points=nodes).graphs(graphs, seed=seed))
     matrices = [sp.csc_matrix(to_scipy(graph), dtype=float) for graph in surfaces]
 
     ours_turns, peer_turns = [], []
     for _ in range(REPEATS):
-        ours, seconds = timed(lambda: orbits_of(surfaces))
+        ours, seconds = timed(lambda: orbits(surfaces))
         ours_turns.append(seconds)
         with silence():
             theirs, seconds = timed(lambda: [count(matrix) for matrix in matrices])

@@ -20,9 +20,10 @@ from tyro.conf import Positional
 import gln
 from gln.families import parse_family
 from gln.inference.evaluate import predict_and_score
+from gln.inference.predict import AS_TRAINED, Choice
 from gln.storage.provenance import check_source, write_result
 from gln.training.losses import Loss
-from shared import RESULTS, TEST_SEED, TRAIN_SEED, USUAL_LOSS, VAL_SEED, begin, fit, run_command, weights_of
+from shared import RESULTS, TEST_SEED, TRAIN_SEED, USUAL_LOSS, VAL_SEED, begin, fit, run_command
 
 # family: its short form, width of the positions, graphs per step, epochs of 250 steps
 FAMILIES = {"delaunay": ("delaunay:points=50", 2, 32, 6), "surfaces": ("surfaces:points=100", 3, 16, 6)}
@@ -79,13 +80,13 @@ def train_and_test(family: str, name: str, runs: Path) -> None:
         **settings,
     )
     seconds = time.perf_counter() - start
-    tests = member.sample(TEST_GRAPHS, TEST_SEED, cache=runs / "graphs")
-    _, scores, _ = predict_and_score(model, tests, model.threshold)
+    tests = member.graphs(TEST_GRAPHS, TEST_SEED, cache=runs / "graphs")
+    _, scores, _ = predict_and_score(model, tests, AS_TRAINED)
     measured: dict[str, Any] = {
         "family": spec,
         "variant": name,
         "changed": changes | losses,
-        "weights": weights_of(model),
+        "weights": sum(weight.numel() for weight in model.parameters()),
         "steps": STEPS_PER_EPOCH * epochs,
         "fit": settings,
         "training_seconds": round(seconds, 1),
@@ -97,7 +98,7 @@ def train_and_test(family: str, name: str, runs: Path) -> None:
         measured["by_candidates"] = [candidates_row(model, tests, k) for k in CANDIDATES]
     if name == "shared weights":
         measured["by_steps"] = {
-            n: predict_and_score(model, tests, model.threshold, n)[1]["iou"] for n in (3, 5, 8, 12)
+            n: predict_and_score(model, tests, Choice(steps=n))[1]["iou"] for n in (3, 5, 8, 12)
         }
     output = RESULTS / f"ablation-{family}-{name.replace(' ', '-')}.json"
     command = f"python recipes/ablation.py {family} --runs {runs} --only '{name}'"
@@ -107,7 +108,7 @@ def train_and_test(family: str, name: str, runs: Path) -> None:
 
 def candidates_row(model: gln.GLN, tests: list[Any], count: int) -> dict[str, float]:
     """The same weights with ``count`` candidates per node instead of all pairs."""
-    _, scores, recall = predict_and_score(model, tests, model.threshold, candidates=count)
+    _, scores, recall = predict_and_score(model, tests, Choice(candidates=count))
     return {"candidates": count, "iou": scores["iou"], "candidate_recall": recall}
 
 

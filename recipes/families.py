@@ -5,7 +5,7 @@
 
 One model serves all sizes and kinds of its family. Test graphs come from a seed that neither training nor tuning uses,
 as many of each as the paper has. Repeat the command to resume training. Models on ordered nodes are trained by
-``gln reproduce table-scores``.
+``python -m reproduction table-scores``.
 """
 
 from __future__ import annotations
@@ -23,8 +23,10 @@ import gln
 from gln.evaluation import segmentation_scores
 from gln.families import parse_family
 from gln.families.surfaces import KINDS
+from gln.graphs.record import Graph
 from gln.graphs.split import cut_patches
 from gln.inference.evaluate import predict_and_score
+from gln.inference.predict import AS_TRAINED
 from gln.storage.provenance import check_source, write_result
 from shared import (
     TEST_SEED,
@@ -35,7 +37,6 @@ from shared import (
     command,
     fit,
     load_on_device,
-    paper_count,
     run_command,
 )
 
@@ -111,7 +112,7 @@ def train(
         print(f"{name}: threshold {network.threshold}")
 
 
-def segmenting_threshold(model: torch.nn.Module, graphs: list[Data]) -> float:
+def segmenting_threshold(model: torch.nn.Module, graphs: list[Graph]) -> float:
     """The threshold at which the components of the predicted graphs agree best with the true ones.
 
     One wrong edge joins two regions, which the IoU of edges hardly notices.
@@ -137,7 +138,7 @@ def test(
     model = load_on_device(run)
     rows = []
     for spec in only or RECIPES[name].test:
-        graphs = draw(spec, count or paper_count(spec), TEST_SEED, 1)
+        graphs = draw(spec, count or parse_family(spec).paper_count or 300, TEST_SEED, 1)
         start = time.perf_counter()
         row = {"graphs_of": spec, "graphs": len(graphs), "seed": TEST_SEED, **score(model, graphs)}
         row["seconds"] = round(time.perf_counter() - start, 2)
@@ -150,9 +151,9 @@ def test(
     write_result(output, command(), TEST_SEED, measured)
 
 
-def score(model: torch.nn.Module, graphs: list[Data]) -> dict[str, float]:
+def score(model: torch.nn.Module, graphs: list[Graph]) -> dict[str, float]:
     """Edge scores, MMD and candidate recall; for surfaces the IoU of every kind, for images the segmentation scores."""
-    predicted, scores, recall = predict_and_score(model, graphs, model.threshold)
+    predicted, scores, recall = predict_and_score(model, graphs, AS_TRAINED)
     scores |= {"candidate_recall": recall}
     scores |= gln.mmd(graphs, predicted).named()
     for number, kind in enumerate(KINDS):
@@ -165,7 +166,7 @@ def score(model: torch.nn.Module, graphs: list[Data]) -> dict[str, float]:
     return scores
 
 
-def pieces(recipe: Recipe, spec: str, count: int, seed: int, workers: int) -> list[Data]:
+def pieces(recipe: Recipe, spec: str, count: int, seed: int, workers: int) -> list[Graph]:
     """Graphs, or patches of graphs, to train on."""
     if spec not in recipe.patches:
         return draw(spec, count, seed, workers)
@@ -178,8 +179,8 @@ def pieces(recipe: Recipe, spec: str, count: int, seed: int, workers: int) -> li
     ]
 
 
-def draw(spec: str, count: int, seed: int, workers: int) -> list[Data]:
-    return parse_family(spec).sample(count, seed, workers=max(workers, 1))
+def draw(spec: str, count: int, seed: int, workers: int) -> list[Graph]:
+    return parse_family(spec).graphs(count, seed, workers=max(workers, 1))
 
 
 if __name__ == "__main__":

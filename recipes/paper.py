@@ -1,29 +1,30 @@
 """The paper's own network on the paper's own protocol: ordered nodes, the paper's sizes, 80 % train and 20 % test.
 
     python recipes/paper.py released-community-2        # one run: trains, tests, writes results/paper-….json
-    python recipes/paper.py --list
+    python recipes/paper.py                             # lists the runs
 
 Repeat the command to resume a run. Test scores count all n² entries, as in the paper.
 """
 
 from __future__ import annotations
 
-import argparse
 import copy
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
+from torch import Tensor
+from tyro.conf import Positional
 
 import gln
 from gln.baselines import Constant
-from gln.evaluation import EdgeScores
 from gln.families import parse_family
-from gln.inference.predict import soft_batches
-from gln.models import build_model
+from gln.models import StructureOutput, build_model
 from gln.storage.provenance import write_result
 from gln.training.losses import Loss
+from shared import RESULTS, run_command, score_all_entries
 
 SEED = 0
 PAPER_FIT = {"optimizer": "adam", "schedule": "constant", "warmup": 0.0, "weight_decay": 0.0, "clip": None}
@@ -118,22 +119,15 @@ for name, pairs in (("community-2", 40 * 39), ("torus", 100 * 99)):
     RUNS[f"reading-{name}-all"] = replace(ours, model=literal, loss=Loss(edge="literal", psi1=pairs))
 
 
-def score(model: torch.nn.Module, graphs: list, threshold: float) -> dict[str, float]:
-    """Edge scores over all n² entries, mean over graphs; batches of 20 (only the released variant depends on them)."""
-    scores = EdgeScores(threshold, entries="all")
-    for _, batch, soft, _ in soft_batches(model, graphs, batch_size=20):
-        scores.update(soft.cpu(), batch.adj.cpu(), batch.mask.cpu())
-    return {name: round(float(value), 5) for name, value in scores.compute().items()}
-
-
-def score_entry_by_entry(model: torch.nn.Module, graphs: list, threshold: float) -> dict[str, float]:
-    """The same without taking the mean of both directions, as the authors read their network."""
-    scores = EdgeScores(threshold, entries="all")
-    for start in range(0, len(graphs), 20):
-        batch = gln.GraphBatch.from_graphs(graphs[start : start + 20])
-        with torch.no_grad():
-            scores.update(model(batch).probabilities(), batch.adj, batch.mask)
-    return {name: round(float(value), 5) for name, value in scores.compute().items()}
+def score(
+    model: torch.nn.Module,
+    graphs: list,
+    threshold: float,
+    soft: Callable[[StructureOutput], Tensor] = StructureOutput.soft_adjacency,
+) -> dict[str, float]:
+    """Scores over batches of 20, on which only the released variant depends."""
+    scores = score_all_entries(model, graphs, threshold, 20, soft)
+    return {name: round(value, 5) for name, value in scores.items() if name != "candidate_recall"}
 
 
 def standardised(train: list, *others: list) -> list[list]:
@@ -173,7 +167,8 @@ def perform(name: str, folder: Path) -> None:
         "constant_iou": constant_iou(train, test),
         "test": score(model, test, model.threshold),
         "test_at_threshold_.5": score(model, test, 0.5),
-        "test_entry_by_entry": score_entry_by_entry(model, test, model.threshold),
+        # Without the mean of both directions, as the authors read their network.
+        "test_entry_by_entry": score(model, test, model.threshold, StructureOutput.probabilities),
         "threshold": model.threshold,
         "best_epoch": result.best_epoch,
         "mmd": dict(distance),
@@ -183,27 +178,22 @@ def perform(name: str, folder: Path) -> None:
         "seconds_per_epoch": round(history[-1]["seconds"] / len(history), 3),
         "history": history[:: max(1, len(history) // 15)],
     }
-    write_result(Path("results") / f"paper-{name}.json", f"python recipes/paper.py {name}", SEED, measured)
+    write_result(RESULTS / f"paper-{name}.json", f"python recipes/paper.py {name}", SEED, measured)
     shown = ("iou", "accuracy", "recall", "precision")
     print(f"{name:<32}" + "  ".join(f"{key} {measured['test'][key]:.4f}" for key in shown), end="  ")
     print(f"constant {measured['constant_iou']:.4f}  {measured['minutes']} minutes", flush=True)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("names", nargs="*", metavar="RUN", help=", ".join(RUNS))
-    parser.add_argument("--list", action="store_true")
-    parser.add_argument("--runs", type=Path, default=Path("runs/paper"))
-    words = parser.parse_args()
-    if words.list or not words.names:
+Name = Literal[tuple(RUNS)]  # type: ignore[valid-type]
+
+
+def paper(names: Positional[tuple[Name, ...]] = (), runs: Path = Path("runs/paper")) -> None:
+    """Make the named runs; without a name, list all."""
+    if not names:
         print("\n".join(f"{name:<32}{run.family:<44}{run.model}" for name, run in RUNS.items()))
-    for name in words.names:
-        if name not in RUNS:
-            parser.error(f"there is no run {name!r}; choose from {', '.join(RUNS)}")
-        perform(name, words.runs)
+    for name in names:
+        perform(name, runs)
 
 
 if __name__ == "__main__":
-    main()
+    run_command(__doc__, paper)

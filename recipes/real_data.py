@@ -30,6 +30,7 @@ from gln.errors import GLNError
 from gln.evaluation.statistics import component_labels
 from gln.files import write_atomically
 from gln.io import ReadOptions, find_files, read_items
+from gln.io.ply import parse_ply
 from gln.models.gln import SMALL
 from gln.storage.provenance import check_source, write_result
 from gln.workflows.recipe import neighbour_ranks
@@ -85,16 +86,10 @@ def write_meshes(folder: Path, count: int | None) -> None:
             mesh = nibabel.load(data / f"{surface}_{side}.gii.gz").agg_data()
             write_off(folder / part / f"{surface}_{side}.off", *mesh, count)
     bunny = package_folder("pymeshfix") / "examples/StanfordBunny.ply"
-    write_off(folder / "test/bunny.off", *read_bunny(bunny), min(BUNNY_VERTICES, count or BUNNY_VERTICES))
-
-
-def read_bunny(path: Path) -> tuple[np.ndarray, np.ndarray]:
-    """Vertices ``[n, 3]`` and triangles ``[t, 3]`` of a binary PLY file that holds nothing else."""
-    header, data = path.read_bytes().split(b"end_header\n", 1)
-    nodes, triangles = (int(line.split()[2]) for line in header.splitlines() if line.startswith(b"element"))
-    vertices = np.frombuffer(data, "<f4", 3 * nodes).reshape(nodes, 3)
-    face = np.dtype([("corners", "u1"), ("nodes", "<i4", 3)])
-    return vertices, np.frombuffer(data, face, triangles, vertices.nbytes)["nodes"]
+    mesh = parse_ply(bunny.read_bytes())
+    write_off(
+        folder / "test/bunny.off", mesh.points, mesh.faces[0], min(BUNNY_VERTICES, count or BUNNY_VERTICES)
+    )
 
 
 def write_off(path: Path, vertices: np.ndarray, faces: np.ndarray, count: int | None) -> None:
@@ -175,12 +170,12 @@ def scored_rows(model: torch.nn.Module, folder: Path) -> list[dict[str, Any]]:
             continue
         true = graphs_in(path)
         start = time.perf_counter()
-        scores = gln.edge_scores(true, [gln.predict(model, points(graph)) for graph in true])
+        scores = gln.edge_scores(true, gln.predict(model, true))
         seconds = round(time.perf_counter() - start, 2)
         row = {"file": path.name, "graphs": len(true), "nodes": sum(graph.num_nodes for graph in true)}
         row |= {key: float(value) for key, value in scores.items()} | {"seconds": seconds}
         for rule, fitted in rules.items():
-            by_rule = gln.edge_scores(true, [fitted.predict(points(graph)) for graph in true])
+            by_rule = gln.edge_scores(true, gln.predict(fitted, true))
             row[f"dice_{rule}"] = float(by_rule["dice"])
         if max(graph.num_nodes for graph in true) > SMALL:
             ranks = np.concatenate([neighbour_ranks(graph, model.candidates) for graph in true])
@@ -278,12 +273,6 @@ def graphs_in(path: Path) -> list[Data]:
 
 def photos_in(folder: Path) -> list[Any]:
     return list(read_items(find_files([folder]), ReadOptions(image_size=PHOTO_SIZE)))
-
-
-def points(graph: Data) -> Data:
-    """What a predictor may see."""
-    rows = {name: graph[name] for name in ("pos", "x") if graph.get(name) is not None}
-    return gln.make_graph(**rows)
 
 
 def need(package: str, module: str) -> Any:

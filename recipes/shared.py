@@ -10,11 +10,13 @@ from typing import Any
 
 import torch
 import tyro
-from torch import nn
+from torch import Tensor, nn
 
 import gln
 from gln.errors import GLNError
-from gln.families import parse_family
+from gln.evaluation import EdgeScores
+from gln.inference.predict import Choice, outputs
+from gln.models import StructureOutput
 from gln.seeds import TEST_SEED
 from gln.training.data import RandomRotation
 from gln.training.losses import Loss
@@ -64,10 +66,18 @@ def load_on_device(run: Path) -> nn.Module:
     return gln.load(run).to("cuda" if torch.cuda.is_available() else "cpu")
 
 
-def weights_of(model: nn.Module) -> int:
-    return sum(weight.numel() for weight in model.parameters())
-
-
-def paper_count(spec: str) -> int:
-    """As many graphs as the paper has of this family, or 300."""
-    return parse_family(spec).paper_count or 300
+def score_all_entries(
+    model: nn.Module,
+    graphs: list,
+    threshold: float,
+    batch_size: int,
+    soft: Callable[[StructureOutput], Tensor] = StructureOutput.soft_adjacency,
+) -> dict[str, float]:
+    """Edge scores over all n² entries, diagonal included, and the candidate recall; means over graphs."""
+    scores, recalls = EdgeScores(threshold, entries="all"), []
+    for numbers, _, output in outputs(model, graphs, Choice(batch_size=batch_size)):
+        batch = gln.GraphBatch.from_graphs([graphs[number] for number in numbers]).to(output.mask.device)
+        scores.to(output.mask.device).update(soft(output), batch.adj, batch.mask)
+        recalls.append(output.recall(batch.adj).cpu())
+    found = {name: float(value) for name, value in scores.compute().items()}
+    return found | {"candidate_recall": float(torch.cat(recalls).mean())}

@@ -5,8 +5,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from gln.later import names_of
 
 if TYPE_CHECKING:
     from gln.adapters.pyg import GLNGraph, as_graph, check_graph, make_graph
@@ -83,10 +84,7 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _MODULE_OF:
-        raise AttributeError(f"module 'gln' has no attribute {name!r}")
-    return getattr(import_module(_MODULE_OF[name]), name)
+__getattr__ = names_of(__name__, _MODULE_OF)
 
 
 def __dir__() -> list[str]:

@@ -63,6 +63,12 @@ def test_a_bad_molecule_is_skipped_and_the_next_ones_are_read(tmp_path: Path) ->
     assert [skipped.reason for skipped in bad] == ["graph 0: row 4: got '1 zero 0'; expected numbers."]
 
 
+def test_what_comes_before_a_file_is_cut_off_is_read(tmp_path: Path) -> None:
+    items, bad = read_all(put(tmp_path, "m.xyz", XYZ + b"3\n\nO 0 0 0\n"))
+    assert [item.name for item in items] == ["m.xyz#0", "m.xyz#1"]
+    assert "claims 3 atoms, but the file ends after 1" in bad[0].reason
+
+
 @pytest.mark.parametrize(
     ("name", "data", "message"),
     [

@@ -68,7 +68,7 @@ def test_a_run_is_not_overwritten_and_not_mixed_with_another(tmp_path: Path) -> 
     for other, graphs, seed, words in (
         (Neighbours(most=3), GRAPHS, 0, "began with most=32, now it is 3"),
         (Copy(), GRAPHS, 0, "began with baseline='neighbours', now it is 'copy'"),
-        (Neighbours(), GRAPHS[1:], 0, "began with data="),
+        (Neighbours(), GRAPHS[1:], 0, "The graphs differ"),
         (Neighbours(), GRAPHS, 1, "began with seed=0, now it is 1"),
     ):
         with pytest.raises(GLNError, match=words):

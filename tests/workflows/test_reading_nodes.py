@@ -10,7 +10,8 @@ from torch import nn
 
 from gln.graphs.record import Graph
 from gln.models import GLN, PaperGLN
-from gln.workflows.methods import coinciding, misfit, unread
+from gln.models.contract import misfit, unread
+from gln.workflows.methods import coinciding
 
 
 def nodes(count: int = 4, pos: int = 0, x: int = 0) -> Graph:

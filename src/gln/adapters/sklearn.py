@@ -171,9 +171,8 @@ class GraphLearner(BaseEstimator):
         """Save the fitted learner as one safetensors file; loading it never runs code."""
         check_is_fitted(self)
         settings = self._plain_params()
-        if not isinstance(
-            settings["random_state"], int | None
-        ):  # a generator is not a plain value; its seed has been drawn
+        # A generator is not a plain value; its seed has been drawn.
+        if not isinstance(settings["random_state"], int | None):
             settings["random_state"] = None
         facts = {
             "format": FORMAT,

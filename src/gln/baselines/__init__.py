@@ -13,12 +13,11 @@ from gln.baselines.base import (
     register,
     save_baseline,
 )
-from gln.baselines.constant import Constant
-from gln.baselines.copying import Copy
 from gln.baselines.graphrnn import GraphRNN
 from gln.baselines.kronecker import Kronecker
 from gln.baselines.mmsb import MMSB
 from gln.baselines.neighbours import Neighbours
+from gln.baselines.simplest import Constant, Copy
 
 __all__ = [
     "BASELINES",

@@ -25,8 +25,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
-from torch import Tensor
-
 from gln.errors import GLNError
 from gln.graphs import as_graphs
 from gln.graphs.check import as_record, check_whole, real_number
@@ -34,10 +32,11 @@ from gln.graphs.record import Graph
 from gln.registry import Registered, Registry, parse_spec
 from gln.seeds import check_seed
 from gln.storage.models import read_saved, write_saved
+from gln.storage.runs import check_same
 from gln.storage.tensors import clear_disk_errors, read_json, write_json
-from gln.training.data import describe
 
 if TYPE_CHECKING:
+    from torch import Tensor
     from torch_geometric.data import Data
 
 
@@ -167,8 +166,6 @@ def structures(graphs: Sequence[Graph]) -> list[Graph]:
 def save_baseline(baseline: Baseline, folder: Path | str) -> Path:
     """Write a fitted baseline into ``folder`` as ``model.safetensors`` and ``model.json``, like any model."""
     folder = Path(folder)
-    with clear_disk_errors(folder):
-        folder.mkdir(parents=True, exist_ok=True)
     write_saved(folder, baseline.state(), {"baseline": baseline.name, "config": baseline.settings()})
     return folder
 
@@ -189,6 +186,8 @@ def load_baseline(folder: Path | str) -> Baseline:
 
 def run_facts(model: Baseline, graphs: Sequence[Graph], seed: int) -> dict[str, Any]:
     """Everything that determines what a fit learns, as plain data."""
+    from gln.training.data import describe  # here, as it loads torch
+
     facts = {"baseline": model.name, **model.settings(), "seed": seed, "data": describe(as_graphs(graphs))}
     plain: dict[str, Any] = json.loads(json.dumps(facts))  # as it will be read back: tuples become lists
     return plain
@@ -196,16 +195,8 @@ def run_facts(model: Baseline, graphs: Sequence[Graph], seed: int) -> dict[str, 
 
 def check_folder(folder: Path, facts: dict[str, Any], free: Sequence[str] = ()) -> None:
     """Refuse a folder that holds a run with other ``facts``; those in ``free`` may differ."""
-    path = folder / "config.json"
-    if not path.exists():
-        return
-    saved = read_json(path)
-    for name, value in facts.items():
-        if name not in free and saved.get(name) != value:
-            raise GLNError(
-                f"The run in {folder} began with {name}={saved.get(name)!r}, now it is {value!r}; "
-                "resume with the same value or choose another folder."
-            )
+    if (folder / "config.json").exists():
+        check_same(read_json(folder / "config.json"), facts, free)
 
 
 def mark_folder(folder: Path, facts: dict[str, Any]) -> None:

@@ -6,21 +6,26 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, ClassVar, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
-import torch
-from torch import Tensor
 from tqdm.auto import tqdm  # type: ignore[import-untyped]
 
 from gln.baselines.base import Sampler, check_folder, mark_folder, register, run_facts
-from gln.baselines.graphrnn_network import ConnectedGraphs, GraphRNNNetwork, Variant, decode
 from gln.errors import GLNError
 from gln.graphs import as_graphs
 from gln.graphs.record import Graph
+from gln.later import torch
 from gln.seeds import GENERATE, ORDER, check_seed, seed_of, seeded
 from gln.storage.runs import Checkpoint, read_checkpoint, write_checkpoint
 from gln.storage.tensors import load_weights
 from gln.training.progress import Progress
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from gln.baselines.graphrnn_network import ConnectedGraphs, GraphRNNNetwork
+
+Variant = Literal["rnn", "mlp"]
 
 # The settings that determine the shape of the network.
 WIDTHS = ("hidden", "embedding", "edge_hidden", "edge_embedding", "layers")
@@ -80,6 +85,8 @@ class GraphRNN(Sampler):
         self, graphs: list[Graph], val: Sequence[Graph], seed: int, progress: bool, folder: Path | None
     ) -> None:
         """Train on ``graphs``; ``val`` is not used."""
+        from gln.baselines.graphrnn_network import ConnectedGraphs  # as below: it loads torch
+
         known = ConnectedGraphs.of(graphs, _device())
         nodes = known.adj.shape[1]
         if nodes < 2:
@@ -104,6 +111,8 @@ class GraphRNN(Sampler):
 
     def draw(self, count: int, seed: int = 0) -> list[Graph]:
         """``count`` connected graphs with ``edge_index`` and ``num_nodes``, determined by ``seed``."""
+        from gln.baselines.graphrnn_network import decode
+
         count, seed = self._checked(count, seed)
         network = self.network_.to(_device())
         generator = torch.Generator().manual_seed(seed_of(GENERATE, seed) % 2**63)
@@ -120,6 +129,8 @@ class GraphRNN(Sampler):
 
         They are those of the largest components, and −∞ where an edge reaches further back than ``M`` nodes.
         """
+        from gln.baselines.graphrnn_network import ConnectedGraphs
+
         self._need_fit()
         seed = check_seed("log_likelihood", seed)
         network = self.network_.to(_device())
@@ -153,6 +164,8 @@ class GraphRNN(Sampler):
         self.network_ = network.eval()
 
     def _network(self, nodes: int, width: int) -> GraphRNNNetwork:
+        from gln.baselines.graphrnn_network import GraphRNNNetwork
+
         return GraphRNNNetwork(self.variant, nodes, width, **{name: getattr(self, name) for name in WIDTHS})
 
     def _train(
@@ -214,9 +227,8 @@ class GraphRNN(Sampler):
         generator = torch.Generator().manual_seed(seed_of(ORDER, seed, epoch) % 2**63)
         for group in optimizer.param_groups:
             group["lr"] = rate
-        total = torch.zeros(
-            (), device=known.adj.device
-        )  # read once, at the end, so that a GPU is not waited for
+        # Read once, at the end, so that a GPU is not waited for.
+        total = torch.zeros((), device=known.adj.device)
         for bits, sizes in self._batches(known, network.width, generator):
             loss = network.losses(bits, sizes)[0].mean()
             optimizer.zero_grad(set_to_none=True)

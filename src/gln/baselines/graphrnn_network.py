@@ -21,18 +21,20 @@ from functools import lru_cache
 from importlib import import_module
 from importlib.util import find_spec
 from types import ModuleType
-from typing import Literal
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits
 from torch.nn.utils.rnn import PackedSequence
 
-from gln.evaluation.statistics import largest_components_of
+from gln.evaluation.statistics import largest_components
 from gln.graphs import GraphBatch
 from gln.graphs.record import Graph
 
-Variant = Literal["rnn", "mlp"]
+if TYPE_CHECKING:
+    from gln.baselines.graphrnn import Variant
+
 KERNELS: dict[str, ModuleType | None] = {}  # the GRU in one launch per layer, by device; loaded on first use
 CELLS = 2**26  # entries of adjacency matrices processed at a time
 
@@ -214,7 +216,7 @@ class ConnectedGraphs:
     @classmethod
     def of(cls, graphs: Sequence[Graph], device: torch.device) -> ConnectedGraphs:
         """The largest component of every graph, as a breadth-first order reaches no further."""
-        batch = GraphBatch.from_graphs(largest_components_of(graphs)).to(device)
+        batch = GraphBatch.from_graphs(largest_components(graphs)).to(device)
         return cls(batch.adj, batch.sizes)
 
     @property

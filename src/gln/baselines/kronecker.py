@@ -16,13 +16,13 @@ from pathlib import Path
 from typing import ClassVar, Literal
 
 import numpy as np
-import torch
 from tqdm.auto import tqdm  # type: ignore[import-untyped]
 
 from gln.baselines.base import Sampler, register
 from gln.baselines.kronecker_placement import Placement, levels_for
 from gln.graphs import make_graph
 from gln.graphs.record import Graph
+from gln.later import torch
 from gln.seeds import GENERATE
 
 # Bounds on the entries of an initiator: no pair is impossible, none is certain.

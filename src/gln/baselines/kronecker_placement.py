@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cache
 
 import numpy as np
@@ -78,12 +78,10 @@ class Placement:
         first, second = self.rng.random(nodes), self.rng.random(nodes)  # to propose, to accept
         graphs = (self.starts, self.levels, bit, self.share, log_odds)
         edges = (self.begins, self.target, self.ones)
-        _compiled_swap()(*graphs, *edges, first, second, self.position)
+        _compiled(_swap)(*graphs, *edges, first, second, self.position)
 
 
-@cache
-def _compiled_swap() -> Callable[..., None]:
-    return compiled(_swap)
+_compiled = cache(compiled)  # on first use
 
 
 def _swap(  # type: ignore[no-untyped-def]

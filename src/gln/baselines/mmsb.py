@@ -5,18 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
-import torch
-from torch import Tensor
 from tqdm.auto import tqdm  # type: ignore[import-untyped]
 
 from gln.baselines.base import Sampler, register, structures
 from gln.baselines.mmsb_model import Roles, SeenPairs, fit_roles, log_likelihoods, spectral_points
-from gln.graphs import GraphBatch, make_graph
+from gln.graphs import make_graph
 from gln.graphs.record import Graph
+from gln.later import torch
 from gln.seeds import GENERATE
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from gln.graphs import GraphBatch
 
 HELD_OUT = 0.2  # share of the pairs of every graph held out to choose the number of roles
 SIGNIFICANT = 2.0  # fewer roles are rejected if worse by more than this many standard errors
@@ -71,6 +75,8 @@ class MMSB(Sampler):
         self, graphs: list[Graph], val: Sequence[Graph], seed: int, progress: bool, folder: Path | None
     ) -> None:
         """Fit to the edges of ``graphs``; ``val`` is not used, and nothing is kept in ``folder`` during the fit."""
+        from gln.graphs.batch import GraphBatch  # here, as it loads torch
+
         batch = GraphBatch.from_graphs(structures(graphs))
         with tqdm(disable=None if progress else True, unit="round", desc=self.name) as bar:
             count = self.roles or self._choose(batch, seed, bar.update)

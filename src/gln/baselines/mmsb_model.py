@@ -13,13 +13,15 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache, cached_property
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-import torch
-from torch import Tensor
 
+from gln.later import torch
 from gln.ops.loops import compiled, spread
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 CHUNK = 2**18  # pairs at a time, so that arrays roughly fit the processor's cache
 WIDEST = 700.0  # exp(± this) fits float64
@@ -142,19 +144,15 @@ def update(pairs: SeenPairs, roles: Roles, pooled: bool) -> tuple[Roles, Tensor]
     nodes = Posterior(roles.alpha[:, None] + chosen)
     mask = pairs.mask[..., None]
     total, count = (nodes.logs * mask).sum(dim=1), mask.sum(dim=1)  # [G, K], [G, 1]
-    alpha = _update_alpha(roles.alpha, _share(total, pooled) / _share(count, pooled))
+    # Minka's fixed-point step towards the α for which E log π has this mean; it never overshoots.
+    wanted = roles.alpha.sum(dim=-1, keepdim=True).digamma() + _share(total, pooled) / _share(count, pooled)
+    alpha = inverse_digamma(wanted).clamp(LEAST_ALPHA, MOST_ALPHA)
     return Roles(alpha, (blocks + blocks.mT) / 2, nodes), bound
 
 
 def _share(values: Tensor, pooled: bool) -> Tensor:
     """Sums ``[G, …]``: over all graphs and equal for each, or each graph's own."""
     return values.sum(dim=0, keepdim=True).expand_as(values) if pooled else values
-
-
-def _update_alpha(alpha: Tensor, mean: Tensor) -> Tensor:
-    """Minka's fixed-point step towards the α ``[G, K]`` for which E log π has this ``mean``; it never overshoots."""
-    wanted = alpha.sum(dim=-1, keepdim=True).digamma() + mean
-    return inverse_digamma(wanted).clamp(LEAST_ALPHA, MOST_ALPHA)
 
 
 def inverse_digamma(value: Tensor) -> Tensor:
@@ -186,7 +184,7 @@ def fit_roles(
 
     ``points`` are those of :func:`spectral_points`, for ``count`` roles or more.
     """
-    roles, bounds = start(pairs, points, count, pooled), list[Tensor]()
+    roles, bounds = start(pairs, points, count, pooled), list[torch.Tensor]()
     for _ in range(rounds):
         roles, bound = update(pairs, roles, pooled)
         bounds.append(bound)
@@ -284,13 +282,11 @@ def sum_pairs(pairs: SeenPairs, weight: Tensor, blocks: Tensor) -> Sums:
     logs, joined, parted = weight.new_empty(len(weight)), torch.zeros_like(weight), torch.zeros_like(by_role)
     arrays = (values.contiguous().numpy() for values in (pairs.parted, weight, by_role))
     out = (values.numpy() for values in (logs, joined, parted))
-    spread(_compiled_kernel(), 0, len(weight), factors, *pairs.edges, *arrays, *others, *out)
+    spread(_compiled(_kernel), 0, len(weight), factors, *pairs.edges, *arrays, *others, *out)
     return Sums(logs, joined, parted.mT)
 
 
-@cache
-def _compiled_kernel() -> Callable[..., None]:
-    return compiled(_kernel)
+_compiled = cache(compiled)  # on first use
 
 
 def _kernel(  # type: ignore[no-untyped-def]

@@ -8,14 +8,12 @@ from pathlib import Path
 from typing import ClassVar, Literal, get_args
 
 import numpy as np
-import torch
-from scipy.spatial import cKDTree
 from tqdm.auto import tqdm  # type: ignore[import-untyped]
 
 from gln.baselines.base import Predictor, register
-from gln.errors import GLNError
 from gln.graphs import as_graphs, make_graph
 from gln.graphs.record import Graph
+from gln.later import spatial, torch
 
 Rule = Literal["knn", "mutual", "radius", "gabriel", "rng"]
 
@@ -50,7 +48,7 @@ class Neighbours(Predictor):
     ) -> None:
         """Choose ``k`` or the radius; this is quick, so nothing is kept in ``folder``."""
         judges = as_graphs(val, "val") if len(val) else graphs
-        _where(judges[0])  # fail now, not at the first prediction
+        judges[0].where()  # fail now, not at the first prediction
         choices = self._choices(judges)
         scores = np.zeros(len(choices))
         if len(choices) > 1:
@@ -61,7 +59,7 @@ class Neighbours(Predictor):
     def answer(self, points: Graph) -> Graph:
         """The graph over ``points`` by the rule, with the chosen ``k`` or radius."""
         self._need_fit()
-        pairs, _ = self._pairs(_where(points), float(self.parameter_))
+        pairs, _ = self._pairs(points.where(), float(self.parameter_))
         return make_graph(**points.rows(), edges=torch.from_numpy(pairs), num_nodes=points.num_nodes)
 
     def _pairs(self, where: np.ndarray, limit: float) -> tuple[np.ndarray, np.ndarray]:
@@ -81,26 +79,18 @@ class Neighbours(Predictor):
         if self.rule != "radius":
             return np.zeros(1)
         # The best radius is the length of an edge: shrinking it to the next shorter one loses only wrong pairs.
-        edges = [lengths(_where(graph), *graph.edge_index.numpy(force=True)) for graph in graphs]
+        edges = [lengths(graph.where(), *graph.edge_index.numpy(force=True)) for graph in graphs]
         return np.unique(np.concatenate([[0.0], *edges]))
 
     def _scores(self, graph: Graph, choices: np.ndarray) -> np.ndarray:
         """The F1 of every choice ``[C]`` on one graph."""
         count = graph.num_nodes
         true = graph.edges_once() @ (count, 1)
-        pairs, entry = self._pairs(_where(graph), choices[-1])
+        pairs, entry = self._pairs(graph.where(), choices[-1])
         hit = np.isin(pairs[:, 0] * count + pairs[:, 1], true)
         found, drawn = (np.searchsorted(np.sort(part), choices, side="right") for part in (entry[hit], entry))
         total = drawn + len(true)
         return np.where(total > 0, 2 * found / np.maximum(total, 1), 1.0)
-
-
-def _where(graph: Graph) -> np.ndarray:
-    """The node positions ``[n, p]`` in float64, which represents float32 exactly."""
-    rows = next(iter(graph.rows().values()), None)
-    if rows is None:
-        raise GLNError("The nodes have neither pos nor x; neighbours needs one of them to measure distances.")
-    return rows.numpy(force=True).astype(np.float64)
 
 
 TIE = 1e-12  # distances with a smaller relative difference count as equal
@@ -117,7 +107,7 @@ def pairs_by_rank(points: np.ndarray, most: int, mutual: bool = False) -> tuple[
     The rank is the smallest ``k`` for which the ``k`` nearest include the pair; nodes at equal distance share a rank.
     """
     count = len(points)
-    tree = cKDTree(points)
+    tree = spatial.cKDTree(points)
     # The first hit is the node itself, or one that coincides with it; infinite if there are no more nodes.
     reach = tree.query(points, most + 1)[0].reshape(count, -1)[:, 1:] * (1 + TIE)  # [n, most]
     everywhere = np.square(np.ptp(points, axis=0)).sum() ** 0.5 + 1
@@ -137,7 +127,7 @@ def pairs_by_rank(points: np.ndarray, most: int, mutual: bool = False) -> tuple[
 
 def pairs_by_distance(points: np.ndarray, radius: float) -> tuple[np.ndarray, np.ndarray]:
     """Pairs up to ``radius`` apart, and their distances ``[m]``."""
-    pairs = cKDTree(points).query_pairs(radius * (1 + TIE), output_type="ndarray").astype(np.int64)
+    pairs = spatial.cKDTree(points).query_pairs(radius * (1 + TIE), output_type="ndarray").astype(np.int64)
     distance = lengths(points, pairs[:, 0], pairs[:, 1])
     return pairs[distance <= radius], distance[distance <= radius]
 
@@ -154,7 +144,7 @@ def relative_neighbours(points: np.ndarray) -> np.ndarray:
 
 def unspoilt(points: np.ndarray, spoils: Spoils) -> np.ndarray:
     """The pairs that no third node rules out; only nodes nearer to the first end than the second is can do so."""
-    count, tree = len(points), cKDTree(points)
+    count, tree = len(points), spatial.cKDTree(points)
     step = max(1, CELLS // count)
     found = [np.empty((0, 2), dtype=np.int64)]
     for start in range(0, count, step):
@@ -163,7 +153,7 @@ def unspoilt(points: np.ndarray, spoils: Spoils) -> np.ndarray:
     return np.concatenate(found)
 
 
-def _walk_outwards(tree: cKDTree, pairs: np.ndarray, spoils: Spoils) -> list[np.ndarray]:
+def _walk_outwards(tree: spatial.cKDTree, pairs: np.ndarray, spoils: Spoils) -> list[np.ndarray]:
     """Check ``pairs [m, 2]`` against the nearest node of their first end, then the next nearest, …
 
     Most are ruled out at once, and few edges are so long that many nodes lie nearer.

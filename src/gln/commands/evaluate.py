@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from tyro.conf import OmitArgPrefixes, arg
 
-from gln.commands.flags import ModelPath, PagePath, ReadFlags, Seed, Steps, end_skipped, remark, skipper
+from gln.commands.flags import ModelPath, PagePath, ReadFlags, Seed, Skips, Steps, remark
 from gln.commands.look import write_shown
 from gln.errors import GLNError
 from gln.seeds import TEST_SEED
-
-if TYPE_CHECKING:
-    from gln.io import Skipped
 
 
 def evaluate(
@@ -38,19 +35,25 @@ def evaluate(
         seed: Seed of the test graphs; use one that training has not seen.
         largest_component: Compute MMD on largest components only, as the paper does.
     """
-    from gln.viewing.pages import check_page
-    from gln.workflows.judge import evaluate_on
+    from gln.storage.models import find_saved
+    from gln.viewing.paths import check_page
+    from gln.workflows.asked import check_graphs
 
     if view is not None:
         check_page(view)
-    skipped: list[Skipped] = []
+    options = read.options()
+    find_saved(model)
+    check_graphs((on,), count, seed)
+    from gln.workflows.judge import evaluate_on
+
+    skip = Skips()
     method, true, scores = evaluate_on(
-        model, on, read.options(), count, seed, steps, largest_component, skipper(skipped), remark
+        model, on, options, count, seed, steps, largest_component, skip, remark
     )
     print(scores)
     if view is not None:
         write_shown(view, method, true, f"{model} on {on}", steps)
-    end_skipped(skipped)
+    skip.end()
 
 
 def generate(
@@ -71,13 +74,12 @@ def generate(
         against: Compare with this family by MMD, novelty and uniqueness.
         force: Replace graphs that exist; a picture is always replaced.
     """
-    from gln.evaluation import mmd, novelty
     from gln.families import parse_family
-    from gln.graphs import save_graphs
-    from gln.inference.generate import generate_graphs
+    from gln.graphs.check import check_whole
     from gln.io.writing import refuse_existing
-    from gln.viewing import FORMATS, save_gallery
-    from gln.workflows.methods import load_for
+    from gln.seeds import check_seed
+    from gln.storage.models import find_saved
+    from gln.viewing.paths import FORMATS
 
     pictured = output.suffix.lstrip(".").lower() in FORMATS
     if not pictured and output.suffix != ".safetensors":
@@ -85,6 +87,15 @@ def generate(
     if not pictured:
         refuse_existing(output, force)
     family = None if against is None else parse_family(against)
+    find_saved(model)
+    check_whole("generate", "count", count, 1)
+    check_seed("generate", seed)
+    from gln.evaluation import mmd, novelty
+    from gln.graphs import save_graphs
+    from gln.inference.generate import generate_graphs
+    from gln.viewing import save_gallery
+    from gln.workflows.methods import load_for
+
     drawing = load_for("sample", model)
     others = [] if family is None else family.graphs(2 * count, seed=seed)
     graphs = generate_graphs(drawing, count, seed)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -135,18 +134,16 @@ def remark(text: str) -> None:
     tqdm.write(f"gln: {text}", file=sys.stderr)
 
 
-def skipper(skipped: list[Skipped]) -> Callable[[Skipped], None]:
-    """A function that reports a skipped file and its reason, and adds it to ``skipped``."""
+class Skips:
+    """Reports each skipped file and its reason; at the end of a command, :meth:`end` exits with code 1 if any was."""
 
-    def skip(what: Skipped) -> None:
-        skipped.append(what)
+    count = 0
+
+    def __call__(self, what: Skipped) -> None:
+        self.count += 1
         remark(f"skipped {what}")
 
-    return skip
-
-
-def end_skipped(skipped: list[Skipped]) -> None:
-    """Exit with code 1 if anything was skipped."""
-    if skipped:
-        print(f"\nSkipped {len(skipped)} of the inputs; the reasons are above.")
-        sys.exit(1)
+    def end(self) -> None:
+        if self.count:
+            print(f"\nSkipped {self.count} of the inputs; the reasons are above.")
+            sys.exit(1)

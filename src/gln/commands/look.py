@@ -8,31 +8,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from tyro.conf import OmitArgPrefixes, Positional, arg
 
-from gln.commands.flags import (
-    FamilySpec,
-    File,
-    Number,
-    ReadFlags,
-    Seed,
-    Steps,
-    count_of,
-    end_skipped,
-    remark,
-    skipper,
-)
+from gln.commands.flags import FamilySpec, File, Number, ReadFlags, Seed, Skips, Steps, count_of, remark
 from gln.seeds import TEST_SEED
 
 if TYPE_CHECKING:
     from gln.graphs.record import Graph
-    from gln.io import Skipped
 
 SHOWN = 12  # graphs on the page of gln train and gln evaluate
 
 
 def list_() -> None:
     """List the graph families, models, baselines and shipped models."""
-    from inspect import signature
-
     from gln.baselines import BASELINES
     from gln.families import FAMILIES
     from gln.models import MODELS
@@ -43,10 +29,11 @@ def list_() -> None:
     for name, family in sorted(FAMILIES.items()):
         _describe(name, family.summary(), family.defaults())
     print("Models to train (gln train DATA --model NAME:setting=value,...)\n")
-    for name, model in sorted(MODELS.items()):
-        settings = {key: value.default for key, value in signature(model).parameters.items()}
-        summary = (model.__doc__ or "").strip().split("\n")[0]
-        _describe(name, summary, {key: settings[key] for key in settings if key not in FROM_DATA})
+    for name in sorted(MODELS):
+        settings = MODELS.settings(name)
+        _describe(
+            name, MODELS.summary(name), {key: settings[key] for key in settings if key not in FROM_DATA}
+        )
     print(
         "Baselines (used likewise; a sampler works with gln generate, not with gln evaluate or gln predict)\n"
     )
@@ -81,12 +68,15 @@ def show(
         count: Number of graphs.
     """
     from gln.families import parse_family
-    from gln.viewing import save_gallery
+    from gln.viewing.paths import check_picture
 
     chosen = parse_family(family)
+    picture = check_picture(output or f"{chosen.name}.png")
     graphs = chosen.graphs(count, seed=seed)
+    from gln.viewing import save_gallery
+
     captions = [chosen.caption(graph) for graph in graphs]
-    print(f"Wrote {save_gallery(graphs, output or Path(f'{chosen.name}.png'), str(chosen), captions)}.")
+    print(f"Wrote {save_gallery(graphs, picture, str(chosen), captions)}.")
 
 
 def view(
@@ -117,23 +107,25 @@ def view(
         threshold: Initial position of the slider; the model's own threshold if omitted.
         open: Open the page in the browser.
     """
-    from gln.inference.predict import Choice
-    from gln.viewing.pages import check_page, write_page
-    from gln.workflows.views import views_from
+    from gln.inference.choice import Choice
+    from gln.viewing.paths import check_page
+    from gln.workflows.asked import check_view
 
     check_page(output)
-    choice = Choice(threshold, steps=steps)
-    skipped: list[Skipped] = []
-    views, title = views_from(
-        source, read.options(), count, seed, skipper(skipped), remark, model, predicted, choice
-    )
+    options, choice = read.options(), Choice(threshold, steps=steps)
+    check_view(source, count, model, predicted, seed)
+    from gln.viewing.pages import write_page
+    from gln.workflows.views import views_from
+
+    skip = Skips()
+    views, title = views_from(source, options, count, seed, skip, remark, model, predicted, choice)
     write_page(output, views, title)
     print(f"Wrote {output}: {count_of(len(views), 'graph')}.")
     if open:
         import webbrowser
 
         webbrowser.open(output.resolve().as_uri())
-    end_skipped(skipped)
+    skip.end()
 
 
 def report(
@@ -151,14 +143,17 @@ def report(
         run: A run folder, finished or not.
         output: The page to write (.html); RUN/report.html if omitted.
     """
-    from gln.viewing.pages import check_page
+    from gln.viewing.paths import check_page
+    from gln.workflows.runs import read_run
+
+    page = check_page(output or run / "report.html")
+    read_run(run)
     from gln.viewing.reports import write_report
     from gln.workflows.judge import judge_run
 
-    skipped: list[Skipped] = []
-    page = check_page(output or run / "report.html")
-    print(f"Wrote {write_report(page, judge_run(run, skipper(skipped), remark))}.")
-    end_skipped(skipped)
+    skip = Skips()
+    print(f"Wrote {write_report(page, judge_run(run, skip, remark))}.")
+    skip.end()
 
 
 def write_shown(page: Path, model: Any, graphs: list[Graph], title: str, steps: int | None = None) -> None:

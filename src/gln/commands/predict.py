@@ -22,11 +22,8 @@ from gln.commands.flags import (
 )
 from gln.errors import GLNError
 
-SEVERAL = {
-    "TORCHELASTIC_RUN_ID",
-    "SLURM_NTASKS",
-    "LOCAL_RANK",
-}  # set where one of several processes is started
+# One of these is set where one of several processes is started.
+SEVERAL = {"TORCHELASTIC_RUN_ID", "SLURM_NTASKS", "LOCAL_RANK"}
 
 
 def predict(
@@ -65,18 +62,27 @@ def predict(
         device: Where to compute: auto, cpu, cuda, cuda:1, ….
         force: Replace OUT if it exists.
     """
+    from gln.inference.choice import Choice
     from gln.io import find_files
-    from gln.workflows.methods import load_for, put_on
-    from gln.workflows.predict_files import Choice, Job, predict_files
+    from gln.io.writing import check_output
+    from gln.storage.models import find_saved
+    from gln.viewing.paths import check_page
 
     if view is not None:
-        from gln.viewing.pages import check_page
-
         check_page(view)
     options, choice = read.options(), Choice(threshold, top_k, steps, candidates, batch_size)
     if any(Path(word).is_file() and Path(word).resolve() == output.resolve() for word in files):
         raise GLNError(f"{output} is both input and output; choose another name for the output.")
     place, devices = None, share.per_machine()
+    paths = find_files(files)
+    find_saved(model)
+    if known is not None:
+        known.stat()
+    if not share.given():  # several processes check it when all have begun: it may be theirs
+        check_output(output, force)
+    from gln.workflows.methods import load_for, put_on
+    from gln.workflows.predict_files import Job, predict_files
+
     if share.given():
         from gln.training.processes import find_place
 
@@ -85,7 +91,6 @@ def predict(
         from gln.training.processes import check_alone
 
         check_alone()
-    paths = find_files(files)
     local = place.local if place is not None and place.world > 1 else None
     job = Job(put_on(load_for("predict", model), device, local), paths, output, options, choice, known, force)
     if place is None:

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from tyro.conf import OmitArgPrefixes, Positional, arg
 
-from gln.commands.flags import File, FitFlags, PagePath, ReadFlags, Whole, end_skipped, remark, skipper
+from gln.commands.flags import File, FitFlags, PagePath, ReadFlags, Skips, Whole, remark
 from gln.commands.look import write_shown
 from gln.errors import GLNError
 from gln.training.config import FitConfig
-
-if TYPE_CHECKING:
-    from gln.io import Skipped
-
 
 ANY_METHOD = ("seed", "progress")  # the settings of FitConfig that a baseline has too
 
@@ -58,13 +54,10 @@ def train(
         every_step: Apply the loss to every step, not just the last; if omitted, only for GLN.
         resume: Continue the run in RUN exactly where it stopped.
     """
-    from gln.viewing.pages import check_page
-    from gln.viewing.reports import write_report
-    from gln.workflows.judge import report_of
+    from gln.viewing.paths import check_page
+    from gln.workflows.asked import check_graphs
+    from gln.workflows.methods import find_method
     from gln.workflows.recipe import Recipe
-    from gln.workflows.runs import read_run
-    from gln.workflows.train import find_method
-    from gln.workflows.train import train as train_on
     from gln.workflows.training_data import is_family
 
     config = settings.config()
@@ -91,16 +84,23 @@ def train(
         given |= {name: value for name, value in vars(config).items() if name not in ANY_METHOD}
         changed = {name: value for name, value in given.items() if value != usual[name]}
         _refuse(changed, "networks, whereas a baseline's settings follow its name, as in graphrnn:epochs=9")
-    skipped: list[Skipped] = []
+    check_graphs(data, count)
+    options = read.options()
+    from gln.viewing.reports import write_report
+    from gln.workflows.judge import report_of
+    from gln.workflows.runs import read_run
+    from gln.workflows.train import train as train_on
+
+    skip = Skips()
     trained = train_on(
         data,
         output,
         spec,
         config,
         say=remark,
-        skip=skipper(skipped),
+        skip=skip,
         count=count,
-        read=read.options(),
+        read=options,
         patches=patches,
         recipe=recipe,
         ready=ready,
@@ -116,7 +116,7 @@ def train(
         write_shown(view, method, judged.true, f"{output}, test graphs")
     elif view is not None:
         write_shown(view, None, judged.made, f"{output}, sampled graphs")
-    end_skipped(skipped)
+    skip.end()
 
 
 def _refuse(flags: dict[str, Any], purpose: str) -> None:

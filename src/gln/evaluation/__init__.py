@@ -3,8 +3,7 @@
 Nothing here depends on a model: predictions are probabilities in a padded batch, or lists of graphs.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gln.evaluation.descriptors import DESCRIPTORS, Descriptor
 from gln.evaluation.edges import edge_scores
@@ -21,6 +20,7 @@ from gln.evaluation.statistics import (
     laplacian_spectrum,
     largest_components,
 )
+from gln.later import names_of
 
 if TYPE_CHECKING:
     from gln.evaluation.padded import BestThreshold, CalibrationError, EdgeScores, calibration_error
@@ -52,10 +52,6 @@ __all__ = [
     "segmentation_scores",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name not in __all__:
-        raise AttributeError(f"module 'gln.evaluation' has no attribute {name!r}")
-    return getattr(
-        import_module("gln.evaluation.padded"), name
-    )  # on first use: torchmetrics is slow to import
+# torchmetrics is slow to import
+_PADDED = ("BestThreshold", "CalibrationError", "EdgeScores", "calibration_error")
+__getattr__ = names_of(__name__, dict.fromkeys(_PADDED, "gln.evaluation.padded"))

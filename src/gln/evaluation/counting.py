@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from gln.errors import GLNError
+from gln.graphs import as_graphs
 from gln.graphs.record import Graph
 from gln.ops.loops import compiled
 
@@ -50,10 +51,10 @@ class Blocks:
     def of(cls, graphs: Sequence[Graph], device: Device = None) -> Blocks:
         """Join checked graphs (see :func:`gln.graphs.check_graph`) on ``device``, by default where they are."""
         nodes = [int(graph.num_nodes) for graph in graphs]
-        edges = torch.cat([graph.edge_index for graph in graphs], dim=1)
+        edges = torch.cat([graph.edge_index.to(device) for graph in graphs], dim=1)
         first = torch.tensor([0, *nodes[:-1]]).cumsum(0)  # [G]
         shift = torch.repeat_interleave(first, torch.tensor([graph.num_edges for graph in graphs]))
-        return cls(edges.to(device) + shift.to(device or edges.device), nodes)
+        return cls(edges + shift.to(edges.device), nodes)
 
     def degrees(self) -> Tensor:
         """Degree of every node: int64 ``[n]``."""
@@ -68,9 +69,9 @@ class Blocks:
         return self.sum_edges(per_node.index_select(0, self.edges[1]) * weight)
 
 
-def measure(graphs: Sequence[Graph], compute: Callable[[Blocks], Tensor], device: Device) -> list[Tensor]:
-    """The rows of ``compute(blocks) -> [n, ...]`` as one tensor per graph."""
-    blocks = Blocks.of(graphs, device)
+def measure(graphs: Iterable[Any], compute: Callable[[Blocks], Tensor], device: Device) -> list[Tensor]:
+    """The rows of ``compute(blocks) -> [n, ...]`` for graphs of any kind, as one tensor per graph."""
+    blocks = Blocks.of(as_graphs(graphs), check_device(device))
     return list(compute(blocks).split(blocks.nodes))
 
 
@@ -114,20 +115,19 @@ class _ByDegree:
         self.start = _starts(degree[order])
         self.middle = self.start[:-1].copy()
         self.near, self.edge = np.empty_like(target), np.empty_like(target)
-        _loops().arrange(
-            _starts(degree), target, order, self.rank, self.start, self.middle, self.near, self.edge
-        )
+        lists = (self.start, self.middle, self.near)
+        _compiled(_arrange)(_starts(degree), target, order, self.rank, *lists, self.edge)
 
     def triangles(self) -> np.ndarray:
         """Triangles on every edge: ``[2m]``, as in ``near``."""
         found = np.zeros_like(self.near)
-        _loops().triangles(self.start, self.middle, self.near, found)
+        _compiled(_triangles)(self.start, self.middle, self.near, found)
         return found
 
     def patterns(self, triangles: np.ndarray) -> list[Tensor]:
         """Diamonds, 4-cycles and K4 at every node of the blocks: ``[n]`` each."""
         found = np.zeros((4, len(self.middle)), dtype=np.int64)
-        _loops().patterns(self.start, self.middle, self.near, triangles, *found)
+        _compiled(_patterns)(self.start, self.middle, self.near, triangles, *found)
         diamonds, cliques, between, opposite = torch.from_numpy(found[:, self.rank]).to(self.device)
         return [diamonds, between + opposite // 2, cliques]
 
@@ -143,15 +143,7 @@ def _starts(lengths: np.ndarray) -> np.ndarray:
     return np.concatenate([[0], np.cumsum(lengths)])
 
 
-class _Loops(NamedTuple):
-    arrange: Callable[..., None]
-    triangles: Callable[..., None]
-    patterns: Callable[..., None]
-
-
-@cache
-def _loops() -> _Loops:
-    return _Loops(compiled(_arrange), compiled(_triangles), compiled(_patterns))
+_compiled = cache(compiled)  # on first use
 
 
 def _arrange(first, target, order, rank, start, middle, near, edge):  # type: ignore[no-untyped-def]

@@ -11,8 +11,8 @@ from torch import Tensor
 
 from gln.evaluation.counting import Device
 from gln.evaluation.kernels import Kernel
-from gln.evaluation.orbits import orbits_of
-from gln.evaluation.statistics import clustering_of, degrees_of, laplacian_spectrum_of
+from gln.evaluation.orbits import orbits
+from gln.evaluation.statistics import clustering, degrees, laplacian_spectrum
 from gln.graphs.record import Graph
 
 
@@ -31,6 +31,10 @@ class Descriptor:
     compute: Callable[[Sequence[Graph], Device], Tensor]
     kernel: Kernel
     bin_width: float | None = None
+
+    def similarity(self, x: Tensor, y: Tensor) -> Tensor:
+        """The kernel matrix ``[n, m]`` of vectors ``x [n, d]`` and ``y [m, d]``."""
+        return self.kernel(x, y, self.bin_width)
 
 
 def _shares(values: list[Tensor], bins: Tensor, width: int) -> Tensor:
@@ -53,22 +57,22 @@ def _binned(values: list[Tensor], low: float, high: float, width: int) -> Tensor
 
 
 def _degree(graphs: Sequence[Graph], device: Device) -> Tensor:
-    values = degrees_of(graphs, device)
+    values = degrees(graphs, device)
     every = torch.cat(values)
     return _shares(values, every, int(every.max()) + 1)
 
 
 def _clustering(graphs: Sequence[Graph], device: Device) -> Tensor:
-    return _binned(clustering_of(graphs, device), 0, 1, 100)
+    return _binned(clustering(graphs, device), 0, 1, 100)
 
 
 def _orbit(graphs: Sequence[Graph], device: Device) -> Tensor:
-    return torch.stack([counts.sum(0).double() / len(counts) for counts in orbits_of(graphs, device)])
+    return torch.stack([counts.sum(0).double() / len(counts) for counts in orbits(graphs, device)])
 
 
 def _spectrum(graphs: Sequence[Graph], device: Device) -> Tensor:
     # The range starts below 0 so that the frequent eigenvalues 0, ½, 1 and 1½ lie off the edges of the bins.
-    return _binned(laplacian_spectrum_of(graphs, device), -1e-5, 2, 200)
+    return _binned(laplacian_spectrum(graphs, device), -1e-5, 2, 200)
 
 
 DESCRIPTORS: Mapping[str, Descriptor] = {

@@ -101,11 +101,11 @@ def edge_scores(true: Iterable[Any], predicted: Iterable[Any], entries: Entries 
     counts, precisions = [], []
     for index, (truth, guess) in enumerate(zip(truths, guesses, strict=True)):
         nodes = truth.num_nodes
-        actual, chosen = (_keys(graph, entries) for graph in (truth, guess))
+        (_, actual), (counted, chosen) = _counted(truth, entries), _counted(guess, entries)
         hit = torch.isin(chosen, actual)
         total = nodes**2 if entries == "all" else nodes * (nodes - 1) // 2
         counts.append([int(hit.sum()), len(chosen), len(actual), total])
-        score = _scores(guess, f"predicted[{index}]", entries)
+        score = _chances(guess, f"predicted[{index}]", entries)[counted]
         precisions.append(_sparse_average_precision(score, hit, len(actual), total))
     table = torch.tensor(counts).T  # [4, G]
     means = per_graph(table, torch.tensor(precisions, dtype=torch.float64)).mean(1)
@@ -113,20 +113,15 @@ def edge_scores(true: Iterable[Any], predicted: Iterable[Any], entries: Entries 
     return Scores(named(means, table.sum(1)), notes=[f"{len(truths)} graphs, {note}"])
 
 
-def _counted(graph: Graph, entries: Entries) -> Tensor:
-    """The columns of ``edge_index`` that count: both directions of an edge, or i < j only."""
+def _counted(graph: Graph, entries: Entries) -> tuple[Tensor, Tensor]:
+    """The columns of ``edge_index`` that count, both directions of an edge or i < j only, and one number for each."""
     source, target = graph.edge_index.cpu()
-    return source < target if entries == "pairs" else source != target
+    counted = source < target if entries == "pairs" else source != target
+    return counted, (source * graph.num_nodes + target)[counted]
 
 
-def _keys(graph: Graph, entries: Entries) -> Tensor:
-    """One number per entry that holds an edge."""
-    source, target = graph.edge_index.cpu()[:, _counted(graph, entries)]
-    return source * graph.num_nodes + target
-
-
-def _scores(graph: Graph, what: str, entries: Entries) -> Tensor:
-    """The probability of every entry that holds an edge, in the order of :func:`_keys`."""
+def _chances(graph: Graph, what: str, entries: Entries) -> Tensor:
+    """The probability of every column of ``edge_index``; with ``"pairs"``, the mean of both directions."""
     source, target = graph.edge_index.cpu()
     values = graph.get("edge_prob")
     values = torch.ones(len(source)) if values is None else torch.as_tensor(values, dtype=torch.float64).cpu()
@@ -137,10 +132,10 @@ def _scores(graph: Graph, what: str, entries: Entries) -> Tensor:
         )
     if not ((values >= 0) & (values <= 1)).all():
         raise GLNError(f"{what}: edge_prob holds NaN or values outside 0 to 1; expected probabilities.")
-    if entries == "pairs":
-        # The columns are sorted, so sorting them by their reverse lists the reverse of every column in order.
-        values = (values + values[(target * graph.num_nodes + source).argsort()]) / 2
-    return values[_counted(graph, entries)]
+    if entries == "all":
+        return values
+    # The columns are sorted, so sorting them by their reverse lists the reverse of every column in order.
+    return (values + values[(target * graph.num_nodes + source).argsort()]) / 2
 
 
 def _sparse_average_precision(score: Tensor, hit: Tensor, true: int, total: int) -> float:

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor
 
 from gln.errors import GLNError
 from gln.evaluation.counting import Device, check_device
@@ -22,9 +21,10 @@ from gln.evaluation.kernels import (
     random_subsets,
 )
 from gln.evaluation.metrics import number, table
-from gln.evaluation.statistics import largest_components_of
+from gln.evaluation.statistics import largest_components
 from gln.graphs import as_graphs
 from gln.graphs.check import whole_number
+from gln.graphs.convert import CheckedGraphs
 from gln.graphs.record import Graph
 
 
@@ -144,50 +144,41 @@ def mmd(
     counts = [len(graphs) for graphs in sets.values()]
     check_estimator(estimator, *counts)
     size = _subset_size(subsets, subset_size, min(counts[:2]), estimator)
-    draws = _draw(counts[:2], size, subsets, seed)  # [S, n], [S, m]
+    if whole_number(seed) is None or not 0 <= seed < 2**63:
+        raise GLNError(f"Got seed={seed!r}; expected a whole number from 0 to 2⁶³ − 1.")
+    generator = torch.Generator().manual_seed(int(seed))
+    draws = [random_subsets(count, size, subsets, generator) for count in counts[:2]]  # [S, n], [S, m]
     place = place or check_device(sets["reference"][0].edge_index.device)
-    everything = [
+    everything = CheckedGraphs(
         Graph(edge_index=graph.edge_index.to(place), num_nodes=graph.num_nodes)
         for graphs in sets.values()
         for graph in graphs
-    ]
+    )
     if largest_component:
-        everything = largest_components_of(everything)
+        everything = CheckedGraphs(largest_components(everything))
 
     values: dict[str, float] = {}
     floors: dict[str, float] = {}
     intervals: dict[str, Interval] = {}
     for descriptor in chosen:
         # All sets in one call: one batch of graphs, one common support of the histograms.
-        ref, pred, *rest = descriptor.compute(everything, place).split(counts)
-        xx, yy = _kernel(descriptor, ref, ref), _kernel(descriptor, pred, pred)
-        xy = _kernel(descriptor, ref, pred)
-        values[descriptor.name] = _full(xx, xy, yy, estimator)
-        for other in rest:
-            cross, own = _kernel(descriptor, ref, other), _kernel(descriptor, other, other)
-            floors[descriptor.name] = _full(xx, cross, own, estimator)
-        if subsets:
-            x, y = (part.to(xx.device) for part in draws)
-            intervals[descriptor.name] = _interval(estimate(xx, xy, yy, x, y, estimator))
+        ref, *others = descriptor.compute(everything, place).split(counts)
+        xx = descriptor.similarity(ref, ref)
+        for found, other in zip((values, floors), others, strict=False):
+            xy, yy = descriptor.similarity(ref, other), descriptor.similarity(other, other)
+            all_x, all_y = xx.new_ones(1, len(xx)), xx.new_ones(1, len(yy))
+            found[descriptor.name] = float(estimate(xx, xy, yy, all_x, all_y, estimator))
+            if subsets and found is values:
+                x, y = (part.to(xx.device) for part in draws)
+                drawn = estimate(xx, xy, yy, x, y, estimator)
+                low, high = drawn.quantile(drawn.new_tensor([0.025, 0.975])).tolist()
+                intervals[descriptor.name] = Interval(float(drawn.mean()), low, high)
     kernels = {descriptor.name: str(descriptor.kernel) for descriptor in chosen}
     floor_count = counts[2] if floor is not None else 0
     settings = MMDSettings(
         kernels, estimator, counts[0], counts[1], floor_count, largest_component, subsets, size
     )
     return MMDResult(values, settings, floors, intervals)
-
-
-def _kernel(descriptor: Descriptor, x: Tensor, y: Tensor) -> Tensor:
-    return descriptor.kernel(x, y, descriptor.bin_width)
-
-
-def _full(xx: Tensor, xy: Tensor, yy: Tensor, estimator: Estimator) -> float:
-    return float(estimate(xx, xy, yy, xx.new_ones(1, len(xx)), xx.new_ones(1, len(yy)), estimator))
-
-
-def _interval(found: Tensor) -> Interval:
-    low, high = found.quantile(found.new_tensor([0.025, 0.975])).tolist()
-    return Interval(float(found.mean()), low, high)
 
 
 def _choose(
@@ -236,11 +227,3 @@ def _subset_size(subsets: int, size: int | None, available: int, estimator: Esti
             f"{available}, the number of graphs in the smaller set."
         )
     return size
-
-
-def _draw(counts: Sequence[int], size: int, subsets: int, seed: int) -> list[Tensor]:
-    """Random subsets of every set, as 0 and 1: ``[S, n]`` for a set of ``n`` graphs."""
-    if whole_number(seed) is None or not 0 <= seed < 2**63:
-        raise GLNError(f"Got seed={seed!r}; expected a whole number from 0 to 2⁶³ − 1.")
-    generator = torch.Generator().manual_seed(int(seed))
-    return [random_subsets(count, size, subsets, generator) for count in counts]

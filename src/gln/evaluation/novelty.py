@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gln.evaluation.counting import Blocks
 from gln.evaluation.metrics import Scores
 from gln.graphs import as_graphs
 from gln.graphs.record import Graph
@@ -22,11 +23,9 @@ class Structure:
     """The disjoint union of graphs; the neighbours of node i are ``neighbour[start[i]:start[i + 1]]``."""
 
     def __init__(self, graphs: Sequence[Graph]) -> None:
-        self.first = np.cumsum([0, *(graph.num_nodes for graph in graphs)])  # the first node of every graph
-        lists = zip(graphs, self.first, strict=False)
-        self.source, self.neighbour = np.concatenate(
-            [g.edge_index.numpy(force=True) + o for g, o in lists], axis=1
-        )
+        blocks = Blocks.of(graphs, "cpu")
+        self.first = np.cumsum([0, *blocks.nodes])  # the first node of every graph
+        self.source, self.neighbour = blocks.edges.numpy()
         self.nodes = int(self.first[-1])
         self.start = np.searchsorted(self.source, np.arange(self.nodes + 1))
 

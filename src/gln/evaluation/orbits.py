@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from gln.errors import GLNError
-from gln.evaluation.counting import Blocks, Device, check_device, count, measure
-from gln.graphs import as_graphs
-from gln.graphs.record import Graph
+from gln.evaluation.counting import Blocks, Device, count, measure
 
 MAX_DEGREE = 2**21 - 1  # every sum below is at most (largest degree)³, which then fits into int64
 
@@ -49,11 +47,6 @@ def orbits(graphs: Iterable[Any], device: Device = None) -> list[Tensor]:
         graphs: graphs of any kind and size (see :func:`gln.graphs.as_graphs`), with no degree above 2 million.
         device: where the result is, by default where the graphs are.
     """
-    return orbits_of(as_graphs(graphs), check_device(device))
-
-
-def orbits_of(graphs: Sequence[Graph], device: Device = None) -> list[Tensor]:
-    """:func:`orbits` for checked graphs."""
     return measure(graphs, _orbits, device)
 
 

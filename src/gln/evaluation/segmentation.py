@@ -10,7 +10,7 @@ from torch import Tensor
 
 from gln.errors import GLNError
 from gln.evaluation.metrics import Scores
-from gln.evaluation.statistics import component_labels_of
+from gln.evaluation.statistics import component_labels
 from gln.graphs.convert import as_graph_pairs
 from gln.graphs.record import Graph
 
@@ -26,8 +26,8 @@ def segmentation_scores(true: Iterable[Any], predicted: Iterable[Any]) -> Scores
         predicted: one graph per true graph, on the same nodes.
     """
     truths, guesses = as_graph_pairs(true, predicted)
-    components = component_labels_of(guesses)
-    scores = {"ari_components": adjusted_rand(component_labels_of(truths), components)}
+    components = component_labels(guesses)
+    scores = {"ari_components": adjusted_rand(component_labels(truths), components)}
     regions = [graph.get("region") for graph in truths]
     if any(region is not None for region in regions):
         numbers = [_region(graph, f"true[{index}]") for index, graph in enumerate(truths)]

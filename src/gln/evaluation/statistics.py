@@ -1,15 +1,14 @@
 """Statistics of many graphs at once.
 
 Every function takes graphs of any kind and size (see :func:`gln.graphs.as_graphs`) and returns one tensor per graph,
-on ``device`` or, by default, where the graphs are. A result does not depend on the other graphs. Functions whose names
-end in ``_of`` do the same for graphs and a device that are already checked.
+on ``device`` or, by default, where the graphs are. A result does not depend on the other graphs.
 """
 
 from __future__ import annotations
 
 import threading
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
@@ -22,6 +21,7 @@ from torch import Tensor
 
 from gln.evaluation.counting import Blocks, Device, check_device, count_triangles, measure
 from gln.graphs import as_graphs
+from gln.graphs.convert import CheckedGraphs
 from gln.graphs.record import Graph
 
 EIGEN_ENTRIES = 2**21  # matrix entries that are decomposed together; a single matrix may have more
@@ -30,26 +30,16 @@ SHARED_FROM = 512  # rows from which the work on a matrix is long enough to be s
 
 def degrees(graphs: Iterable[Any], device: Device = None) -> list[Tensor]:
     """Degree of every node: int64 ``[n]`` per graph."""
-    return degrees_of(as_graphs(graphs), check_device(device))
-
-
-def degrees_of(graphs: Sequence[Graph], device: Device) -> list[Tensor]:
-    """:func:`degrees` for checked graphs."""
     return measure(graphs, Blocks.degrees, device)
 
 
 def triangles(graphs: Iterable[Any], device: Device = None) -> list[Tensor]:
     """Triangles through every node: int64 ``[n]`` per graph."""
-    return measure(as_graphs(graphs), _triangles, check_device(device))
+    return measure(graphs, _triangles, device)
 
 
 def clustering(graphs: Iterable[Any], device: Device = None) -> list[Tensor]:
     """Share of each node's pairs of neighbours that are joined, 0 below degree 2: float64 ``[n]`` per graph."""
-    return clustering_of(as_graphs(graphs), check_device(device))
-
-
-def clustering_of(graphs: Sequence[Graph], device: Device) -> list[Tensor]:
-    """:func:`clustering` for checked graphs."""
     return measure(graphs, _clustering, device)
 
 
@@ -59,11 +49,7 @@ def laplacian_spectrum(graphs: Iterable[Any], device: Device = None) -> list[Ten
     The row of an isolated node is zero, as in networkx. Time is O(n³); memory is 8 n² bytes for the largest
     graph, and twice that on a GPU.
     """
-    return laplacian_spectrum_of(as_graphs(graphs), check_device(device))
-
-
-def laplacian_spectrum_of(graphs: Sequence[Graph], device: Device) -> list[Tensor]:
-    """:func:`laplacian_spectrum` for checked graphs."""
+    graphs, device = as_graphs(graphs), check_device(device)
     same_size: dict[int, list[int]] = defaultdict(list)  # no padding, which would add eigenvalues
     for i, graph in enumerate(graphs):
         same_size[graph.num_nodes].append(i)
@@ -142,32 +128,19 @@ def component_labels(graphs: Iterable[Any]) -> list[Tensor]:
 
     Components are numbered in the order of their first nodes.
     """
-    return component_labels_of(as_graphs(graphs))
+    return measure(graphs, _components, "cpu")
 
 
-def component_labels_of(graphs: Sequence[Graph]) -> list[Tensor]:
-    """:func:`component_labels` for checked graphs."""
-    nodes = [graph.num_nodes for graph in graphs]
-    offsets = np.cumsum([0, *nodes])
-    source, target = np.concatenate(
-        [graph.edge_index.numpy(force=True) + offset for graph, offset in zip(graphs, offsets, strict=False)],
-        axis=1,
-    )
-    ones = np.ones(len(source), dtype=np.int8)
-    union = sp.csr_array((ones, (source, target)), shape=(offsets[-1], offsets[-1]))
-    labels = connected_components(union, directed=False)[1]
-    return list(torch.from_numpy(labels.astype(np.int64)).split(nodes))
+def _components(blocks: Blocks) -> Tensor:
+    count, ends = sum(blocks.nodes), blocks.edges.numpy()
+    union = sp.csr_array((np.ones(ends.shape[1], dtype=np.int8), tuple(ends)), shape=(count, count))
+    return torch.from_numpy(connected_components(union, directed=False)[1]).long()
 
 
 def largest_components(graphs: Iterable[Any]) -> list[Graph]:
     """The largest component of each graph, structure only; ties go to the one with the first node."""
-    return largest_components_of(as_graphs(graphs))
-
-
-def largest_components_of(graphs: Sequence[Graph]) -> list[Graph]:
-    """:func:`largest_components` for checked graphs."""
-    out = []
-    for graph, label in zip(graphs, component_labels_of(graphs), strict=True):
+    out, graphs = [], CheckedGraphs(as_graphs(graphs))
+    for graph, label in zip(graphs, component_labels(graphs), strict=True):
         label = (label - label.min()).to(graph.edge_index.device)
         keep = label == label.bincount().argmax()
         number = keep.cumsum(0) - 1  # the new number of every kept node

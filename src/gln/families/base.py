@@ -28,19 +28,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
-import torch
-from safetensors.torch import save
-from torch import Tensor
 
 from gln.errors import GLNError
-from gln.files import read_safetensors, write_atomically
+from gln.files import digest_of, read_safetensors, write_atomically
 from gln.graphs import pack, unpack
 from gln.graphs.check import as_record, check_whole
 from gln.graphs.record import Graph
+from gln.later import safetensors, torch
 from gln.registry import Registered, Registry, parse_spec
 from gln.seeds import check_seed
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
+    Packed = dict[str, Tensor]
     from torch_geometric.data import Data
 
 # Graphs are drawn in blocks: block b of a seed has its own random stream and is always drawn whole. Hence
@@ -133,6 +134,11 @@ class Family(Registered, ABC):
         """Store a parameter as an int (NumPy's too), or refuse it if it is not a whole number of at least ``least``."""
         object.__setattr__(self, name, check_whole(self.name, name, getattr(self, name), least, expected))
 
+    def _node_orders(self, rng: np.random.Generator, count: int, nodes: int) -> np.ndarray:
+        """The order of the nodes of ``count`` graphs, ``[count, nodes]``: random for sets, else the generator's own."""
+        order = np.tile(np.arange(nodes), (count, 1))
+        return rng.permuted(order, axis=1) if self.order == "set" else order
+
     def _block(self, seed: int, block: int) -> list[Graph]:
         drawn = self.draw(np.random.default_rng([seed, block]), BLOCK)
         return [graph if isinstance(graph, Graph) else as_record(graph) for graph in drawn]
@@ -169,9 +175,6 @@ def parse_family(text: str) -> Family:
     return family(name, **parameters)
 
 
-Packed = dict[str, Tensor]
-
-
 def load_or_make(folder: Path, key: dict[str, Any], make: Callable[[], Packed]) -> Packed:
     """Load the tensors stored for ``key``; make and store them if they are absent or damaged.
 
@@ -187,7 +190,7 @@ def load_or_make(folder: Path, key: dict[str, Any], make: Callable[[], Packed]) 
         folder.mkdir(parents=True, exist_ok=True)
     packed = make()
     with _writable(folder):
-        write_atomically(path, save(packed, {"key": description, "digest": _digest(packed)}))
+        write_atomically(path, safetensors.save(packed, {"key": description, "digest": digest_of(packed)}))
     return packed
 
 
@@ -208,14 +211,5 @@ def _load(path: Path, description: str) -> Packed | None:
         packed, header = read_safetensors(path)
     except (OSError, ValueError):
         return None
-    intact = header.get("key") == description and header.get("digest") == _digest(packed)
+    intact = header.get("key") == description and header.get("digest") == digest_of(packed)
     return packed if intact else None
-
-
-def _digest(packed: Packed) -> str:
-    """A hash of names and bytes: safetensors itself does not notice a flipped bit."""
-    state = hashlib.sha256()
-    for name in sorted(packed):
-        state.update(f"{name} {packed[name].dtype} {tuple(packed[name].shape)}".encode())
-        state.update(packed[name].contiguous().numpy().tobytes())
-    return state.hexdigest()

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-import torch
 
 from gln.errors import GLNError
 from gln.families.base import Family, Order, register
 from gln.graphs.record import Graph
+from gln.later import torch
 
 # The rules of Fruchterman and Reingold's layout, as networkx applies them.
 ITERATIONS = 50
@@ -70,9 +70,7 @@ class Community(Family):
             matrix[i, j] = matrix[j, i] = True
         pos = spring_layout(adjacency, rng.random((count, n, 2))).astype(np.float32)  # [B, n, 2]
 
-        order = np.tile(np.arange(n), (count, 1))  # [B, n]
-        if self.order == "set":
-            order = rng.permuted(order, axis=1)
+        order = self._node_orders(rng, count, n)  # [B, n]
         return [
             Graph(
                 pos=torch.from_numpy(points[nodes]),

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
-from scipy.spatial import Delaunay as Triangulation
-from scipy.spatial import QhullError
-from torch import Tensor
 
 from gln.errors import GLNError
 from gln.families.base import Family, register
 from gln.graphs.check import whole_number
 from gln.graphs.record import Graph
+from gln.later import spatial, torch
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 @register("delaunay")
@@ -86,8 +87,8 @@ def _edge_indices(sets: Sequence[np.ndarray]) -> list[Tensor]:
 def _triangles(pos: np.ndarray) -> np.ndarray:
     """The corners ``[t, 3]`` of the triangles over ``pos [n, 2]``, computed in float64."""
     try:
-        triangles = Triangulation(pos).simplices
-    except (QhullError, ValueError):
+        triangles = spatial.Delaunay(pos).simplices
+    except (spatial.QhullError, ValueError):
         triangles = None
     if triangles is None or triangles.shape[1] != 3:
         raise GLNError(

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-import torch
 
 from gln.errors import GLNError
 from gln.families.base import Family, Order, register
 from gln.graphs.check import real_number
 from gln.graphs.record import Graph
 from gln.graphs.regions import pixel_steps, region_edges
+from gln.later import torch
 
 POOL = 32  # candidate colours per colour needed
 
@@ -94,9 +94,7 @@ class Figures(Family):
         row, col = divmod(np.arange(n, dtype=np.float32), self.side)
         pos = np.stack([col, row], axis=1)  # [n, 2]
 
-        order = np.tile(np.arange(n), (count, 1))  # [B, n]
-        if self.order == "set":
-            order = rng.permuted(order, axis=1)
+        order = self._node_orders(rng, count, n)  # [B, n]
         graphs = []
         for rgb, label, nodes in zip(image, region, order, strict=True):
             graph = Graph(x=torch.from_numpy(rgb[nodes]), pos=torch.from_numpy(pos[nodes]), num_nodes=n)

@@ -5,16 +5,17 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cache
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-import torch
-from scipy.spatial import Delaunay as Triangulation
-from torch import Tensor
 
 from gln.errors import GLNError
 from gln.families.base import Family, Order, register
 from gln.graphs.record import Graph
+from gln.later import spatial, torch
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 Range = tuple[float, float]
 
@@ -113,9 +114,7 @@ class Surfaces(Family):
             points[rows] = _surface(kind, m, self.order, shares[:, rows], jitter[:, rows])
         pos = self._transform(rng, points).astype(np.float32)  # [count, n, 3], in the order of the grid
 
-        perm = np.tile(np.arange(n), (count, 1))  # [count, n]
-        if shuffled:
-            perm = rng.permuted(perm, axis=1)
+        perm = self._node_orders(rng, count, n)  # [count, n]
         edges: dict[int, np.ndarray] = {}
         for kind, rows in groups:
             pairs = _set_pairs(kind, pos[rows]) if shuffled else _ordered_pairs(kind, m)
@@ -234,7 +233,7 @@ def _set_pairs(kind: str, pos: np.ndarray) -> np.ndarray:
 def _ordered_pairs(kind: str, m: int) -> np.ndarray:
     """Edges ``[1, e, 2]`` of the released grid's Delaunay triangulation, computed once, so ties fall one way."""
     grid = np.meshgrid(*(_parameter(kind, axis, m, "ordered") for axis in "uv"))
-    triangles = Triangulation(np.stack(grid, axis=-1).reshape(-1, 2)).simplices
+    triangles = spatial.Delaunay(np.stack(grid, axis=-1).reshape(-1, 2)).simplices
     sides = np.concatenate([triangles[:, [0, 1]], triangles[:, [1, 2]], triangles[:, [2, 0]]])
     return np.unique(np.sort(sides, axis=1), axis=0)[None]
 

@@ -13,11 +13,18 @@ Any other tensor belongs to the graph if it is a scalar, to the columns of ``edg
 ``edge_`` (``edge_prob [2m]``), and otherwise to the nodes (``[n, ...]``).
 """
 
-from gln.graphs.batch import GraphBatch
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from gln.graphs.check import check_graph, make_graph
 from gln.graphs.convert import as_graph, as_graphs, to_networkx, to_numpy, to_scipy
 from gln.graphs.pack import load_graphs, pack, save_graphs, unpack
 from gln.graphs.split import split
+from gln.later import names_of
+
+if TYPE_CHECKING:
+    from gln.graphs.batch import GraphBatch
 
 __all__ = [
     "GraphBatch",
@@ -34,3 +41,7 @@ __all__ = [
     "to_scipy",
     "unpack",
 ]
+
+__getattr__ = names_of(
+    __name__, {"GraphBatch": "gln.graphs.batch"}
+)  # the others need no torch to be imported

@@ -8,13 +8,13 @@ from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from gln.errors import GLNError
 from gln.graphs.record import Graph, is_a, is_data
+from gln.later import torch
 
 if TYPE_CHECKING:
+    from torch import Tensor
     from torch_geometric.data import Data
 
 NARROWEST, WIDEST = 1e-14, 1e18  # spreads whose squared distances fit into float32
@@ -95,7 +95,7 @@ def whole_number(value: Any) -> int | None:
 def real_number(value: Any) -> float | None:
     """A number of any type (NumPy's too, or a tensor of one) as Python's; ``None`` for all else, True and False too."""
     if isinstance(value, bool) or not (
-        isinstance(value, Real) or (isinstance(value, Tensor) and value.numel() == 1)
+        isinstance(value, Real) or (isinstance(value, torch.Tensor) and value.numel() == 1)
     ):
         return None
     return value if isinstance(value, int | float) else float(value)
@@ -111,7 +111,7 @@ def check_whole(owner: str, name: str, value: Any, least: int, expected: str = "
 
 
 def _check_per_edge(name: str, value: Any, columns: int) -> Tensor:
-    if not isinstance(value, Tensor):
+    if not isinstance(value, torch.Tensor):
         raise GLNError(
             f"{name} is a {type(value).__name__}; expected a tensor with one row per column of edge_index."
         )
@@ -126,7 +126,7 @@ def _check_per_edge(name: str, value: Any, columns: int) -> Tensor:
 def as_rows(name: str, value: Any) -> Tensor:
     """``value`` as a finite float32 matrix, one row per node."""
     try:
-        rows = value if isinstance(value, Tensor) else torch.from_numpy(_as_floats(value))
+        rows = value if isinstance(value, torch.Tensor) else torch.from_numpy(_as_floats(value))
     except (TypeError, ValueError):
         raise GLNError(
             f"{name} is ragged or holds something that is not a number; give every node the same number of values."
@@ -188,7 +188,9 @@ def _check_resolution(rows: Tensor, single: Tensor) -> None:
 def _as_pairs(edges: Any) -> Tensor:
     """Pairs ``[m, 2]`` (tensor, array or list) as an int64 tensor ``[2, m]``."""
     try:
-        pairs = edges if isinstance(edges, Tensor) else torch.from_numpy(np.array(edges, dtype=np.float64))
+        pairs = (
+            edges if isinstance(edges, torch.Tensor) else torch.from_numpy(np.array(edges, dtype=np.float64))
+        )
     except (TypeError, ValueError):
         raise GLNError("edges is not a table of node numbers; expected pairs [[i, j], ...].") from None
     if pairs.numel() == 0:
@@ -215,7 +217,7 @@ def _check_edges(edge_index: Tensor | None, n: int) -> tuple[Tensor, Tensor]:
     """Sorted ``edge_index`` of an undirected simple graph on ``n`` nodes, and the order that sorted it."""
     if edge_index is None:
         return torch.empty(2, 0, dtype=torch.int64), torch.empty(0, dtype=torch.int64)
-    if not isinstance(edge_index, Tensor):
+    if not isinstance(edge_index, torch.Tensor):
         raise GLNError(
             f"edge_index is a {type(edge_index).__name__}; expected a tensor of whole numbers [2, m]; "
             "convert it with torch.as_tensor."

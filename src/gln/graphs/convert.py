@@ -6,13 +6,11 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import scipy.sparse as sp
-import torch
-from torch import Tensor
 
 from gln.errors import GLNError
 from gln.graphs.check import as_record, as_rows, check_graph
 from gln.graphs.record import ROWS, Graph, is_a, is_data
+from gln.later import sparse, torch
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -25,7 +23,7 @@ def as_graph(source: Any, pos: Any = None, x: Any = None) -> Graph:
         _refuse_weights(graph.get("edge_weight"))
     elif is_networkx(source):
         graph = _from_networkx(source)
-    elif sp.issparse(source) or isinstance(source, np.ndarray | Tensor):
+    elif sparse.issparse(source) or isinstance(source, np.ndarray | torch.Tensor):
         graph = _from_matrix(source)
     else:
         raise GLNError(
@@ -39,10 +37,16 @@ def as_graph(source: Any, pos: Any = None, x: Any = None) -> Graph:
     return check_graph(graph)
 
 
+class CheckedGraphs(list[Graph]):
+    """Graphs that were just checked: :func:`as_graphs` does not check them again."""
+
+
 def as_graphs(sources: Iterable[Any], what: str = "graphs") -> list[Graph]:
     """Convert every graph of a collection with :func:`as_graph`; an error names the graph at fault."""
+    if isinstance(sources, CheckedGraphs):
+        return sources
     graphs = []
-    for number, source in enumerate(_each(sources, what)):
+    for number, source in enumerate(each_of(sources, what)):
         try:
             graphs.append(as_graph(source))
         except GLNError as error:
@@ -54,7 +58,7 @@ def as_graphs(sources: Iterable[Any], what: str = "graphs") -> list[Graph]:
 
 def as_graph_pairs(true: Iterable[Any], predicted: Iterable[Any]) -> tuple[list[Graph], list[Graph]]:
     """Convert true graphs and their predictions, each pair on the same nodes; networkx nodes are matched by label."""
-    truths, guesses = list(_each(true, "true")), list(_each(predicted, "predicted"))
+    truths, guesses = list(each_of(true, "true")), list(each_of(predicted, "predicted"))
     if len(truths) != len(guesses):
         raise GLNError(f"Got {len(truths)} true and {len(guesses)} predicted graphs; expected equally many.")
     for number, (truth, guess) in enumerate(zip(truths, guesses, strict=True)):
@@ -75,8 +79,11 @@ def is_networkx(value: Any) -> bool:
     return is_a(value, "networkx.Graph")
 
 
-def _each(sources: Iterable[Any], what: str) -> Iterator[Any]:
-    one_matrix = sp.issparse(sources) or (isinstance(sources, np.ndarray | Tensor) and sources.ndim == 2)
+def each_of(sources: Iterable[Any], what: str = "graphs") -> Iterator[Any]:
+    """The graphs of a collection, one after another; refuse a single graph."""
+    one_matrix = sparse.issparse(sources) or (
+        isinstance(sources, np.ndarray | torch.Tensor) and sources.ndim == 2
+    )
     try:
         single = isinstance(sources, Graph | dict | str) or is_data(sources) or is_networkx(sources)
         if one_matrix or single:
@@ -115,19 +122,18 @@ def to_networkx(graph: Graph) -> nx.Graph:
     return out
 
 
-def to_scipy(graph: Graph) -> sp.csr_array:
+def to_scipy(graph: Graph) -> sparse.csr_array:
     """The adjacency matrix ``[n, n]`` as a boolean scipy CSR array."""
     graph = check_graph(graph)
     row, col = graph.edge_index.numpy(force=True)
-    return sp.csr_array((np.ones(len(row), dtype=bool), (row, col)), shape=(graph.num_nodes, graph.num_nodes))
+    return sparse.csr_array(
+        (np.ones(len(row), dtype=bool), (row, col)), shape=(graph.num_nodes, graph.num_nodes)
+    )
 
 
 def to_numpy(graph: Graph) -> np.ndarray:
     """The adjacency matrix ``[n, n]`` as a boolean array."""
-    graph = check_graph(graph)
-    adjacency = np.zeros((graph.num_nodes, graph.num_nodes), dtype=bool)
-    adjacency[tuple(graph.edge_index.numpy(force=True))] = True
-    return adjacency
+    return to_scipy(graph).toarray()
 
 
 def _from_networkx(source: nx.Graph) -> Graph:
@@ -163,7 +169,7 @@ def labels(source: nx.Graph) -> list[Any]:
 
 
 def _refuse_weights(weights: Any) -> None:
-    if isinstance(weights, Tensor) and (weights != 1).any():
+    if isinstance(weights, torch.Tensor) and (weights != 1).any():
         bad = weights[weights != 1][0].item()
         raise GLNError(f"edge_weight holds {bad:g}; expected an unweighted graph; threshold it first.")
 
@@ -182,19 +188,19 @@ def _from_matrix(source: Any) -> Graph:
     return Graph(edge_index=torch.stack([row, col]), num_nodes=shape[0])
 
 
-def _entries(source: Any) -> sp.coo_array:
+def _entries(source: Any) -> sparse.coo_array:
     """The entries of a matrix of numbers; a sparse one is never made dense."""
-    if isinstance(source, Tensor):
+    if isinstance(source, torch.Tensor):
         if source.dtype in (torch.float16, torch.bfloat16):
             source = source.to(torch.float32)
         if source.layout != torch.strided:
             source = source.detach().cpu().to_sparse_coo().coalesce()
             indices, values = source.indices().numpy(), source.values().numpy()
-            source = sp.coo_array((values, tuple(indices)), shape=tuple(source.shape))
+            source = sparse.coo_array((values, tuple(indices)), shape=tuple(source.shape))
         else:
             source = source.numpy(force=True)
     if source.dtype.kind not in "biuf":
         raise GLNError(
             f"The adjacency matrix has entries of type {source.dtype}; expected 0 and 1; cast it to int or bool."
         )
-    return sp.coo_array(source.astype(np.float32) if source.dtype == np.float16 else source)
+    return sparse.coo_array(source.astype(np.float32) if source.dtype == np.float16 else source)

@@ -6,14 +6,15 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import torch
 
-from gln.graphs.batch import rows_of_all
 from gln.graphs.record import ROWS, Graph
+from gln.later import torch
 
 
 def feature_noise(graphs: Sequence[Graph]) -> dict[str, Any]:
     """The shape and scale of the features: sizes with their counts, mean and standard deviation per column."""
+    from gln.graphs.batch import rows_of_all  # here, as it loads torch
+
     sizes, counts = np.unique([graph.num_nodes for graph in graphs], return_counts=True)
     noise: dict[str, Any] = {
         "sizes": [[int(size), int(count)] for size, count in zip(sizes, counts, strict=True)]

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-
-import torch
-from safetensors.torch import save
-from torch import Tensor
+from typing import TYPE_CHECKING
 
 from gln.errors import GLNError
 from gln.files import read_safetensors, write_atomically
 from gln.graphs.record import Graph
+from gln.later import safetensors, torch
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 def pack(graphs: Sequence[Graph]) -> dict[str, Tensor]:
@@ -45,7 +46,7 @@ def pack(graphs: Sequence[Graph]) -> dict[str, Tensor]:
 
 def _tensor(graph: Graph, name: str) -> Tensor:
     value = graph.get(name)
-    if not isinstance(value, Tensor):
+    if not isinstance(value, torch.Tensor):
         raise GLNError(
             f"{name} is a {type(value).__name__} in one of the graphs; expected a tensor in all of them; remove it "
             "where it is not."
@@ -80,7 +81,9 @@ def save_graphs(graphs: Sequence[Graph], path: Path | str) -> None:
     """Write the tensors of :func:`pack` to a safetensors file; :func:`load_graphs` reads it."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(path, save({name: value.contiguous() for name, value in pack(graphs).items()}))
+    write_atomically(
+        path, safetensors.save({name: value.contiguous() for name, value in pack(graphs).items()})
+    )
 
 
 def load_graphs(path: Path | str) -> list[Graph]:

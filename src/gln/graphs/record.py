@@ -11,9 +11,11 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from torch import Tensor
+
+from gln.errors import GLNError
 
 if TYPE_CHECKING:
+    from torch import Tensor
     from torch_geometric.data import Data
 
 ROWS = ("pos", "x")  # what a model reads of a node: where it is, and what it is
@@ -72,9 +74,17 @@ class Graph:
         edges = self.edge_index[:, self.edge_index[0] < self.edge_index[1]]
         return np.ascontiguousarray(edges.T.numpy(force=True))
 
-    def nodes_only(self) -> Graph:
-        """The same nodes without edges, with ``pos`` and ``x`` alone."""
-        return Graph(self.num_nodes, **self.rows())
+    def scored_once(self) -> tuple[np.ndarray, np.ndarray]:
+        """:meth:`edges_once` of a prediction, and the probability ``[m]`` of each."""
+        once = self.edge_index[0] < self.edge_index[1]
+        return self.edges_once(), self.edge_prob[once].numpy(force=True)
+
+    def where(self) -> np.ndarray:
+        """Positions ``[n, p]`` in float64, which represents float32 exactly, or features if there are none."""
+        rows = next(iter(self.rows().values()), None)
+        if rows is None:
+            raise GLNError("The nodes have neither pos nor x; give one of them, to measure distances by.")
+        return rows.numpy(force=True).astype(np.float64)
 
     def with_edges(self, edge_index: Tensor, **of_edges: Any) -> Graph:
         """The same nodes, with ``pos`` and ``x`` alone, and these edges."""
@@ -108,10 +118,8 @@ class Graph:
         self.__dict__[name] = value
 
     def __repr__(self) -> str:
-        shown = (
-            f"{name}={list(v.shape) if isinstance(v, Tensor) else v}" for name, v in self.__dict__.items()
-        )
-        return f"Graph({', '.join(shown)})"
+        shapes = {k: list(v.shape) if is_a(v, "torch.Tensor") else v for k, v in self.__dict__.items()}
+        return f"Graph({', '.join(f'{name}={shown}' for name, shown in shapes.items())})"
 
 
 def is_a(value: Any, kind: str) -> bool:

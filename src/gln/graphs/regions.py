@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
-import torch
-from torch import Tensor
 
 from gln.errors import GLNError
+from gln.later import torch
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 # Steps to a pixel's neighbours, (columns, rows): the four with a common side, then the four at its corners.
 STEPS = np.array([(0, -1), (-1, 0), (1, 0), (0, 1), (-1, -1), (1, -1), (-1, 1), (1, 1)])

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
-import torch
-from scipy.spatial import cKDTree
 
 from gln.errors import GLNError
-from gln.graphs.record import Graph, is_data
+from gln.graphs.convert import each_of
+from gln.graphs.record import Graph
+from gln.later import spatial, torch
 from gln.seeds import check_seed
 
 T = TypeVar("T")
@@ -28,12 +28,7 @@ def split(
         test: share of all graphs held out for testing (20 % in the paper).
         val: share of the remaining graphs held out for validation.
     """
-    try:
-        if isinstance(graphs, Graph | dict | str) or is_data(graphs):
-            raise TypeError
-        items = list(graphs)  # tried, because PyG's datasets iterate without being an Iterable
-    except TypeError:
-        raise GLNError(f"Got a {type(graphs).__name__} to split; expected a list of graphs.") from None
+    items = list(each_of(graphs))
     number = check_seed("split", seed)
     count = len(items)
     if count < 3:
@@ -59,11 +54,11 @@ def cut_patches(graph: Graph, size: int, count: int, seed: int | Sequence[int] =
     """
     if size < 2 or count < 1:
         raise GLNError(f"Got patches of size={size}, count={count}; expected at least 2 nodes and 1 patch.")
-    where = _where(graph)
+    where = graph.where()
     rng = np.random.default_rng(seed)
     rounds = -(-count // len(where))
     centres = np.concatenate([rng.permutation(len(where)) for _ in range(rounds)])[:count]
-    _, near = cKDTree(where).query(where[centres], k=min(size, len(where)))
+    _, near = spatial.cKDTree(where).query(where[centres], k=min(size, len(where)))
     cutter = _Cutter(graph)
     return [cutter.part(nodes) for nodes in near.reshape(count, -1)]
 
@@ -73,7 +68,7 @@ def cut_regions(graph: Graph, shares: Sequence[float]) -> list[Graph]:
 
     No node is in two regions, and edges between regions are dropped, so nothing leaks from one to another.
     """
-    where = _where(graph)
+    where = graph.where()
     centred = where - where.mean(axis=0)
     longest = np.linalg.svd(centred, full_matrices=False)[2][0]
     order = np.argsort(centred @ longest, kind="stable")
@@ -85,14 +80,6 @@ def cut_regions(graph: Graph, shares: Sequence[float]) -> list[Graph]:
         )
     cutter = _Cutter(graph)
     return [cutter.part(nodes) for nodes in regions]
-
-
-def _where(graph: Graph) -> np.ndarray:
-    """Positions ``[n, p]`` in float64, or features if there are none."""
-    rows = next(iter(graph.rows().values()), None)
-    if rows is None:
-        raise GLNError("The graph has neither pos nor x; cutting it needs distances, so give one of them.")
-    return np.asarray(rows.double())
 
 
 class _Cutter:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, overload, runtime_checkable
 
 import numpy as np
@@ -14,8 +13,9 @@ from tqdm.auto import tqdm  # type: ignore[import-untyped]
 
 from gln.errors import GLNError
 from gln.graphs import GraphBatch
-from gln.graphs.check import as_record, check_graph, make_graph, whole_number
+from gln.graphs.check import as_record, check_graph, make_graph
 from gln.graphs.record import ROWS, Graph, is_a, is_data
+from gln.inference.choice import AS_TRAINED, Choice
 from gln.models.candidates import TREE_NODES
 from gln.models.contract import ScoresCandidates, StructureOutput
 
@@ -56,32 +56,6 @@ class CanDraw(CanSample, Protocol):
 
 #: A model, a baseline, or anything like one; what cannot do what is asked of it is refused in words.
 Method = nn.Module | CanPredict | CanSample
-
-
-@dataclass(frozen=True)
-class Choice:
-    """How edges are chosen, as in :func:`predict`."""
-
-    threshold: float | None = None
-    top_k: int | None = None
-    steps: int | None = None
-    candidates: int | None = None
-    batch_size: int = 32
-
-    def __post_init__(self) -> None:
-        if self.threshold is not None and not 0 <= self.threshold <= 1:
-            raise GLNError(f"Got threshold={self.threshold}; expected a probability between 0 and 1.")
-        for name in ("top_k", "batch_size", "candidates"):
-            value = getattr(self, name)
-            if value is not None and (whole_number(value) or 0) < 1:
-                raise GLNError(f"Got {name}={value!r}; expected a whole number of at least 1.")
-
-    def cut(self, model: Any) -> float:
-        """The threshold: the one asked for, or the one stored with the model."""
-        return float(getattr(model, "threshold", 0.5) if self.threshold is None else self.threshold)
-
-
-AS_TRAINED = Choice()
 
 
 @overload

@@ -32,9 +32,8 @@ class Seen:
     @classmethod
     def last(cls, answer: Graph, threshold: float, floor: float = 0.0) -> Seen:
         """A predicted graph with ``edge_prob [2m]`` as a prediction of one step."""
-        once = answer.edge_index[0] < answer.edge_index[1]
-        chances = answer.edge_prob[None, once].numpy(force=True).astype(np.float32)
-        return cls(answer.edges_once(), chances, threshold, floor)
+        pairs, chances = answer.scored_once()
+        return cls(pairs, chances[None].astype(np.float32), threshold, floor)
 
     def decided(self) -> Seen:
         """Only the pairs that are an edge after some step, for a page without a slider."""

@@ -6,8 +6,9 @@ import io
 import math
 import os
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import pairwise
+from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -18,13 +19,14 @@ from gln.graphs.record import ROWS
 from gln.io.items import MAX_BYTES, Item, Skipped, Source, check_numbers, decoding, quote
 
 WANTED = ("pos", "x", "edge_index", "edges", "batch")
+NUMBERS = "biuf"  # kinds of dtypes
 UNPACKED = 20  # an archive may unpack to this many times its size, or to MAX_BYTES if that is more
 
 
 def read_npy(source: Source) -> Iterator[Item | Skipped]:
     """Read positions: ``[n, p]`` of one graph, or ``[graphs, n, p]`` of several of the same size."""
     with source.path.open("rb") as file:
-        dtype, shape, fortran = _header(file, os.fstat(file.fileno()).st_size)
+        dtype, shape, fortran = _header(file, os.fstat(file.fileno()).st_size, NUMBERS)
         offset = file.tell()
     if 0 in shape:
         raise GLNError(f"the array has shape {list(shape)} and holds no nodes.")
@@ -39,7 +41,12 @@ def read_npy(source: Source) -> Iterator[Item | Skipped]:
 
 def read_npz(source: Source) -> Iterator[Item | Skipped]:
     """Read ``pos`` and/or ``x`` and, if present, ``edge_index`` or ``edges``, and ``batch``."""
-    arrays, predicted = _load_archive(source)
+    members = members_of(source.path)
+    names = {name: name for name in WANTED if name in members}
+    if not names and len(members) == 1:
+        names = {"pos": next(iter(members))}
+        source.say(f"pos = {quote(names['pos'])}")
+    arrays, predicted = load_archive(source.path, names), "edge_prob" in members
     rows: dict[str, Any] = {name: arrays[name] for name in ROWS if name in arrays}
     if not rows:
         raise GLNError("the archive has neither pos nor x; save the nodes under one of these names.")
@@ -90,25 +97,25 @@ def _attempt(source: Source, number: int, **values: Any) -> Item | Skipped:
         return source.skip(error, number)
 
 
-def _load_archive(source: Source) -> tuple[dict[str, np.ndarray], bool]:
-    """The arrays with known names (a single array of any other name is ``pos``), and whether edges are predictions."""
-    with source.path.open("rb") as file, decoding("npz archive"):
-        size = os.fstat(file.fileno()).st_size
-        if not size:
+def members_of(path: Path) -> dict[str, zipfile.ZipInfo]:
+    """The arrays of an archive by name."""
+    with path.open("rb") as file, decoding("npz archive"):
+        if not os.fstat(file.fileno()).st_size:
             raise GLNError("the file is empty.")
         with zipfile.ZipFile(file) as archive:
-            members = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
-            names = {name: name for name in WANTED if name in members}
-            if not names and len(members) == 1:
-                names = {"pos": next(iter(members))}
-                source.say(f"pos = {quote(names['pos'])}")
-            unpacked = sum(members[name].file_size for name in names.values())
-            if unpacked > max(MAX_BYTES, UNPACKED * size):
-                raise GLNError(
-                    f"the archive would unpack from {size:,} to {unpacked:,} bytes; save it with np.savez."
-                )
-            arrays = {name: _array(name, _unpack(archive, members[known])) for name, known in names.items()}
-            return arrays, "edge_prob" in members
+            return {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
+
+
+def load_archive(path: Path, names: Mapping[str, str], kinds: str = NUMBERS) -> dict[str, np.ndarray]:
+    """The arrays ``names`` (in the archive by the names they are given) of these kinds of numbers or text."""
+    members, size = members_of(path), path.stat().st_size
+    unpacked = sum(members[name].file_size for name in names.values())
+    if unpacked > max(MAX_BYTES, UNPACKED * size):
+        raise GLNError(
+            f"the archive would unpack from {size:,} to {unpacked:,} bytes; save it with np.savez."
+        )
+    with decoding("npz archive"), zipfile.ZipFile(path) as archive:
+        return {name: _array(name, _unpack(archive, members[known]), kinds) for name, known in names.items()}
 
 
 def _unpack(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
@@ -118,17 +125,17 @@ def _unpack(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
         return file.read(member.file_size)  # no more than it claims, whatever it holds
 
 
-def _array(name: str, data: bytes) -> np.ndarray:
+def _array(name: str, data: bytes, kinds: str) -> np.ndarray:
     """The array of an npy file in memory, read-only."""
     file = io.BytesIO(data)
     try:
-        dtype, shape, fortran = _header(file, len(data))
+        dtype, shape, fortran = _header(file, len(data), kinds)
     except GLNError as error:
         raise GLNError(f"{name}: {error}") from None
     return np.frombuffer(data, dtype, offset=file.tell()).reshape(shape, order="F" if fortran else "C")
 
 
-def _header(file: BinaryIO, size: int) -> tuple[np.dtype, tuple[int, ...], bool]:
+def _header(file: BinaryIO, size: int, kinds: str) -> tuple[np.dtype, tuple[int, ...], bool]:
     """Type, shape and order of an npy file of ``size`` bytes; leaves the file where the numbers begin."""
     with decoding("npy array"):
         version = npy.read_magic(file)
@@ -136,7 +143,7 @@ def _header(file: BinaryIO, size: int) -> tuple[np.dtype, tuple[int, ...], bool]
         if version not in readers:
             raise GLNError(f"this is version {version} of the npy format; expected 1.0 or 2.0.")
         shape, fortran, dtype = readers[version](file)
-    if dtype.kind not in "biuf":
+    if dtype.kind not in kinds:
         raise GLNError(f"the array holds {quote(str(dtype))}; expected numbers.")
     follow = size - file.tell()
     if min(shape, default=0) < 0 or math.prod(shape) * dtype.itemsize != follow:

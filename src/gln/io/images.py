@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
 
 from gln.errors import GLNError
 from gln.graphs.regions import region_edges
 from gln.io.items import Item, ReadOptions, Source, decoding, load
+from gln.later import torch
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -28,7 +28,7 @@ def read_image(source: Source) -> Iterator[Item]:
     label image, pixels that share a side and a label are joined, and the labels are kept as ``region [n]``.
     Transparency is ignored.
     """
-    image = _open(source.load(), ("PNG", "JPEG"))
+    image = _open(load(source.path), ("PNG", "JPEG"))
     full, size = image.size, _size(image.size, source.options)
     colours = _colours(image, size)  # [rows, columns, 3]
     row, column = np.divmod(np.arange(size[0] * size[1], dtype=np.float32), np.float32(size[0]))

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
 from gln.errors import GLNError
 from gln.graphs import make_graph
 from gln.graphs.record import Graph
+from gln.later import torch
 
 MAX_BYTES = 2**28  # limit for files that are read whole: meshes, images, XML, JSON
 
@@ -94,10 +94,6 @@ class Source:
     options: ReadOptions = ReadOptions()
     say: Callable[[str], None] = lambda text: None
     memo: dict[Path, Any] = field(default_factory=dict)  # kept for the next file
-
-    def load(self) -> bytes:
-        """The bytes of the file; see :func:`load`."""
-        return load(self.path)
 
     def check_count(self, nodes: int) -> None:
         if nodes > self.options.max_nodes:

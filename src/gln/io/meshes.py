@@ -13,14 +13,14 @@ from itertools import pairwise
 import numpy as np
 
 from gln.errors import GLNError
-from gln.io.items import Item, Source, floats, ints, quote
+from gln.io.items import Item, Source, floats, ints, load, quote
 from gln.io.ply import Corners, Mesh, parse_ply
 
 
 def read_mesh(source: Source) -> Iterator[Item]:
     """Read one mesh, its vertices in the order of the file; a file with neither faces nor lines is a point cloud."""
     parsers = {".ply": parse_ply, ".obj": parse_obj, ".stl": parse_stl, ".off": parse_off}
-    mesh = parsers[source.path.suffix.lower()](source.load())
+    mesh = parsers[source.path.suffix.lower()](load(source.path))
     if not len(mesh.points):
         raise GLNError("the mesh has no vertices.")
     yield source.item(pos=mesh.points, edges=mesh.pairs(), predicted=mesh.predicted)

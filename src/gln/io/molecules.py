@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from itertools import islice
+from collections.abc import Iterator
+from itertools import chain, islice
 from typing import BinaryIO
 
 import numpy as np
@@ -38,19 +38,12 @@ Row = tuple[int, bytes]
 Molecule = tuple[list[list[float]], list[str], list[list[int]] | None]  # positions, elements, bonds
 
 
-def _numbered(source: Source, molecules: Iterable[Molecule | GLNError]) -> Iterator[Item | Skipped]:
+def _numbered(source: Source, molecules: Iterator[Molecule | GLNError]) -> Iterator[Item | Skipped]:
     """Items named by their number; a single one is named by its file alone, so the first waits for a second."""
     source.say(f"x = element, one of {', '.join(_elements(source.options))}, other")
-    waiting: Molecule | GLNError | None = None
-    number = -1
-    for number, molecule in enumerate(molecules):
-        if waiting is not None:
-            yield _item(source, waiting, number - 1)
-        waiting = molecule
-    if isinstance(waiting, GLNError) and number == 0:
-        raise waiting
-    if waiting is not None:
-        yield _item(source, waiting, number or None)
+    first = list(islice(molecules, 2))
+    for number, molecule in enumerate(chain(first, molecules)):
+        yield _item(source, molecule, number if len(first) > 1 else None)
 
 
 def _item(source: Source, molecule: Molecule | GLNError, number: int | None) -> Item | Skipped:

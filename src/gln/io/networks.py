@@ -14,7 +14,7 @@ import numpy as np
 
 from gln.errors import GLNError
 from gln.graphs.record import ROWS
-from gln.io.items import Item, Source, decoding, quote
+from gln.io.items import Item, Source, decoding, load, quote
 from gln.io.tables import choose_roles
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def read_graphml(source: Source) -> Iterator[Item]:
     """Read one graph; its edges are the true ones."""
     import networkx as nx  # here, as most files need none
 
-    data = _checked_xml(source.load(), "GraphML")
+    data = _checked_xml(load(source.path), "GraphML")
     with decoding("GraphML file"):
         graph = nx.read_graphml(io.BytesIO(data))
     for name, value in graph.graph.get("node_default", {}).items():  # networkx does not apply them
@@ -40,7 +40,7 @@ def read_gexf(source: Source) -> Iterator[Item]:
     """Read one graph; its edges are the true ones, and Gephi's layout gives the positions."""
     import networkx as nx
 
-    data = _checked_xml(source.load(), "GEXF")
+    data = _checked_xml(load(source.path), "GEXF")
     with decoding("GEXF file"):
         graph = nx.read_gexf(io.BytesIO(data))
     for _, attributes in graph.nodes(data=True):
@@ -53,7 +53,7 @@ def read_gexf(source: Source) -> Iterator[Item]:
 def read_json(source: Source) -> Iterator[Item]:
     """Read networkx's node-link form: ``nodes`` with an ``id``, and ``edges`` or ``links`` with source and target."""
     with decoding("JSON file"):
-        content = json.loads(source.load())
+        content = json.loads(load(source.path))
     nodes = content.get("nodes") if isinstance(content, dict) else None
     if not isinstance(nodes, list) or not all(isinstance(node, dict) and "id" in node for node in nodes):
         raise GLNError("expected node-link JSON: an object with a list of nodes, each with an id.")

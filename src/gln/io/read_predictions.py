@@ -11,7 +11,8 @@ from pathlib import Path
 import numpy as np
 
 from gln.errors import GLNError
-from gln.io.items import MAX_BYTES, decoding, quote
+from gln.io.arrays import NUMBERS, load_archive, members_of
+from gln.io.items import decoding, quote
 
 COLUMNS = ("graph", "source", "target", "probability")
 ARRAYS = ("edge_index", "edge_prob", "batch", "names")
@@ -61,7 +62,7 @@ def read_predictions(path: Path) -> dict[str, PredictedEdges]:
 
 def is_archive(path: Path) -> bool:
     """Whether this is an .npz with edge probabilities."""
-    return path.suffix.lower() == ".npz" and zipfile.is_zipfile(path) and "edge_prob" in _members(path)
+    return path.suffix.lower() == ".npz" and zipfile.is_zipfile(path) and "edge_prob" in members_of(path)
 
 
 def is_table(path: Path) -> bool:
@@ -89,29 +90,19 @@ def _read_table(path: Path) -> dict[str, PredictedEdges]:
 
 
 def _read_archive(path: Path) -> dict[str, PredictedEdges]:
-    sizes = _members(path)
-    wanted = [name for name in ARRAYS if name in sizes]
-    if sum(sizes[name] for name in wanted) > max(MAX_BYTES, 20 * path.stat().st_size):
-        raise GLNError("the archive would unpack to far more than its size.")
-    with decoding("npz archive"), np.load(path, allow_pickle=False) as archive:
-        arrays = {name: archive[name] for name in wanted}
+    there = members_of(path)
+    arrays = load_archive(path, {name: name for name in ARRAYS if name in there}, f"{NUMBERS}U")
+    with decoding("npz archive"):
         edges, prob, batch = (arrays[name] for name in ARRAYS[:3])
         names = arrays["names"].tolist() if "names" in arrays else np.unique(batch).tolist()
         once = edges[0] < edges[1]
         edges, prob = edges[:, once], prob[once].astype(np.float32)
         graph = batch[edges[0]]  # of each edge
         order, numbers = graph.argsort(kind="stable"), np.arange(len(names) + 1)
-        pairs = (
-            (edges - np.searchsorted(batch, graph)).T[order].tolist()
-        )  # counted from the first node of the graph
+        pairs = edges - np.searchsorted(batch, graph)  # counted from the first node of the graph
         cuts = np.searchsorted(graph[order], numbers).tolist()
-        ends = [(str(a), str(b)) for a, b in pairs]
+        ends = [(str(a), str(b)) for a, b in pairs.T[order].tolist()]
         return {
             str(name): PredictedEdges(path, ends[start:end], prob[order[start:end]], True)
             for name, start, end in zip(names, cuts, cuts[1:], strict=False)
         }
-
-
-def _members(path: Path) -> dict[str, int]:
-    with path.open("rb") as file, decoding("npz archive"), zipfile.ZipFile(file) as archive:
-        return {info.filename.removesuffix(".npy"): info.file_size for info in archive.infolist()}

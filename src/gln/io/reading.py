@@ -102,6 +102,22 @@ def read_items(
         say: called with each guess in words (``table.csv: pos = x, y; graph = frame``), the same guess only once.
         among: the files that ``paths`` are some of: items have the same names as when all are read.
     """
+    for item in read_all(paths, options, say, among):
+        if isinstance(item, Item):
+            yield item
+        elif on_bad is None:
+            raise GLNError(str(item))
+        else:
+            on_bad(item)
+
+
+def read_all(
+    paths: Sequence[Path],
+    options: ReadOptions,
+    say: Callable[[str], None] | None = None,
+    among: Sequence[Path] | None = None,
+) -> Iterator[Item | Skipped]:
+    """As :func:`read_items`, with each file or graph that cannot be read in its place."""
     files = node_files(paths, options)
     base = os.path.commonpath([_place(path).parent for path in among or files])
     said: set[str] = set()
@@ -114,13 +130,7 @@ def read_items(
                 said.add(text)
                 say(f"{name}: {text}")
 
-        for item in _read(Source(path, name, options, say_once, memo)):
-            if isinstance(item, Item):
-                yield item
-            elif on_bad is None:
-                raise GLNError(str(item))
-            else:
-                on_bad(item)
+        yield from _read(Source(path, name, options, say_once, memo))
 
 
 def node_files(paths: Sequence[Path], options: ReadOptions) -> list[Path]:

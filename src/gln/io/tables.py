@@ -91,16 +91,6 @@ def choose_ends(names: Sequence[str], named: bool) -> tuple[str, str] | None:
     return None
 
 
-def choose_graph(names: Sequence[str], given: str | None) -> str | None:
-    """The column of the graph in a table of edges, or ``None``."""
-    return given if given in names else _first(GRAPHS, names)
-
-
-def choose_weight(names: Sequence[str]) -> str | None:
-    """The column of an edge's weight, or ``None``."""
-    return _first(("weight",), names)
-
-
 def _given(name: str | None, names: Sequence[str]) -> str | None:
     if name is not None and name not in names:
         raise GLNError(f"there is no column or attribute {quote(name)}; there are {_listed(names)}.")
@@ -256,14 +246,15 @@ class EdgeTable:
             raise GLNError(
                 f"expected the columns source and target; there are {', '.join(map(quote, self.file.columns))}."
             )
-        self.ends = itemgetter(*(self.file.columns.index(end) for end in ends))
-        column = choose_graph(self.file.columns, graph)
+        columns = self.file.columns
+        self.ends = itemgetter(*map(columns.index, ends))
+        column = graph if graph in columns else _first(GRAPHS, columns)
         self.grouped = column is not None
         self.key = self.file.key(column)
         self.places = self.file.places(column)
         self.expected: set[str] = set()
-        weights = choose_weight(self.file.columns)
-        self.weight = None if weights is None else self.file.columns.index(weights)
+        weights = _first(("weight",), columns)
+        self.weight = None if weights is None else columns.index(weights)
 
     def pairs(self, names: tuple[str | None, str], number: dict[str, int]) -> np.ndarray:
         """The edges ``[m, 2]`` of the graph called one of ``names``; ``number`` maps ids to node numbers."""
@@ -279,15 +270,17 @@ class EdgeTable:
             source, target = map(str.strip, self.ends(cells))
             if source not in number or target not in number:
                 unknown = target if source in number else source
+                where = f" of graph {quote(part)}" if self.grouped else ""
                 raise GLNError(
-                    f"{self.path.name}, row {place.row}: {quote(unknown)} is not a node{self._of(part)}; there are "
+                    f"{self.path.name}, row {place.row}: {quote(unknown)} is not a node{where}; there are "
                     f"{len(number)} nodes, such as {quote(next(iter(number)))}."
                 )
             if source == target:
                 raise GLNError(
                     f"{self.path.name}, row {place.row}: node {quote(source)} has an edge to itself."
                 )
-            if self.weight is not None and not _is_one(weight := cells[self.weight]):
+            weight = "1" if self.weight is None else cells[self.weight]
+            if not reads_as_number(weight) or float(weight) != 1:
                 raise GLNError(
                     f"{self.path.name}, row {place.row}: the edge has weight {quote(weight)}; keep the rows that are "
                     "edges and remove this column."
@@ -307,10 +300,3 @@ class EdgeTable:
                 f"{self.path.name}, row {self.places[rest[0]].row}: graph {quote(rest[0])} is not in the "
                 "node table."
             )
-
-    def _of(self, part: str) -> str:
-        return f" of graph {quote(part)}" if self.grouped else ""
-
-
-def _is_one(text: str) -> bool:
-    return reads_as_number(text) and float(text) == 1

@@ -5,34 +5,52 @@ from __future__ import annotations
 import csv
 import io
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 
 from gln.errors import GLNError
 from gln.files import Staged, naming
 from gln.graphs.check import as_record
-from gln.graphs.record import Graph
+from gln.graphs.record import ROWS, Graph
 from gln.io.items import Item, quote
+from gln.later import torch
 
 AT_ONCE = 2**16  # of a table that are written at a time
 
 
-class Writer(Protocol):
+class Writer(ABC):
     """Receives predictions one after another."""
 
+    def __init__(self, path: Path, force: bool) -> None:
+        self.path, self.force = path, force
+        self.staged: dict[str, Staged] = {}  # by the item's name, made safe for a file name
+
+    @abstractmethod
     def add(self, item: Item, answer: Graph) -> None:
         """Write the edges of ``answer`` (``edge_index [2, 2m]``, ``edge_prob [2m]``) over the nodes of ``item``."""
 
+    def target(self, name: str) -> Path:
+        """Where a file goes; a single one goes to the path itself."""
+        if len(self.staged) == 1:
+            return self.path
+        return self.path.with_name(f"{self.path.stem}-{name}{self.path.suffix}")
+
     def finish(self) -> None:
         """Move what was written into place."""
+        for name in self.staged:
+            refuse_existing(self.target(name), self.force)  # another run may have written it meanwhile
+        for name, staged in self.staged.items():
+            staged.keep(self.target(name))
 
     def drop(self) -> None:
         """Remove what was not."""
+        for staged in self.staged.values():
+            staged.drop()
 
 
 @contextmanager
@@ -43,6 +61,17 @@ def open_writer(path: Path | str, *, force: bool = False) -> Iterator[Writer]:
     user's ids, if any. ``.npz`` holds all graphs as one PyG batch. ``.graphml``, ``.obj`` and ``.ply`` hold one graph;
     several become files NAME-ITEM.ext. Existing files are replaced only with ``force``.
     """
+    path = check_output(path, force)
+    writer = WRITERS[path.suffix.lower()](path, force)  # an unwritable folder is found before any work
+    try:
+        yield writer
+        writer.finish()
+    finally:
+        writer.drop()
+
+
+def check_output(path: Path | str, force: bool = False) -> Path:
+    """Refuse a path that :func:`open_writer` could not write to, as far as its name tells."""
     path = Path(path)
     if path.suffix.lower() not in WRITERS:
         raise GLNError(f"Got {path.name!r}; expected a name that ends in {', '.join(WRITABLE)}.")
@@ -51,12 +80,7 @@ def open_writer(path: Path | str, *, force: bool = False) -> Iterator[Writer]:
     if path.is_dir():
         raise GLNError(f"{path} is a folder; give a file name.")
     refuse_existing(path, force)
-    writer = WRITERS[path.suffix.lower()](path, force)  # an unwritable folder is found before any work
-    try:
-        yield writer
-        writer.finish()
-    finally:
-        writer.drop()
+    return path
 
 
 def refuse_existing(path: Path, force: bool) -> None:
@@ -66,40 +90,27 @@ def refuse_existing(path: Path, force: bool) -> None:
         )
 
 
-class OneFileWriter:
-    """A single file, whatever the number of graphs."""
-
-    def __init__(self, path: Path, force: bool) -> None:
-        self.path, self.force, self.staged = path, force, Staged(path)
-
-    def finish(self) -> None:
-        refuse_existing(self.path, self.force)  # another run may have written it meanwhile
-        self.staged.keep(self.path)
-
-    def drop(self) -> None:
-        self.staged.drop()
-
-
-class TableWriter(OneFileWriter):
-    """Writes rows to disk as they come."""
+class TableWriter(Writer):
+    """Writes rows to disk as they come, of all graphs into one file."""
 
     def __init__(self, path: Path, force: bool) -> None:
         super().__init__(path, force)
+        self.rows = self.staged[""] = Staged(path)
         try:
-            self.staged.write(b"graph,source,target,probability\n")
+            self.rows.write(b"graph,source,target,probability\n")
         except OSError:  # a full disk
             self.drop()
             raise
 
     def add(self, item: Item, answer: Graph) -> None:
-        pairs, chances = edges_once(answer)
+        pairs, chances = as_record(answer).scored_once()  # a user's prediction is a Data
         graph = _cell(item.name)
         names = None if item.ids is None else np.array([_cell(node) for node in item.ids], dtype=object)
         ends = pairs.T if names is None else names[pairs.T]
         for start in range(0, len(pairs), AT_ONCE):
             columns = (column[start : start + AT_ONCE].tolist() for column in (*ends, chances))
             rows = [f"{graph},{a},{b},{chance:.6g}\n" for a, b, chance in zip(*columns, strict=True)]
-            self.staged.write("".join(rows).encode())
+            self.rows.write("".join(rows).encode())
 
 
 def _cell(value: str) -> str:
@@ -110,62 +121,60 @@ def _cell(value: str) -> str:
     return text.getvalue().removesuffix(",\r\n")
 
 
-class ArchiveWriter(OneFileWriter):
+class ArchiveWriter(Writer):
     """Writes the layout that is read (pos, x, edge_index, batch), with edge_prob and the items' names."""
 
     def __init__(self, path: Path, force: bool) -> None:
         super().__init__(path, force)
-        self.rows: dict[str, list[np.ndarray]] = {}
+        self.archive = self.staged[""] = Staged(path)
         self.names: list[str] = []
-        self.sizes: list[int] = []
         self.nodes = 0
-        self.edges: list[np.ndarray] = []
-        self.chances: list[np.ndarray] = []
+        self.parts: dict[str, list[np.ndarray]] = {
+            "edge_index": [np.empty((2, 0), dtype=np.int64)],
+            "edge_prob": [np.empty(0, dtype=np.float32)],
+            "batch": [np.empty(0, dtype=np.int64)],
+        }
 
     def add(self, item: Item, answer: Graph) -> None:
-        rows = {name: value.numpy(force=True) for name, value in item.graph.rows().items()}
+        rows = item.graph.rows()
         widths = {name: value.shape[1] for name, value in rows.items()}
-        before = {name: values[0].shape[1] for name, values in self.rows.items()}
+        before = {name: values[0].shape[1] for name, values in self.parts.items() if name in ROWS}
         if self.names and widths != before:
             raise GLNError(
                 f"{item.name} has columns {widths}, {self.names[0]} has {before}, but an .npz needs equal ones; "
                 "use .csv."
             )
-        for name, value in rows.items():
-            self.rows.setdefault(name, []).append(value)
-        self.edges.append(answer.edge_index.numpy(force=True) + self.nodes)
-        self.chances.append(answer.edge_prob.numpy(force=True))
+        edges = {"edge_index": answer.edge_index + self.nodes, "edge_prob": answer.edge_prob}
+        batch = torch.full((answer.num_nodes,), len(self.names))
+        for name, value in (rows | edges | {"batch": batch}).items():
+            self.parts.setdefault(name, []).append(value.numpy(force=True))
         self.names.append(item.name)
-        self.sizes.append(answer.num_nodes)
         self.nodes += answer.num_nodes
 
     def finish(self) -> None:
-        sizes = np.array(self.sizes, dtype=np.int64)
         arrays = {
-            **{name: np.concatenate(values) for name, values in self.rows.items()},
-            "edge_index": np.concatenate([np.empty((2, 0), dtype=np.int64), *self.edges], axis=1),
-            "edge_prob": np.concatenate([np.empty(0, dtype=np.float32), *self.chances]),
-            "batch": np.repeat(np.arange(len(sizes)), sizes),
-            "names": np.array(self.names, dtype=np.str_),
+            name: np.concatenate(values, axis=1 if name == "edge_index" else 0)
+            for name, values in self.parts.items()
         }
+        arrays["names"] = np.array(self.names, dtype=np.str_)
         with naming(self.path):
-            np.savez(self.staged.file, allow_pickle=False, **arrays)
+            np.savez(self.archive.file, allow_pickle=False, **arrays)
         super().finish()
 
 
 Encode = Callable[[Item, np.ndarray, np.ndarray], bytes]
 
 
-class FilesWriter:
+class FilesWriter(Writer):
     """Writes a file for each graph; all are moved into place at the end."""
 
     def __init__(self, path: Path, force: bool, encode: Encode) -> None:
+        super().__init__(path, force)
         Staged(path).drop()
-        self.path, self.force, self.encode = path, force, encode
-        self.staged: dict[str, Staged] = {}  # by the item's name, made safe for a file name
+        self.encode = encode
 
     def add(self, item: Item, answer: Graph) -> None:
-        data = self.encode(item, *edges_once(answer))
+        data = self.encode(item, *as_record(answer).scored_once())
         name = slug = re.sub(r"[^\w.-]+", "-", item.name)[:100]
         number = 1
         while name in self.staged:
@@ -176,29 +185,6 @@ class FilesWriter:
         staged.close()
         if len(self.staged) > 1:
             refuse_existing(self.target(name), self.force)
-
-    def target(self, name: str) -> Path:
-        """Where a file goes; a single one goes to the path itself."""
-        if len(self.staged) == 1:
-            return self.path
-        return self.path.with_name(f"{self.path.stem}-{name}{self.path.suffix}")
-
-    def finish(self) -> None:
-        for name in self.staged:
-            refuse_existing(self.target(name), self.force)
-        for name, staged in self.staged.items():
-            staged.keep(self.target(name))
-
-    def drop(self) -> None:
-        for staged in self.staged.values():
-            staged.drop()
-
-
-def edges_once(answer: Graph) -> tuple[np.ndarray, np.ndarray]:
-    """Every undirected edge ``[m, 2]`` once, smaller number first, and its probability ``[m]``."""
-    graph = as_record(answer)  # a user's prediction is a Data
-    once = graph.edge_index[0] < graph.edge_index[1]
-    return graph.edges_once(), graph.edge_prob[once].numpy(force=True)
 
 
 def to_graphml(item: Item, pairs: np.ndarray, chances: np.ndarray) -> bytes:

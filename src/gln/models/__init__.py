@@ -5,29 +5,22 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from gln.models.contract import StructureOutput, build_model
+from gln.later import names_of
+from gln.models.catalogue import Models
 
 if TYPE_CHECKING:
-    from torch import nn
-
+    from gln.models.contract import StructureOutput, build_model
     from gln.models.gln import GLN
     from gln.models.paper import PaperGLN
     from gln.models.set2graph import Set2Graph
-
-    MODELS: dict[str, type[nn.Module]]
 
 __all__ = ["GLN", "MODELS", "PaperGLN", "Set2Graph", "StructureOutput", "build_model"]
 
 _HOME = {"GLN": "gln.models.gln", "PaperGLN": "gln.models.paper", "Set2Graph": "gln.models.set2graph"}
 
-
-def __getattr__(name: str) -> Any:
-    if name == "MODELS":
-        globals()[name] = {model: getattr(import_module(home), model) for model, home in _HOME.items()}
-        return globals()[name]
-    if name in _HOME:
-        return getattr(import_module(_HOME[name]), name)
-    raise AttributeError(f"module 'gln.models' has no attribute {name!r}")
+MODELS = Models(_HOME)
+__getattr__ = names_of(
+    __name__, _HOME | dict.fromkeys(("StructureOutput", "build_model"), "gln.models.contract")
+)

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-from scipy.spatial import cKDTree
 from torch import Tensor, nn
 
 from gln.graphs.batch import pair_mask
+from gln.later import spatial
 from gln.models.contract import StructureOutput
 from gln.models.features import mlp
 from gln.models.pairs import AllPairs, ListedPairs, Pairs, block_size
@@ -73,7 +73,7 @@ def candidate_recall(pairs: Pairs, adj: Tensor) -> Tensor:
 def _spatial_order(where: Tensor) -> Tensor:
     """An order ``[B · N]`` of the points ``[B, N, p]`` that keeps neighbours together, one graph after another."""
     count, nodes, _ = where.shape
-    orders = [cKDTree(points).indices for points in _as_numpy(where)]
+    orders = [spatial.cKDTree(points).indices for points in _as_numpy(where)]
     return torch.from_numpy(np.concatenate(orders) + np.arange(count).repeat(nodes) * nodes).to(where.device)
 
 
@@ -92,9 +92,8 @@ def _near_by_matrix(where: Tensor, mask: Tensor, nearest: Tensor) -> Tensor:
     # The direct formula: the usual one, by matrix product, loses the digits that decide between neighbours.
     distance = torch.cdist(where, where, compute_mode="donot_use_mm_for_euclid_dist")
     distance = distance.masked_fill(~everything, torch.inf)
-    ranked = distance.topk(
-        most, dim=2, largest=False
-    ).values  # [B, N, most]; infinite where there are fewer nodes
+    # [B, N, most]; infinite where there are fewer nodes.
+    ranked = distance.topk(most, dim=2, largest=False).values
     place = (nearest.clamp(1, most) - 1).view(-1, 1, 1).expand(-1, mask.shape[1], 1)
     return (distance <= ranked.gather(2, place) * TIE) & everything
 
@@ -104,11 +103,11 @@ def _near_by_tree(where: Tensor, mask: Tensor, nearest: Tensor) -> Tensor:
     parts = []
     for number, points in enumerate(_as_numpy(where)):
         size, count = int(mask[number].sum()), int(nearest[number])
-        parts.append(nearest_nodes(cKDTree(points[:size]), count) + number * mask.shape[1])
+        parts.append(nearest_nodes(spatial.cKDTree(points[:size]), count) + number * mask.shape[1])
     return torch.from_numpy(np.concatenate(parts, axis=1)).to(where.device)
 
 
-def nearest_nodes(tree: cKDTree, count: int) -> np.ndarray:
+def nearest_nodes(tree: spatial.cKDTree, count: int) -> np.ndarray:
     """Pair every node of ``tree`` with its ``count`` nearest and with those as near as the last of them: ``[2, q]``.
 
     Ties add at most ``count`` nodes.
@@ -123,7 +122,7 @@ def nearest_nodes(tree: cKDTree, count: int) -> np.ndarray:
     return np.concatenate(parts, axis=1)
 
 
-def _query(tree: cKDTree, rows: np.ndarray, count: int, take: int) -> tuple[np.ndarray, np.ndarray]:
+def _query(tree: spatial.cKDTree, rows: np.ndarray, count: int, take: int) -> tuple[np.ndarray, np.ndarray]:
     """The pairs ``[2, q]`` of the rows whose ties all fit into ``take`` nodes, and the other rows."""
     take, full = min(take, tree.n), 2 * count + 1
     distance, target = tree.query(tree.data[rows], k=take, workers=torch.get_num_threads())

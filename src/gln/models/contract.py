@@ -6,17 +6,15 @@ own, checked with ``isinstance``; functions here answer for models that have not
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor, nn
 
-from gln.errors import GLNError
 from gln.graphs.batch import GraphBatch
-from gln.registry import parse_spec
+from gln.graphs.record import Graph
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
@@ -167,11 +165,11 @@ class StartsFromStructure(Protocol):
 WORDS = {"pos": "positions (pos)", "x": "features (x)"}
 
 
-def misfit(model: Any, nodes: int, pos_width: int, x_width: int) -> str | None:
-    """Why ``model`` cannot read such nodes, as the end of a sentence; ``None`` if it can."""
+def misfit(model: Any, graph: Graph) -> str | None:
+    """Why ``model`` cannot read the nodes of ``graph``, as the end of a sentence; ``None`` if it can."""
     if isinstance(model, ChecksNodes):
-        return model.misfit(nodes, pos_width, x_width)
-    for name, (got, wanted) in _inputs(model, pos_width, x_width).items():
+        return model.misfit(graph.num_nodes, *graph.widths)
+    for name, (got, wanted) in _inputs(model, graph).items():
         if wanted and not got:
             return f"it has no {WORDS[name]}, but the model was trained with {wanted} per node; see --{name}."
         if wanted and got != wanted:
@@ -181,18 +179,17 @@ def misfit(model: Any, nodes: int, pos_width: int, x_width: int) -> str | None:
     return None
 
 
-def unread(model: Any, pos_width: int, x_width: int) -> list[str]:
-    """Which of ``pos`` and ``x`` the nodes have but the model does not read."""
+def unread(model: Any, graph: Graph) -> list[str]:
+    """Which of ``pos`` and ``x`` the graph has but the model does not read."""
     if isinstance(model, ChecksNodes):
         return []
-    inputs = _inputs(model, pos_width, x_width)
-    return [name for name, (got, wanted) in inputs.items() if got and wanted == 0]
+    return [name for name, (got, wanted) in _inputs(model, graph).items() if got and wanted == 0]
 
 
-def _inputs(model: Any, pos_width: int, x_width: int) -> dict[str, tuple[int, int | None]]:
+def _inputs(model: Any, graph: Graph) -> dict[str, tuple[int, int | None]]:
     """What nodes have and what the model wants; ``None`` where its config does not say."""
-    config = getattr(model, "config", {})
-    return {"pos": (pos_width, config.get("pos_channels")), "x": (x_width, config.get("in_channels"))}
+    config, (pos, x) = getattr(model, "config", {}), graph.widths
+    return {"pos": (pos, config.get("pos_channels")), "x": (x, config.get("in_channels"))}
 
 
 def starting_structure(model: Any, pairs: Tensor) -> Tensor:
@@ -216,15 +213,7 @@ def build_model(text: str, graphs: Sequence[Data]) -> nn.Module:
     """
     from gln.models import MODELS
 
-    models: Mapping[str, type[nn.Module]] = MODELS
-    asked, settings = parse_spec(text)
-    names = {name.lower(): name for name in models}
-    if asked.lower() not in names:
-        raise GLNError(f"There is no model {asked!r}; choose from {', '.join(sorted(models))}.")
-    name = names[asked.lower()]
-    known = list(inspect.signature(models[name]).parameters)
-    for setting in settings:
-        if setting not in known:
-            raise GLNError(f"{name} has no setting {setting!r}; choose from {', '.join(known)}.")
-    inputs = getattr(models[name], "input_settings", input_settings)(graphs)
-    return models[name](**{key: value for key, value in inputs.items() if key in known} | settings)
+    name, settings = MODELS.find(text)
+    known = MODELS.settings(name)
+    inputs = getattr(MODELS[name], "input_settings", input_settings)(graphs)
+    return MODELS[name](**{key: value for key, value in inputs.items() if key in known} | settings)

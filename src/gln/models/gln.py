@@ -28,7 +28,7 @@ from gln.graphs.check import check_whole, whole_number
 from gln.models.candidates import Proposal, all_pairs, candidate_pairs
 from gln.models.contract import ScoredPairs, StructureOutput
 from gln.models.features import index_features, local_unit, mlp, pair_features
-from gln.models.pairs import AllPairs, Block, ListedPairs, Pairs, block_size, joined
+from gln.models.pairs import AllPairs, Block, ListedPairs, Pairs, block_size, joined, never_compiled
 
 SMALL = 128  # sets of up to this many nodes are scored over all pairs
 FEWEST = 8  # the smallest K drawn in training, or half the model's candidates if that is more
@@ -214,7 +214,7 @@ class GLN(nn.Module):
             a = pairs.only(score.sigmoid())
             yield h, score
 
-    @torch.compiler.disable
+    @never_compiled
     def _choose(
         self,
         where: Tensor,

@@ -25,19 +25,35 @@ a block's ``mix``                 lets its pairs read pairs over third nodes (:m
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, wraps
 from itertools import pairwise
-from typing import NamedTuple
+from typing import NamedTuple, ParamSpec, TypeVar
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from gln.ops import mix_all, mix_listed
+from gln.ops.mix import mix_all, mix_listed
 
 # Pairs processed at once where no gradient is kept: what suits a cache, and what fills a GPU.
 BLOCK = {"cpu": 2**14, "cuda": 2**21}
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def never_compiled(method: Callable[P, R]) -> Callable[P, R]:
+    """``torch.compiler.disable``, which imports the compiler, once there is one: that takes as long as torch itself."""
+
+    @wraps(method)
+    def call(*given: P.args, **named: P.kwargs) -> R:
+        if torch.compiler.is_compiling():
+            return torch.compiler.disable(method)(*given, **named)
+        return method(*given, **named)
+
+    return call
 
 
 def block_size(device: torch.device) -> int:
@@ -175,7 +191,7 @@ class ListedPairs:
             ]
         return self._split(size)
 
-    @torch.compiler.disable
+    @never_compiled
     def _split(self, size: int) -> list[ListedBlock]:
         bounds, cuts = self.start.cpu(), [0]
         while cuts[-1] < len(bounds) - 1:

@@ -10,7 +10,8 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import torch
+
+from gln.later import torch
 
 Kernel = Callable[..., None]
 

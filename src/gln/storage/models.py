@@ -9,14 +9,12 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
-
-import torch
-from torch import Tensor, nn
+from typing import TYPE_CHECKING, Any
 
 from gln import models
 from gln.errors import GLNError
 from gln.files import check_format
+from gln.later import torch
 from gln.storage.provenance import commit, versions
 from gln.storage.tensors import (
     clear_disk_errors,
@@ -26,6 +24,9 @@ from gln.storage.tensors import (
     write_json,
     write_tensors,
 )
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
 
 FORMAT = "gln model 1"
 SHIPPED = Path(__file__).parent.parent / "shipped"  # trained models of the package, one folder each
@@ -40,8 +41,6 @@ def save(model: nn.Module, path: Path | str) -> Path:
     """
     check_model(model)
     folder = Path(path)
-    with clear_disk_errors(folder):
-        folder.mkdir(parents=True, exist_ok=True)
     write_model(model, model.state_dict(), folder)
     return folder
 
@@ -59,6 +58,8 @@ def write_model(model: nn.Module, tensors: Mapping[str, Tensor], folder: Path) -
 
 def write_saved(folder: Path, tensors: Mapping[str, Tensor], facts: dict[str, Any]) -> None:
     """Write ``tensors``, then ``facts`` with the fingerprint that ties the two files together."""
+    with clear_disk_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True)
     weights = folder / "model.safetensors"
     write_tensors(weights, tensors, {"format": FORMAT})
     tied = {"weights_sha256": hashlib.sha256(weights.read_bytes()).hexdigest()}
@@ -107,7 +108,7 @@ def shipped() -> list[str]:
 
 def check_model(model: Any) -> None:
     """Refuse anything that cannot be trained and saved."""
-    if not isinstance(model, nn.Module) or not isinstance(getattr(model, "config", None), dict):
+    if not isinstance(model, torch.nn.Module) or not isinstance(getattr(model, "config", None), dict):
         raise GLNError(
             f"Got a {type(model).__name__}; expected an nn.Module with a config dict that rebuilds it."
         )

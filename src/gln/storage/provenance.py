@@ -11,10 +11,9 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from gln.errors import GLNError
 from gln.files import write_atomically
+from gln.later import torch
 
 PACKAGES = ("gln", "torch", "torch-geometric", "lightning-fabric", "torchmetrics", "safetensors", "numpy")
 

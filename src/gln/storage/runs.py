@@ -23,15 +23,17 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-from torch import Tensor, nn
-from torch.optim import Optimizer
+from typing import TYPE_CHECKING, Any
 
 from gln.errors import GLNError
 from gln.files import check_format, write_atomically
+from gln.later import torch
 from gln.storage.provenance import environment
 from gln.storage.tensors import clear_disk_errors, read_json, read_tensors, write_json, write_tensors
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+    from torch.optim import Optimizer
 
 CHECKPOINT = "gln checkpoint 1"
 
@@ -63,7 +65,13 @@ class RunFolder:
                 raise GLNError(
                     f"{self.path} already holds a run; resume it with --resume (resume=True) or choose another folder."
                 )
-            check_same(read_json(self.config), config, free)
+            saved = read_json(self.config)
+            check_same(saved, config, free)
+            before, after = saved["fit"]["epochs"], config["fit"]["epochs"]
+            if after < before:
+                raise GLNError(
+                    f"The run began with epochs={before}, now it is {after}; resume with as many or more."
+                )
             if self.model.exists() and not self.checkpoint.exists():
                 raise GLNError(
                     f"{self.path} holds a trained model but no checkpoint to resume from; load it with gln.load "
@@ -110,18 +118,16 @@ def check_same(saved: Facts, now: Facts, free: Sequence[str]) -> None:
     for name, before, after in _differences(saved, now):
         if name.startswith("data."):
             part = name.split(".")[1]
+            what = f"The {part} graphs differ" if part in ("train", "val") else "The graphs differ"
             raise GLNError(
-                f"The {part} graphs differ from those the run began with; resume with the same graphs "
+                f"{what} from those the run began with; resume with the same graphs "
                 "or start a new run in another folder."
             )
-        if name not in {f"fit.{setting}" for setting in free}:
+        if name.removeprefix("fit.") not in free:
             raise GLNError(
                 f"The run began with {name}={before!r}, now it is {after!r}; resume with the same value "
                 "or start a new run in another folder."
             )
-    before, after = saved["fit"]["epochs"], now["fit"]["epochs"]
-    if after < before:
-        raise GLNError(f"The run began with epochs={before}, now it is {after}; resume with as many or more.")
 
 
 def _differences(before: Any, after: Any, name: str = "") -> Iterator[tuple[str, Any, Any]]:
@@ -156,7 +162,7 @@ def write_checkpoint(
     plain: dict[str, Facts] = {}
     for index, values in state["state"].items():
         for name, value in values.items():
-            if isinstance(value, Tensor):
+            if isinstance(value, torch.Tensor):
                 tensors[f"optimizer.{index}.{name}"] = value
             else:
                 plain.setdefault(str(index), {})[name] = value
@@ -167,7 +173,7 @@ def write_checkpoint(
 
 def _number(value: Any) -> Any:
     """On a GPU, the learning rate is a tensor."""
-    return value.item() if isinstance(value, Tensor) else value
+    return value.item() if isinstance(value, torch.Tensor) else value
 
 
 def read_checkpoint(path: Path) -> Checkpoint:

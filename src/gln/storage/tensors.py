@@ -12,21 +12,23 @@ import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import safetensors.torch
-from torch import Tensor, nn
 
 from gln.errors import GLNError
 from gln.files import read_safetensors, write_atomically
+from gln.later import safetensors
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], facts: dict[str, Any]) -> None:
     """Write ``tensors`` and the JSON ``facts`` to ``path`` atomically; if the disk is full, the old file stays."""
     # Cloned, because safetensors refuses tensors that share memory, as tied weights do.
     whole = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
-    data = safetensors.torch.save(whole, metadata={"gln": _to_json(facts)})
+    data = safetensors.save(whole, metadata={"gln": _to_json(facts)})
     with clear_disk_errors(path):
         write_atomically(path, data)
 

@@ -5,8 +5,9 @@ Names are loaded on first use: settings are plain data, and reading them must no
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from gln.later import names_of
 
 if TYPE_CHECKING:
     from gln.training.config import FitConfig
@@ -14,18 +15,14 @@ if TYPE_CHECKING:
     from gln.training.loop import FitResult, fit
     from gln.training.processes import Interrupted
 
-_MODULE_OF = {
-    "FitConfig": "config",
-    "FitResult": "loop",
-    "Fresh": "data",
-    "Interrupted": "processes",
-    "fit": "loop",
+_HOME = {
+    "FitConfig": "gln.training.config",
+    "FitResult": "gln.training.loop",
+    "Fresh": "gln.training.data",
+    "Interrupted": "gln.training.processes",
+    "fit": "gln.training.loop",
 }
 
 __all__ = ["FitConfig", "FitResult", "Fresh", "Interrupted", "fit"]
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _MODULE_OF:
-        raise AttributeError(f"module 'gln.training' has no attribute {name!r}")
-    return getattr(import_module(f"gln.training.{_MODULE_OF[name]}"), name)
+__getattr__ = names_of(__name__, _HOME)

@@ -205,8 +205,9 @@ class Loop:
         self.shared = self.fabric.strategy.setup_module(self.model)  # averages gradients over the processes
         self.optimizer = make_optimizer(self.model, self.config, checkpoint)
         self.compiled: list[Any] = []
-        known = isinstance(self.loss, DefaultLoss) and self.config.compile
-        self.compiled_loss = torch.compile(self.loss.__call__) if known else self.loss
+        self.compiled_loss = self.loss
+        if self.config.compile and isinstance(self.loss, DefaultLoss):
+            self.compiled_loss = torch.compile(self.loss.__call__)
         self.replay = None if self.feed.device is None else Replay(self._replayed)
         self.unread: tuple[Share, float, Tensor] | None = None  # the last step: its share, lr, numbers [4]
         self.write_due = self.stop_due = False

@@ -33,12 +33,8 @@ if TYPE_CHECKING:
 
 PARENT = "GLN_PARENT"  # environment variable of a process that we started: the id of its parent
 GRACE = 5.0  # seconds in which a process may report its own error before it is ended
-SAID = (
-    "TORCHELASTIC_RUN_ID",
-    "SLURM_NTASKS",
-    "LOCAL_RANK",
-    "NODE_RANK",
-)  # where there are several, one is set
+# Where there are several processes, one of these is set.
+SAID = ("TORCHELASTIC_RUN_ID", "SLURM_NTASKS", "LOCAL_RANK", "NODE_RANK")
 # What gloo and the sockets below it report when the process at the other end is gone.
 GONE = ("gloo", "connection closed by peer", "connection reset by peer", "broken pipe")
 LOST = (

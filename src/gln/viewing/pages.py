@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import os
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from html import escape
@@ -20,11 +20,12 @@ from gln.files import write_atomically
 from gln.graphs import make_graph
 from gln.graphs.check import as_record
 from gln.inference.steps import Seen
+from gln.viewing.paths import check_page
 from gln.viewing.pictures import is_image, main_axes, places
 from gln.viewing.style import DARK_PAGE, GROUPS, LIGHT_PAGE
 from gln.workflows.views import View
 
-SUFFIXES = (".html", ".htm")
+COMMON = ("common.js", "graph.js", "drawing.js", "canvas.js")  # the scripts of every page
 
 
 def write_page(path: Path | str, views: Sequence[View], title: str = "gln") -> Path:
@@ -36,44 +37,27 @@ def write_page(path: Path | str, views: Sequence[View], title: str = "gln") -> P
     if not views:
         raise GLNError("Got no graphs; a page shows at least one.")
     views = [replace(view, graph=as_record(view.graph)) for view in views]  # a user may give Data
-    scripts = ["common.js", "graph.js", "drawing.js", "canvas.js", "page.js"]
-    return write_html(path, "page.html", ["common.css", "page.css"], scripts, pack(views, title), title)
+    return write_html(path, "page", [], pack(views, title), title)
 
 
 def write_html(
-    path: Path | str,
-    template: str,
-    styles: Sequence[str],
-    scripts: Sequence[str],
-    content: dict[str, Any],
-    title: str,
+    path: Path | str, name: str, scripts: Sequence[str], content: dict[str, Any], title: str
 ) -> Path:
-    """Write a page with ``content`` as its data; see :func:`assemble`."""
+    """Write the page ``name`` with ``content`` as its data; see :func:`assemble`."""
     path = check_page(path)
-    page = assemble(template, styles, scripts, embed(content), title)
+    page = assemble(name, scripts, embed(content), title)
     path.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(path, page.encode())
     return path
 
 
-def check_page(path: Path | str) -> Path:
-    """Refuse a path that is not a page, before any work is done for it."""
-    path = Path(path)
-    if path.suffix.lower() not in SUFFIXES:
-        raise GLNError(f"Got {path.name!r}; pages are written as .html.")
-    folder = next(parent for parent in path.absolute().parents if parent.exists())
-    if path.is_dir() or not folder.is_dir() or not os.access(folder, os.W_OK):
-        raise GLNError(f"{path} cannot be written; choose a file name in a folder you can write to.")
-    return path
-
-
-def assemble(template: str, styles: Sequence[str], scripts: Sequence[str], data: str, title: str) -> str:
-    """Assemble a page from the files in ``page/``: style, script and data in one text.
+def assemble(name: str, scripts: Sequence[str], data: str, title: str) -> str:
+    """Assemble the page ``name`` from the files in ``page/``: style, script and data in one text.
 
     The policy in its head allows exactly this style and this script, by their hashes, and forbids every request.
     """
-    style = "\n".join([_variables(), *map(_part, styles)])
-    script = "\n".join(['"use strict";', *map(_part, scripts)])
+    style = "\n".join([_variables(), _part("common.css"), _part(f"{name}.css")])
+    script = "\n".join(['"use strict";', *map(_part, (*COMMON, *scripts, f"{name}.js"))])
     policy = "; ".join(
         [
             "default-src 'none'",
@@ -84,14 +68,9 @@ def assemble(template: str, styles: Sequence[str], scripts: Sequence[str], data:
             "form-action 'none'",
         ]
     )
-    page = _part(template)
     slots = {"policy": policy, "title": escape(title), "style": style, "script": script, "data": data}
-    first, *rest = page.split("{{")
-    pieces = [first]
-    for piece in rest:  # in one pass, so that inserted text is never taken for a slot
-        name, _, after = piece.partition("}}")
-        pieces += [slots[name], after]
-    return "".join(pieces)
+    # In one pass, so that inserted text is never taken for a slot.
+    return re.sub(r"\{\{(\w+)\}\}", lambda match: slots[match[1]], _part(f"{name}.html"))
 
 
 def _part(name: str) -> str:

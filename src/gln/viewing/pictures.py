@@ -20,7 +20,6 @@ TILT = np.radians(35)  # 3-D graphs lie on their two longest axes, seen from thi
 FLATTEST = 0.6  # 3-D graphs are drawn with no axis shorter than this share of the longest
 SHADES = 40
 MARGIN = 0.04  # around a drawing, as a share of its longer side
-FORMATS = ("png", "pdf", "svg")
 
 
 def draw_graph(graph: Any, ax: Axes, scale: float = 1.0) -> None:

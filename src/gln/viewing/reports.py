@@ -18,11 +18,8 @@ GALLERY = 1_200_000  # the most characters of the packed graphs
 
 def write_report(path: Path | str, report: RunReport) -> Path:
     """Write the report of a run, from :func:`gln.workflows.judge.judge_run`, as one self-contained page."""
-    scripts = ["common.js", "graph.js", "drawing.js", "canvas.js", "chart.js", "tile.js", "report.js"]
-    title = str(report.facts.run)
-    return write_html(
-        path, "report.html", ["common.css", "report.css"], scripts, report_content(report), title
-    )
+    scripts = ["chart.js", "tile.js"]
+    return write_html(path, "report", scripts, report_content(report), str(report.facts.run))
 
 
 def report_content(report: RunReport) -> dict[str, Any]:

@@ -25,7 +25,8 @@ from gln.graphs.check import as_record
 from gln.graphs.record import Graph
 from gln.inference.predict import Choice, Method
 from gln.inference.steps import every_step
-from gln.viewing.pictures import FORMATS, check_nodes, draw_errors, draw_graph, is_image, places
+from gln.viewing.paths import check_picture
+from gln.viewing.pictures import check_nodes, draw_errors, draw_graph, is_image, places
 from gln.viewing.style import GROUPS, INK, RIGHT, WRONG, height_of, legend_entry, widen, wrapped
 
 if TYPE_CHECKING:
@@ -192,14 +193,6 @@ def write_figure(figure: Figure, path: Path, dpi: int = 150) -> Path:
     return path
 
 
-def check_picture(path: Path | str) -> Path:
-    """Refuse a path that is not a picture."""
-    path = Path(path)
-    if path.suffix.lstrip(".").lower() not in FORMATS:
-        raise GLNError(f"Got {path.name!r}; pictures are written as .png, .pdf or .svg.")
-    return path
-
-
 def _draw_against(graph: Graph, truth: Graph, ax: Axes, scale: float) -> tuple[int, int]:
     """Draw the right edges as a graph and the wrong ones over it, at the node positions of the truth."""
     check_nodes(graph, truth)
@@ -275,9 +268,8 @@ def save_steps(
     for number, chances in enumerate(seen.chances, 0 if count > 1 else 1):
         found = _with_edges(graph, seen.pairs[chances >= np.float32(seen.threshold)])
         caption = f"A{number}".translate(SUPERSCRIPTS)
-        compared = graph.num_edges > 0 and (
-            number > 0 or found.num_edges > 0
-        )  # an empty start has no errors yet
+        # An empty start has no errors yet.
+        compared = graph.num_edges > 0 and (number > 0 or found.num_edges > 0)
         if not compared:
             caption = f"{caption}, {found.num_edges // 2 or 'no'} edges"
         sheet.draw(found, graph if compared else None, caption)

@@ -6,16 +6,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 import numpy as np
-import torch
-from torch import nn
 
 from gln.errors import GLNError
-from gln.graphs.record import ROWS, Graph
-from gln.models import contract
+from gln.graphs.record import Graph
+from gln.later import torch
+from gln.models import MODELS
+from gln.registry import parse_spec, write_spec
 from gln.storage.models import find_saved, load_model
 from gln.storage.tensors import read_json
 
 if TYPE_CHECKING:
+    from torch import nn
+
     from gln.baselines import Predictor, Sampler
 
 # Settings of a model that its training graphs determine.
@@ -47,13 +49,32 @@ def load_for(purpose: Literal["predict", "sample"], path: Path | str) -> Any:
     return found
 
 
+def find_method(spec: str) -> tuple[str, bool]:
+    """``spec`` with its registered name, whatever its case, and whether it is a baseline; settings are checked."""
+    from gln.baselines import BASELINES, baseline  # as in load
+
+    asked, settings = parse_spec(spec)
+    names = {name.lower(): name for name in (*MODELS, *BASELINES)}
+    if asked.lower() not in names:
+        raise GLNError(
+            f"There is no model {asked!r}; choose from {', '.join(sorted(MODELS))}, "
+            f"or from the baselines {', '.join(sorted(BASELINES))}."
+        )
+    name = names[asked.lower()]
+    if name in BASELINES:
+        baseline(spec)
+    else:
+        MODELS.find(spec)
+    return write_spec(name, settings), name in BASELINES
+
+
 def put_on(model: T, name: str, local: int | None = None) -> T:
     """Move ``model`` to the device ``name``: ``cpu``, ``cuda``, ``cuda:1``, …, or ``auto`` for a GPU if there is one.
 
     Of several processes on a machine, process ``local`` takes the GPU with that number. A baseline is left alone: it
     chooses its own device.
     """
-    if not isinstance(model, nn.Module):
+    if not isinstance(model, torch.nn.Module):
         return model
     wanted = ("cuda" if torch.cuda.is_available() else "cpu") if name == "auto" else name
     if local is not None and ":" in wanted:
@@ -76,23 +97,14 @@ def out_of_memory(error: BaseException) -> bool:
     return isinstance(error, MemoryError) or any(word in str(error) for word in words)
 
 
-def misfit(model: Any, graph: Graph) -> str | None:
-    """Why ``model`` cannot read the nodes of ``graph``, as the end of a sentence; ``None`` if it can."""
-    return contract.misfit(model, graph.num_nodes, *graph.widths)
-
-
-def unread(model: Any, graph: Graph) -> list[str]:
-    """Which of ``pos`` and ``x`` the graph has but the model does not read."""
-    return contract.unread(model, *graph.widths)
-
-
 def coinciding(model: Any, graph: Graph) -> int:
     """How many nodes have exactly the position of another one, and its features if the model reads them."""
-    given = [name for name, width in zip(ROWS, graph.widths, strict=True) if width]
-    read = [name for name in given if name not in unread(model, graph)]
-    if "pos" not in read:
+    from gln.models.contract import unread  # here, as it loads torch
+
+    read = {name: rows for name, rows in graph.rows().items() if name not in unread(model, graph)}
+    if not graph.widths[0] or "pos" not in read:
         return 0
-    rows = torch.cat([graph[name] for name in read], dim=1).numpy() + 0.0  # so that -0.0 is 0.0
+    rows = torch.cat(list(read.values()), dim=1).numpy() + 0.0  # so that -0.0 is 0.0
     whole = rows.view(f"V{rows.itemsize * rows.shape[1]}")  # much faster than unique rows
     counts = np.unique(whole, return_counts=True)[1]
     return int(counts[counts > 1].sum())
@@ -100,6 +112,8 @@ def coinciding(model: Any, graph: Graph) -> int:
 
 def check_fit(model: Any, graph: Graph, name: str) -> None:
     """Refuse nodes that the model cannot read."""
+    from gln.models.contract import misfit  # as in coinciding
+
     wrong = misfit(model, graph)
     if wrong is not None:
         raise GLNError(f"{name}: {wrong}")

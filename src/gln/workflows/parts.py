@@ -10,7 +10,7 @@
         alive-2                 touched by process 2 while it runs
         merging                 OUT is being assembled, so an OUT that exists is ours
 
-A part is a checksum, a line of JSON, and tensors as safetensors; it is written atomically.
+A part holds tensors, facts about them, and a checksum of both; it is written atomically.
 """
 
 from __future__ import annotations
@@ -27,14 +27,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import safetensors.torch
-from safetensors import SafetensorError
+from torch import Tensor
 
 from gln.errors import GLNError
-from gln.files import write_atomically
+from gln.files import digest_of
 from gln.graphs.record import ROWS, Graph
 from gln.io import Item, Skipped
-from gln.storage.tensors import clear_disk_errors, read_json, write_json
+from gln.storage.tensors import clear_disk_errors, read_json, read_tensors, write_json, write_tensors
 from gln.workflows.predict_files import Outcome, Window
 
 BEAT = 10.0  # seconds between signs of life
@@ -78,6 +77,10 @@ def in_order(names: set[str], blocks: int) -> tuple[list[str], list[str]]:
         last = name_of(Window(block, number, last=True))
         (found if last in names else missing).append(last if last in names else name)
     return found, missing
+
+
+def _checksum(facts: dict[str, Any], tensors: dict[str, Tensor]) -> str:
+    return hashlib.sha256(f"{json.dumps(facts)}{digest_of(tensors)}".encode()).hexdigest()
 
 
 class PartsFolder:
@@ -199,26 +202,22 @@ class PartsFolder:
             "known_used": part.known_used,
         }
         tensors = {
-            f"{number}.{name}": value.cpu().contiguous().clone()
+            f"{number}.{name}": value
             for number, (item, answer) in enumerate(done.answers)
             for name, value in (item.graph.rows() | {name: answer[name] for name in EDGES}).items()
         }
-        body = json.dumps(facts).encode() + b"\n" + safetensors.torch.save(tensors)
-        path = self.ours / name_of(window)
-        with clear_disk_errors(path), self._there():
-            write_atomically(path, hashlib.sha256(body).hexdigest().encode() + b"\n" + body)
+        with self._there():
+            write_tensors(self.ours / name_of(window), tensors, facts | {"sha256": _checksum(facts, tensors)})
 
     def read(self, name: str) -> Part:
         """Read what :meth:`write` wrote; raise :class:`Damaged` if it is not intact."""
         path = self.ours / name
         try:
-            digest, _, body = path.read_bytes().partition(b"\n")
-            if digest.decode() != hashlib.sha256(body).hexdigest():
-                raise Damaged(path)
-            line, _, data = body.partition(b"\n")
-            facts, tensors = json.loads(line), safetensors.torch.load(data)
-        except (OSError, UnicodeDecodeError, SafetensorError):
+            tensors, facts = read_tensors(path)
+        except GLNError:
             raise Damaged(path) from None
+        if facts.pop("sha256", None) != _checksum(facts, tensors):
+            raise Damaged(path)
         answers = []
         for number, item in enumerate(facts["items"]):
             rows = {key: tensors[f"{number}.{key}"] for key in ROWS if f"{number}.{key}" in tensors}

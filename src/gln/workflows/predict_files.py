@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -19,14 +19,16 @@ from tqdm.auto import tqdm  # type: ignore[import-untyped]
 from gln.errors import GLNError
 from gln.graphs.record import Graph
 from gln.inference.predict import Choice, Method, predict_graphs
-from gln.io import EdgeTable, Item, ReadOptions, Skipped, open_writer, read_items
-from gln.io.reading import node_files
+from gln.io import EdgeTable, Item, ReadOptions, Skipped, open_writer
+from gln.io.reading import node_files, read_all
+from gln.models.contract import misfit, unread
 from gln.workflows import Say, silent
-from gln.workflows.methods import coinciding, misfit, out_of_memory, unread
+from gln.workflows.methods import coinciding, out_of_memory
 
 BLOCK = 256  # files; no window crosses the end of a block, so that blocks can be read separately
 WINDOW = 256  # items considered together, so that those of similar size share a batch
 WINDOW_NODES = 2**17  # fewer items where they are large
+ALONE = 2**10  # pairs of nodes in a window: for fewer, a second thread takes longer to start than it saves
 SHOWN = 8  # reasons in a summary
 SCORES = ("dice", "precision", "recall", "iou")
 
@@ -54,7 +56,7 @@ def read_windows(
     """The windows of ``paths``, in order; with ``blocks``, only of those blocks: the rest is not read."""
     block_of = {path: number // BLOCK for number, path in enumerate(paths)}
     wanted = [path for path in paths if blocks is None or blocks(block_of[path])]
-    events = _events(wanted, paths, options, say) if wanted else ()
+    events = read_all(wanted, options, say, among=paths) if wanted else ()
     return cut_windows((block_of[event.path], event) for event in events)
 
 
@@ -83,18 +85,6 @@ def cut_windows(events: Iterable[tuple[int, Item | Skipped]]) -> Iterator[Window
     if window is not None:
         window.last = True
         yield window
-
-
-def _events(
-    wanted: Sequence[Path], among: Sequence[Path], options: ReadOptions, say: Say
-) -> Iterator[Item | Skipped]:
-    """The contents of the ``wanted`` files, readable or not, in order; every file yields something."""
-    bad: list[Skipped] = []
-    for item in read_items(wanted, options, on_bad=bad.append, say=say, among=among):
-        yield from bad
-        bad.clear()
-        yield item
-    yield from bad
 
 
 class KnownEdges:
@@ -143,11 +133,9 @@ def completed(answer: Graph, pairs: np.ndarray) -> Graph:
     known = torch.from_numpy(pairs).T
     edges = torch.cat([known, known.flip(0), answer.edge_index], dim=1)
     prob = torch.cat([answer.edge_prob.new_ones(2 * len(pairs)), answer.edge_prob])
-    keys = edges[0] * answer.num_nodes + edges[1]
-    order = keys.argsort(stable=True)  # of equal keys, the known edge comes first
-    keys = keys[order]
-    first = torch.cat([torch.ones(min(1, len(keys)), dtype=torch.bool), keys[1:] != keys[:-1]])
-    answer.edge_index, answer.edge_prob = edges[:, order[first]], prob[order[first]]
+    # The first of equal keys, which is the known edge.
+    first = np.unique(edges[0] * answer.num_nodes + edges[1], return_index=True)[1]
+    answer.edge_index, answer.edge_prob = edges[:, first], prob[first]
     return answer
 
 
@@ -216,7 +204,8 @@ def answer_window(
     """Predict the items of ``window``; skip those that do not fit the model. ``scored``: compare with true edges."""
     results: list[Graph | str | None] = [misfit(model, item.graph) for item in window.items]
     fitting = [number for number, reason in enumerate(results) if reason is None]
-    answers = _answers(model, [window.items[number] for number in fitting], choice, known)
+    with _threads_for(window):
+        answers = _answers(model, [window.items[number] for number in fitting], choice, known)
     for number, answer in zip(fitting, answers, strict=True):
         results[number] = answer
     if window.items and (window.block, window.number) == (0, 0):
@@ -237,6 +226,18 @@ def answer_window(
     if scored:
         done.score()
     return done
+
+
+@contextmanager
+def _threads_for(window: Window) -> Iterator[None]:
+    """One thread for little work, otherwise as many as torch uses."""
+    before = torch.get_num_threads()
+    if sum(item.graph.num_nodes**2 for item in window.items) <= ALONE:
+        torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def _answers(model: Method, items: list[Item], choice: Choice, known: KnownEdges | None) -> list[Graph | str]:

@@ -9,8 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
-from scipy.spatial import cKDTree
 
 from gln.baselines import BASELINES
 from gln.errors import GLNError
@@ -18,8 +16,7 @@ from gln.files import check_format
 from gln.graphs.features import feature_scale
 from gln.graphs.record import Graph
 from gln.io import ReadOptions
-from gln.models.candidates import TIE, TREE_NODES
-from gln.models.gln import FEWEST, SMALL
+from gln.later import spatial, torch
 from gln.registry import parse_spec, write_spec
 from gln.storage.tensors import read_json, write_json
 from gln.training.config import FitConfig
@@ -161,6 +158,9 @@ def choose_size(train: Sequence[Graph], gpu: bool) -> tuple[dict[str, int], str]
 
 def choose_candidates(train: Sequence[Graph]) -> tuple[dict[str, int], str]:
     """Settings for the pairs that GLN scores, and why: the smallest K that reaches :data:`RECALL`."""
+    from gln.models.candidates import TREE_NODES  # here and below, as these load torch
+    from gln.models.gln import FEWEST, SMALL
+
     if max(graph.num_nodes for graph in train) <= SMALL:
         return {}, f"all pairs: no graph has more than {SMALL} nodes"
     mean, std = feature_scale(train)
@@ -192,12 +192,14 @@ def neighbour_ranks(
     :func:`gln.models.candidates.candidate_pairs` takes all of them. Without positions, distances are between ``x``,
     scaled as the model will scale it.
     """
+    from gln.models.candidates import TIE
+
     where = np.asarray((graph.x if graph.get("pos") is None else graph.pos).double())
     if graph.get("pos") is None:
         where = (where - x_mean) / x_std
     pairs = graph.edges_once().T
     count = min(most + 1, len(where))
-    distance, _ = cKDTree(where).query(where, k=count)
+    distance, _ = spatial.cKDTree(where).query(where, k=count)
     distance = distance.reshape(len(where), count)  # ascending, the node itself among them
     length = np.linalg.norm(where[pairs[0]] - where[pairs[1]], axis=1)
     nearer = [(distance[end] < length[:, None] / TIE).sum(axis=1) for end in pairs]

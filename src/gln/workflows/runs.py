@@ -7,7 +7,6 @@ import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, fields
-from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -188,7 +187,7 @@ def command_of(facts: RunFacts) -> str | None:
     family, files = facts.data.get("family"), facts.data.get("files")
     if isinstance(family, str):
         words += [family, *_flag("count", facts.data.get("count"))]
-        spec = _baseline_spec(facts) if facts.baseline else _model_spec(facts)
+        spec = _spec(facts)
         words += ["--model", spec] if spec and spec != "GLN" else []
     elif isinstance(files, list) and facts.recipe:
         words += [*map(str, files), "--from-recipe", str(facts.run / RECIPE)]
@@ -207,22 +206,18 @@ def _flag(name: str, value: Any) -> list[str]:
     return [] if value is None else [f"--{name.replace('_', '-')}", str(value)]
 
 
-def _model_spec(facts: RunFacts) -> str:
-    model = facts.config["model"]
-    usual = signature(MODELS[model["name"]]).parameters if model["name"] in MODELS else {}
-    changed = {
-        name: value
-        for name, value in model["config"].items()
-        if name not in FROM_DATA and not (name in usual and usual[name].default == value)
-    }
-    return write_spec(model["name"], changed)
-
-
-def _baseline_spec(facts: RunFacts) -> str:
-    name = facts.config["baseline"]
-    usual = BASELINES[name].defaults() if name in BASELINES else {}
-    given = {key: value for key, value in facts.config.items() if key not in ("baseline", "seed", "data")}
-    return write_spec(name, {key: value for key, value in given.items() if usual.get(key) != value})
+def _spec(facts: RunFacts) -> str:
+    """The model or baseline with the settings that differ from its defaults."""
+    if facts.baseline:
+        name, chosen = facts.config["baseline"], facts.config
+        given = {key: chosen[key] for key in chosen if key not in ("baseline", "seed", "data")}
+        usual = BASELINES[name].defaults() if name in BASELINES else {}
+    else:
+        name, chosen = facts.config["model"]["name"], facts.config["model"]["config"]
+        given = {key: chosen[key] for key in chosen if key not in FROM_DATA}
+        usual = MODELS.settings(name) if name in MODELS else {}
+    changed = {key: value for key, value in given.items() if key not in usual or usual[key] != value}
+    return write_spec(name, changed)
 
 
 def _loss_flags(facts: RunFacts) -> list[str]:

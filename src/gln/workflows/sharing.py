@@ -21,6 +21,7 @@ from torch import nn
 
 from gln.baselines import Baseline
 from gln.errors import GLNError
+from gln.files import digest_of
 from gln.io.images import labels_of
 from gln.io.tables import edges_of
 from gln.storage.provenance import versions
@@ -117,10 +118,12 @@ class Shared:
         there = self.parts.names()
         done = {int(name[:6]) for name in in_order(there, self.blocks)[0] if name.endswith("-last.part")}
         blocks = (lambda block: self._turn(block) and block not in done) if self.by_block else None
-        self._answer(blocks, lambda window: name_of(window) not in there and self._is_mine(window))
 
-    def _is_mine(self, window: Window) -> bool:
-        return self._turn(window.block if self.by_block else window.block + window.number)
+        def wanted(window: Window) -> bool:
+            mine = self._turn(window.block if self.by_block else window.block + window.number)
+            return mine and name_of(window) not in there
+
+        self._answer(blocks, wanted)
 
     def _turn(self, number: int) -> bool:
         return number % self.place.world == self.place.rank
@@ -267,12 +270,8 @@ def _fingerprint(model: Any) -> str:
             f"{type(model).__name__} is neither a model nor a baseline that can be compared with another."
         )
     facts = [type(model).__name__, repr(model.config if module else model.settings())]
-    digest = hashlib.sha256(json.dumps([*facts, repr(getattr(model, "threshold", None))]).encode())
-    state = model.state_dict() if module else model.state()
-    for name in sorted(state):
-        digest.update(f"{name} {state[name].dtype} {list(state[name].shape)}".encode())
-        digest.update(state[name].detach().cpu().contiguous().view(-1).numpy().tobytes())
-    return digest.hexdigest()
+    state = digest_of(model.state_dict() if module else model.state())
+    return _digest([*facts, repr(getattr(model, "threshold", None)), state])
 
 
 def _device(model: Any) -> str:

@@ -11,21 +11,21 @@ from typing import Any
 import torch
 from torch import nn
 
-from gln.baselines import BASELINES, Baseline, baseline, save_baseline
+from gln.baselines import Baseline, baseline, save_baseline
 from gln.baselines.base import check_folder, mark_folder, run_facts
 from gln.errors import GLNError
 from gln.families import parse_family
 from gln.graphs.features import feature_scale
 from gln.graphs.record import Graph
 from gln.io import ReadOptions
-from gln.models import MODELS, build_model
+from gln.models import build_model
 from gln.models.contract import ScalesFeatures
-from gln.registry import parse_spec, write_spec
 from gln.training import FitConfig, Interrupted, fit
 from gln.training.losses import Loss
 from gln.training.processes import is_first
 from gln.workflows import Say, Skip, silent
 from gln.workflows.judge import Judged, judge
+from gln.workflows.methods import find_method
 from gln.workflows.recipe import Recipe, choose_recipe
 from gln.workflows.runs import noting_data
 from gln.workflows.training_data import divide, family_data, find_data, is_family, read_labelled
@@ -124,19 +124,6 @@ def _check_new_recipe(path: Path, resume: bool) -> None:
         raise GLNError(f"{path} already exists; choose another name, or follow it with --from-recipe.")
     if path.exists():
         Recipe.load(path)
-
-
-def find_method(spec: str) -> tuple[str, bool]:
-    """``spec`` with its registered name, whatever its case, and whether it is a baseline."""
-    asked, settings = parse_spec(spec)
-    names = {name.lower(): name for name in (*MODELS, *BASELINES)}
-    if asked.lower() not in names:
-        raise GLNError(
-            f"There is no model {asked!r}; choose from {', '.join(sorted(MODELS))}, "
-            f"or from the baselines {', '.join(sorted(BASELINES))}."
-        )
-    name = names[asked.lower()]
-    return write_spec(name, settings), name in BASELINES
 
 
 def scale_features(model: nn.Module | Baseline, train: Sequence[Graph]) -> str | None:

@@ -71,9 +71,8 @@ def read_labelled(paths: Sequence[Path], options: ReadOptions, skip: Skip, say: 
             "There is no graph with true edges: none was read, or no file gives them; see --edges."
         )
     _check_alike(items)
-    return [
-        item.graph.with_edges(item.graph.edge_index) for item in items
-    ]  # without what only some files have
+    # Without what only some files have.
+    return [item.graph.with_edges(item.graph.edge_index) for item in items]
 
 
 def divide(graphs: Sequence[Graph], patches: int | None, seed: int) -> tuple[TrainValTest, str]:

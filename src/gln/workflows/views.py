@@ -21,8 +21,10 @@ from gln.inference.steps import Seen, every_step
 from gln.io import ReadOptions, read_items
 from gln.io.items import quote
 from gln.io.read_predictions import PredictedEdges, is_archive, is_table, read_predictions
+from gln.models.contract import misfit
 from gln.workflows import Say, Skip
-from gln.workflows.methods import check_fit, load_for, misfit
+from gln.workflows.asked import check_view
+from gln.workflows.methods import check_fit, load_for
 from gln.workflows.predict_files import Job, ask
 from gln.workflows.runs import is_run, learned_from, run_data
 from gln.workflows.training_data import find_data, is_family
@@ -117,14 +119,7 @@ def views_from(
         model: shows what it predicts; a run shows its own model.
         predicted: shows the edges in this file instead.
     """
-    if not source:
-        raise GLNError("Got nothing to show; name a family, files or a run.")
-    if count < 1:
-        raise GLNError(f"Got count={count}; expected at least 1.")
-    if model is not None and predicted is not None:
-        raise GLNError(
-            "Got both --model and --predicted; a page shows only one of them: leave the other out."
-        )
+    check_view(source, count, model, predicted)
     title = " ".join(source)
     if len(source) == 1 and is_run(source[0]):
         views = run_views(Path(source[0]), count, seed, skip, say)
