@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import re
 import shlex
@@ -18,7 +19,7 @@ import gln
 from gln.workflows import predict_files
 from gln.workflows.parts import PartsFolder, name_of
 from tests.commands.test_cli import run
-from tests.commands.test_predict import SLOW
+from tests.commands.test_predict import slow_down
 
 PAGE = (Path(__file__).parents[1] / "docs" / "several-machines.md").read_text()
 SMALL = {
@@ -78,7 +79,8 @@ def test_a_killed_process_is_said_and_resume_gives_the_same_bytes(
     here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
 ) -> None:
     first, again = (["predict", "delaunay", *small(line)[3:]] for line in commands("gln predict"))
-    command = [sys.executable, "-c", SLOW, *first]
+    code = f"{inspect.getsource(slow_down)}\nslow_down()\nfrom gln.commands.cli import main\nmain()"
+    command = [sys.executable, "-c", code, *first]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         parts = here / "edges.csv.parts"
         while not list(parts.glob("*/000000-000001.part")) and process.poll() is None:  # of the second

@@ -46,6 +46,7 @@ ELSEWHERE = {"several-machines": "starts processes; the tests of several process
 SHORTER = {
     "README": {
         "points=100)": "points=16)",
+        "view surfaces:points=400": "view surfaces:points=64",
         "sample(1200": "sample(20",
         "epochs=20": "epochs=1",
         "--patches 80": "--patches 30 --epochs 2",
