@@ -34,11 +34,14 @@ def start(function: Callable[..., Any], *args: Any, **environment: str) -> BaseP
     return process
 
 
-def start_two(function: Callable[..., Any], *args: Any) -> list[BaseProcess]:
+def start_two(function: Callable[..., Any], *args: Any, torchrun: bool = False) -> list[BaseProcess]:
     """Run ``function`` in two new processes that can find each other, as if something had started them."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         address = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free.getsockname()[1])}
+    if torchrun:
+        two = {"WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2", "GROUP_RANK": "0", "TORCHELASTIC_RUN_ID": "none"}
+        return [start(function, *args, **address, **two, RANK=rank, LOCAL_RANK=rank) for rank in ("0", "1")]
     return [start(function, *args, **address, LOCAL_RANK=rank) for rank in ("0", "1")]
 
 
