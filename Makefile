@@ -19,7 +19,7 @@ $(VENV)/installed: pyproject.toml constraints.txt
 install: $(VENV)/installed ## create .venv with the locked versions
 
 test: install ## run the test suite
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 lint: install ## ruff, mypy and who may import whom
 	$(BIN)/ruff check .

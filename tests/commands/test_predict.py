@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import csv
+import os
 import signal
-import subprocess
-import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +14,7 @@ import pytest
 
 import gln
 from tests.commands.test_cli import run
+from tests.training.processes import gln_in, join, start
 
 
 def write_points(path: Path, rows: int, columns: str = "x,y") -> Path:
@@ -173,30 +174,36 @@ def test_a_file_is_not_both_input_and_output(
     assert points.read_text() == before
 
 
-SLOW = """
-import time
-from gln.workflows import predict_files as predicting
-predicting.WINDOW, answer = 16, predicting.answer_window
-predicting.answer_window = lambda *words: (time.sleep(0.2), answer(*words))[1]
-from gln.commands.cli import main
-main()
-"""
+def slow_down() -> None:
+    """From now on, a prediction has windows of 16 sets and stops a while at each."""
+    import time
+
+    from gln.workflows import predict_files as predicting
+
+    predicting.WINDOW, answer = 16, predicting.answer_window
+    predicting.answer_window = lambda *words: (time.sleep(0.2), answer(*words))[1]
+
+
+def slowly(folder: Path, *words: str, said: Path) -> None:
+    slow_down()
+    gln_in(folder, *words, said=said)
 
 
 @pytest.mark.parametrize(("kind", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_ctrl_c_and_a_polite_kill_leave_no_partial_file(
-    here: Path, kind: signal.Signals, status: int
+    here: Path, kind: signal.Signals, status: int, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     for number in range(200):
         write_points(here / "in" / f"{number}.csv", 5)
-    command = [sys.executable, "-c", SLOW, "predict", "delaunay", "in", "-o", "out.csv", "--device", "cpu"]
-    with subprocess.Popen(command, cwd=here, stderr=subprocess.PIPE, text=True) as process:
-        while not list(here.glob(".out.csv*")) and process.poll() is None:
-            time.sleep(0.05)
-        time.sleep(0.3)  # some graphs are written by now, and others not
-        process.send_signal(kind)
-        error = process.communicate(timeout=60)[1]
-    assert process.returncode == status
+    said = tmp_path_factory.mktemp("said") / "gln"
+    words = ["predict", "delaunay", "in", "-o", "out.csv", "--device", "cpu"]
+    process = start(partial(slowly, here, *words, said=said))
+    while not list(here.glob(".out.csv*")) and process.is_alive():
+        time.sleep(0.05)
+    time.sleep(0.3)  # some graphs are written by now, and others not
+    os.kill(process.pid, kind)
+    assert join([process]) == [status]
+    error = said.with_suffix(".err").read_text()
     assert "Traceback" not in error
     assert (error.splitlines()[-1] == "gln: interrupted.") == (kind == signal.SIGINT)
     assert [path.name for path in here.iterdir()] == ["in"]

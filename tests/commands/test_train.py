@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -13,6 +11,7 @@ import pytest
 import gln
 from gln.workflows.train import is_first
 from tests.commands.test_cli import run
+from tests.training.processes import gln_in, join, start_two
 
 QUICK = [
     "--epochs",
@@ -201,14 +200,10 @@ def test_two_processes_print_and_write_once(here: Path) -> None:
         "page.html",
         *QUICK,
     ]
-    torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "-m", "gln"]
-    done = subprocess.run(
-        [*torchrun, *words, "--devices", "2", "--strategy", "ddp"],
-        capture_output=True,
-        text=True,
-        timeout=180,
-        env=os.environ | {"OMP_NUM_THREADS": "1"},
-    )
+    said = here / "said"  # by both
+    both = start_two(partial(gln_in, here, *words, "--devices", "2", "--strategy", "ddp", said=said))
+    assert join(both) == [1, 0]  # the first one speaks for both, of the skipped file too
+    out, error = (said.with_suffix(kind).read_text() for kind in (".out", ".err"))
     for once in (
         "split  ",
         "12 graphs from files;",
@@ -217,9 +212,8 @@ def test_two_processes_print_and_write_once(here: Path) -> None:
         "Wrote page.html",
         "Skipped 1",
     ):
-        assert done.stdout.count(once) == 1, done.stdout + done.stderr
-    assert done.stderr.count("skipped bad.csv") == 1
-    assert done.returncode == 1
+        assert out.count(once) == 1, out + error
+    assert error.count("skipped bad.csv") == 1
     assert gln.load("run").training_facts["epoch"] == 1
     assert all(
         Path(name).exists() for name in ("run/data.json", "run/report.html", "page.html", "recipe.json")

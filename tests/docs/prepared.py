@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +26,7 @@ def files(folder: Path) -> None:
     for number in range(12):
         (folder / f"molecules/{number}.sdf").write_text(_chain(5 + number % 3))
     (folder / "new/water.xyz").write_text("3\nwater\nO 0 0 0.1\nH 0 0.8 -0.5\nH 0 -0.8 -0.5\n")
-    surface = gln.family("surfaces", points=400, kind="torus").sample(1)[0]
-    (folder / "scan.ply").write_text(_ply(surface.pos.tolist(), surface.edge_index.T.tolist()))
+    (folder / "scan.ply").write_text(_scan())
 
 
 def _chain(atoms: int) -> str:
@@ -35,6 +35,12 @@ def _chain(atoms: int) -> str:
     bonds = [f"{atom:3d}{atom + 1:3d}  1  0" for atom in range(1, atoms)]
     counts = f"{atoms:3d}{atoms - 1:3d}  0  0  0  0  0  0  0  0999 V2000"
     return "\n".join(["chain", "", "", counts, *rows, *bonds, "M  END", "$$$$", ""])
+
+
+@cache  # every page gets it
+def _scan() -> str:
+    surface = gln.family("surfaces", points=400, kind="torus").sample(1)[0]
+    return _ply(surface.pos.tolist(), surface.edge_index.T.tolist())
 
 
 def _ply(points: list[list[float]], pairs: list[list[int]]) -> str:

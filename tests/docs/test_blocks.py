@@ -11,7 +11,6 @@ import json
 import os
 import re
 import shlex
-import subprocess
 from collections.abc import Iterator
 from functools import wraps
 from pathlib import Path
@@ -28,11 +27,11 @@ from gln.models import MODELS
 from tests.docs.pages import PAGES, Block, blocks, commands
 from tests.docs.prepared import files, variables
 from tests.docs.printed import assert_printed
+from tests.docs.running import run_here
 from tests.guides.test_guides import GUIDES
 
 SLOW = os.environ.get("GLN_SLOW") == "1"
 LANGUAGES = ("python", "sh", "text", "json", "yaml", "")  # without a language: to be looked at
-LOOKING = ("head", "cat", "ls", "cut")  # commands that show what was written
 
 NOT_RUN = {
     "git clone": "needs a network and the place of the repository",
@@ -47,6 +46,7 @@ ELSEWHERE = {"several-machines": "starts processes; the tests of several process
 SHORTER = {
     "README": {
         "points=100)": "points=16)",
+        "view surfaces:points=400": "view surfaces:points=64",
         "sample(1200": "sample(20",
         "epochs=20": "epochs=1",
         "--patches 80": "--patches 30 --epochs 2",
@@ -90,12 +90,12 @@ def test_blocks_run(
         if block.language == "python":
             exec(compile(block.text, f"{name}.md", "exec"), namespace)
         elif block.language == "sh":
-            later += [command for command in block.commands if not run_command(name, command, monkeypatch)]
+            later += [command for command in block.commands if not run_command(name, command)]
         elif block.language == "json":
             check_json(block, tmp_path)
         printed = capfd.readouterr().out
     for command in later:
-        assert run_command(name, command, monkeypatch), f"nothing on the page trains what {command!r} needs"
+        assert run_command(name, command), f"nothing on the page trains what {command!r} needs"
 
 
 def shortened(text: str, shorter: dict[str, str]) -> str:
@@ -104,9 +104,9 @@ def shortened(text: str, shorter: dict[str, str]) -> str:
     return text
 
 
-def run_command(name: str, command: str, monkeypatch: pytest.MonkeyPatch) -> bool:
+def run_command(name: str, command: str) -> bool:
     """Run or parse one command; False if it needs a run that does not exist yet."""
-    words, arguments = shlex.split(command), gln_arguments(command)
+    arguments = gln_arguments(command)
     if arguments is not None and not arguments[0].startswith("-"):
         parse(arguments)
     if name in ELSEWHERE or any(command.startswith(start) for start in NOT_RUN):
@@ -117,15 +117,7 @@ def run_command(name: str, command: str, monkeypatch: pytest.MonkeyPatch) -> boo
             return True
         if arguments[0] != "train" and not all(Path(run).exists() for run in trained):
             return False
-    if words[0] == "gln" and arguments is not None:
-        monkeypatch.setattr("sys.argv", ["gln", *arguments])
-        cli.main()
-    elif words[0] == "python" and words[1].endswith(".py") and Path(words[1]).exists():
-        monkeypatch.setattr("sys.argv", words[1:])
-        exec(compile(Path(words[1]).read_text(), words[1], "exec"), {"__name__": "__main__"})
-    else:
-        assert words[0] in LOOKING, f"say in NOT_RUN why {command!r} is not run"
-        subprocess.run(["bash", "-euc", command], check=True)
+    run_here(command)
     return True
 
 

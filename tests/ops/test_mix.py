@@ -222,7 +222,7 @@ class Mixing(torch.nn.Module):
 
 @both_forms
 def test_compiled_the_model_gives_the_same_answer_and_gradient(listed: bool) -> None:
-    model = model_of(steps=2, pair_width=HEADS * WIDTH, kernels=HEADS)
+    model = model_of(steps=1, pair_width=HEADS * WIDTH, kernels=HEADS)
     batch, found = batch_of((9, 6)), []
     pairs = candidate_pairs(batch.pos, batch.mask, 4, listed=listed)
     for again in (False, True):
@@ -247,7 +247,7 @@ def test_the_gpu_kernels_are_the_reference_with_its_gradient(
     from gln.ops import gpu
 
     monkeypatch.setattr(mix, "_kernels", lambda given: gpu)
-    pairs = pairs_of((11, 7), 4, listed, device=DEVICE)
+    pairs = pairs_of((8, 5), 3, listed, device=DEVICE)
     given = read_of(pairs, torch.float32, width=width)
     got = answers(pairs, given)
     with mix.reference():

