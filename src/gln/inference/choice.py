@@ -1,4 +1,4 @@
-"""How edges are chosen from what a model predicts."""
+"""What may be asked of a prediction: which edges to keep, and from how many steps and candidates."""
 
 from __future__ import annotations
 
