@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 class Model(Protocol):
     """A model; ``every_step``, ``trains_in_bfloat16`` and ``training_facts`` may be absent.
 
-    ====================  ===================================================================================
-    ``config``            plain JSON values; ``type(model)(**config)`` rebuilds the model
-    ``threshold``         the probability at or above which a pair is an edge; 0.5 until training chooses it
-    ``every_step``        whether its usual loss is on every step's structure
+    ======================  ===================================================================================
+    ``config``              plain JSON values; ``type(model)(**config)`` rebuilds the model
+    ``threshold``           the probability at or above which a pair is an edge; 0.5 until training chooses it
+    ``every_step``          whether its usual loss is on every step's structure
     ``trains_in_bfloat16``  whether a GPU trains it with products in bfloat16 unless asked otherwise
-    ``training_facts``    how it was trained, stored with it
-    ====================  ===================================================================================
+    ``training_facts``      how it was trained, stored with it
+    ======================  ===================================================================================
     """
 
     config: dict[str, Any]

@@ -260,9 +260,8 @@ class Loop:
     def step(self, share: Share) -> Tensor:
         """One step of training; the loss and the norm of the gradient, ``[2]``."""
         batch = share.batch
-        if (
-            len(batch) < self.config.batch_size or self.replay is None
-        ):  # the last batch of an epoch may be short
+        # The last batch of an epoch may be short.
+        if self.replay is None or len(batch) < self.config.batch_size:
             return self._step(batch, share.weight)
         drawn = cast(Replayable, self.model).draw(batch)
         if drawn is None:
@@ -281,9 +280,8 @@ class Loop:
     def _step(self, batch: GraphBatch, weight: float, **drawn: Tensor) -> Tensor:
         """Forward, loss, backward, clipping, update. Nothing here waits for the device."""
         self.optimizer.zero_grad()
-        whole = (
-            len(batch) * self.place.world >= self.config.batch_size
-        )  # for a short batch, compiling does not pay
+        # For a short batch, compiling does not pay.
+        whole = len(batch) * self.place.world >= self.config.batch_size
         if self.config.compile and whole:
             with compiled_steps(self.model, self.compiled):
                 losses, _ = self._forward(self.compiled_loss, batch, **drawn)
@@ -406,10 +404,8 @@ def make_optimizer(model: nn.Module, config: FitConfig, checkpoint: Checkpoint |
     kind = {"adamw": AdamW, "adam": Adam}[config.optimizer]
     weights = list(model.parameters())
     on_gpu = weights[0].device.type == "cuda"
-    there: dict[str, Any] = {
-        "fused": on_gpu,
-        "capturable": on_gpu,
-    }  # all weights in one kernel, which can be recorded
+    # All weights in one kernel, which can be recorded.
+    there: dict[str, Any] = {"fused": on_gpu, "capturable": on_gpu}
     optimizer = kind(weights, lr=config.lr, weight_decay=config.weight_decay, **there)
     if checkpoint is not None:
         kept = checkpoint.optimizer  # perhaps from another kind of device
