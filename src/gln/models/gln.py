@@ -29,6 +29,7 @@ from gln.models.candidates import Proposal, all_pairs, candidate_pairs
 from gln.models.contract import ScoredPairs, StructureOutput
 from gln.models.features import index_features, local_unit, mlp, pair_features
 from gln.models.pairs import AllPairs, Block, ListedPairs, Pairs, block_size, joined, never_compiled
+from gln.ops.layers import gelu_linear, normed_linear, normed_mlp
 
 SMALL = 128  # sets of up to this many nodes are scored over all pairs
 FEWEST = 8  # the smallest K drawn in training, or half the model's candidates if that is more
@@ -340,7 +341,7 @@ class Step(nn.Module):
         h = h + self.think(h)
         ends = self.ends.project(h)
         for number, block in enumerate(blocks):
-            e[number] = e[number] + self.ends(block, *ends, a)
+            e[number] = gelu_linear(self.ends.out, e[number], self.ends(block, *ends, a))
         before: list[Tensor | None] = list(
             e
         )  # a block reads its surroundings as they were before any block mixed
@@ -348,8 +349,8 @@ class Step(nn.Module):
         for number, block in enumerate(blocks):
             if self.mix is not None:
                 e[number] = e[number] + self.mix(block, block.around(before, number))
-            e[number] = e[number] + self.weigh(e[number])
-            scores.append(self.score(e[number]).squeeze(-1))
+            e[number] = normed_mlp(self.weigh, e[number])
+            scores.append(normed_linear(self.score[0], self.score[1], e[number]).squeeze(-1))
             if tick is not None:
                 tick(len(block.rows(h)))
         score = joined(scores)
@@ -373,7 +374,7 @@ class Listen(nn.Module):
         heard = []
         for block, state in zip(blocks, e, strict=True):
             tau = block.pairs(a)[..., None] * block.source(root) * block.target(root)  # [..., 1]
-            weight = tau * 2 * self.gate(self.pair_norm(state)).sigmoid()  # [..., k]
+            weight = tau * 2 * normed_linear(self.pair_norm, self.gate, state).sigmoid()  # [..., k]
             heard.append(block.aggregate(weight, values))
         own = root[..., None].square() * values
         return self.U(gelu((joined(heard) + own).flatten(-2)))
@@ -399,8 +400,7 @@ class Ends(nn.Module):
         right, right_factor = block.target(targets).chunk(2, dim=-1)
         # An outer product of one column: no matrix product has a kernel for it.
         structure = torch.addcmul(self.structure.bias, block.pairs(a)[..., None], self.structure.weight[:, 0])
-        both = left + right + left_factor * right_factor + structure.to(left.dtype)  # sum and product: α
-        return self.out(gelu(both))
+        return left + right + left_factor * right_factor + structure.to(left.dtype)  # sum and product: α
 
 
 class Mix(nn.Module):
@@ -415,7 +415,8 @@ class Mix(nn.Module):
 
     def forward(self, block: Block, around: Tensor) -> Tensor:
         """What the pairs of a block read of the pairs around it, ``[..., c]``."""
-        read = self.read(self.norm(around)).unflatten(-1, (4, self.heads, -1))  # query, key, first, second
+        read = normed_linear(self.norm, self.read, around)
+        read = read.unflatten(-1, (4, self.heads, -1))  # query, key, first, second
         mixed, total = block.mix(read)
         of_mixed, of_total = self.out.weight.split([read.shape[-1] * self.heads, self.heads], dim=1)
         return linear(mixed.flatten(-2), of_mixed, self.out.bias) + linear(total, of_total)

@@ -373,13 +373,14 @@ class ListedBlock:
         head = torch.arange(heads, device=weight.device)
         places = head[:, None] + heads * self.whole.ends[1, self.own]  # [h, m], in a table of n · h rows
         begin = self.whole.start[self.at] - self.own.start  # [r]
+        exact = torch.promote_types(values.dtype, torch.float32)  # on a GPU, half precision has no gradient
         sums = functional.embedding_bag(
             places.flatten(),
-            values.flatten(0, 1),
+            values.flatten(0, 1).to(exact),
             (head[:, None] * pairs + begin).flatten(),
             mode="sum",
-            per_sample_weights=weight.T.flatten().to(values.dtype),
-        )
+            per_sample_weights=weight.T.flatten().to(exact),
+        ).to(values.dtype)
         return sums.unflatten(0, (heads, -1)).transpose(0, 1)
 
     def around(self, states: list[Tensor | None], number: int) -> Tensor:

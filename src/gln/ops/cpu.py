@@ -31,16 +31,18 @@ LANES = 8  # numbers in a vector register: rows are padded to a multiple of it
 ROWS = 4  # of a graph at once, to go through memory less often
 
 
-def mix_all(read: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-    """The arguments of these four are those of the operators in :mod:`gln.ops.mix`, contiguous."""
+def mix_all(read: Tensor, mask: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The arguments of these four are those of the operators in :mod:`gln.ops.mix`, contiguous. No weight is kept."""
     count, _, _, _, heads, width = read.shape
     mixed, total = read.new_zeros(*mask.shape, heads, width), read.new_zeros(*mask.shape, heads)
     arrays = [values.numpy() for values in (*_real_nodes(mask), read, mask, mixed, total)]
     spread(all_loops(width).forward, 0, count * heads, *arrays)
-    return mixed, total
+    return mixed, total, read.new_empty(0)
 
 
-def mix_all_backward(read: Tensor, mask: Tensor, total: Tensor, delta: Tensor, grad: Tensor) -> Tensor:
+def mix_all_backward(
+    read: Tensor, mask: Tensor, kept: Tensor, total: Tensor, delta: Tensor, grad: Tensor
+) -> Tensor:
     count, _, _, _, heads, width = read.shape
     result = torch.zeros_like(read)
     given = (*_real_nodes(mask), read, mask, total, delta, grad, result)

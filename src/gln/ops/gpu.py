@@ -6,8 +6,8 @@ front, ``role`` 1 with one ``j``.
 
 *All pairs*: scores are matrix products for one third node ``k``, sums of values are matrix products for one ``i`` or
 one ``j``. No order of the weights ``[k, i, j]`` in registers suits all three, and turning them around in shared memory
-took most of the time; so the weights of some graphs at a time go through device memory, in both orders. They are not
-kept for the gradient.
+took most of the time; so the weights of some graphs at a time go through device memory, in both orders. They are kept
+for the gradient if those of all graphs fit.
 
 *Listed pairs*: a program takes one row ``i`` and one head, keeps the pairs of the row in registers and loops over their
 other ends ``j``. Where ``j`` holds each third node is looked up beforehand, once for all heads. No weight is written.
@@ -23,32 +23,48 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-WORKSPACE = 2**28  # bytes of weights in memory at once, unless a single head of one graph has more
+from gln.ops.mix import WORKSPACE, weights_of_a_head
+
 TILE = 64  # nodes along each side of what a program computes at once
+WARPS = {"weights": 2, "values": 2, "value_gradient": 2, "score_gradient": 2}  # of a program, by measuring
 HIGHEST = tl.constexpr(80.0)  # higher scores count as this, so that no sum of exponentials overflows
 
 
-def mix_all(read: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-    """The arguments of these four are those of the operators in :mod:`gln.ops.mix`, contiguous."""
+def mix_all(read: Tensor, mask: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The arguments of these four are those of the operators in :mod:`gln.ops.mix`, contiguous.
+
+    The weights that are returned are those of the last heads; of all, if they fit into memory at once.
+    """
     nodes = read.shape[1]
     out = torch.empty(*mask.shape, *read.shape[4:], dtype=read.dtype, device=read.device)
     total = torch.empty(*mask.shape, read.shape[4], dtype=torch.float32, device=read.device)
-    for first, count, weights, tiles, sizes in _some_heads(read):
-        _weights[(tiles * tiles, nodes, 2 * count)](read, mask, weights, first, nodes, **sizes)
-        for role in (0, 1):  # the second adds to what the first has written
-            _values[(tiles, nodes, count)](read, weights, out, total, first, nodes, role=role, **sizes)
-    return out, total
-
-
-def mix_all_backward(read: Tensor, mask: Tensor, total: Tensor, delta: Tensor, grad: Tensor) -> Tensor:
-    nodes, result = read.shape[1], torch.empty_like(read)
+    weights = read.new_empty(0)
     for first, count, weights, tiles, sizes in _some_heads(read):
         given = (weights, first, nodes)
-        _weights[(tiles * tiles, nodes, 2 * count)](read, mask, *given, **sizes)
-        _value_gradient[(tiles, nodes, 2 * count)](read, total, delta, grad, result, *given, **sizes)
+        _weights[(tiles * tiles, nodes, count)](read, mask, *given, **sizes, num_warps=WARPS["weights"])
+        for role in (0, 1):  # the second adds to what the first has written
+            _values[(tiles, nodes, count)](
+                read, out, total, *given, role=role, **sizes, num_warps=WARPS["values"]
+            )
+    return out, total, weights
+
+
+def mix_all_backward(
+    read: Tensor, mask: Tensor, kept: Tensor, total: Tensor, delta: Tensor, grad: Tensor
+) -> Tensor:
+    """``kept`` are the weights of all heads, or empty if they did not fit into memory at once."""
+    nodes, result = read.shape[1], torch.empty_like(read)
+    for first, count, slopes, tiles, sizes in _some_heads(read):
+        weights = kept if len(kept) else slopes
+        if not len(kept):
+            _weights[(tiles * tiles, nodes, count)](
+                read, mask, weights, first, nodes, **sizes, num_warps=WARPS["weights"]
+            )
+        given = (total, delta, grad, result, weights, slopes, first, nodes)
+        _value_gradient[(tiles, nodes, 2 * count)](read, *given, **sizes, num_warps=WARPS["value_gradient"])
         both = tiles == 1
         _score_gradient[(tiles, nodes, count if both else 2 * count)](
-            read, result, *given, BOTH=both, **sizes
+            read, result, slopes, first, nodes, BOTH=both, **sizes, num_warps=WARPS["score_gradient"]
         )
     return result
 
@@ -57,13 +73,11 @@ def _some_heads(read: Tensor) -> Iterator[tuple[int, int, Tensor, int, dict[str,
     """First and number of some heads of graphs, memory for their weights, tiles along a side, sizes of a program."""
     graphs, nodes, _, _, heads, width = read.shape
     tile = min(max(triton.next_power_of_2(nodes), 16), TILE)
-    row = triton.cdiv(nodes, 8) * 8  # so that rows of weights begin where eight can be loaded at once
-    exact = (
-        torch.get_float32_matmul_precision() == "highest"
-    )  # float32 products are as exact as torch is set to
-    sizes: dict[str, Any] = {"H": heads, "D": width, "DEPTH": max(16, width), "T": tile, "ROW": row}
-    sizes |= {"PRECISION": "ieee" if exact else "tf32", "num_warps": 2, "num_stages": 2}
-    one = 2 * nodes * nodes * row
+    # Float32 products are as exact as torch is set to.
+    exact = torch.get_float32_matmul_precision() == "highest"
+    one = weights_of_a_head(nodes)
+    sizes: dict[str, Any] = {"H": heads, "D": width, "DEPTH": max(16, width), "T": tile}
+    sizes |= {"ROW": one // (2 * nodes * nodes), "PRECISION": "ieee" if exact else "tf32", "num_stages": 2}
     most = min(max(1, WORKSPACE // (one * read.element_size())), graphs * heads)
     weights = torch.empty(most * one, dtype=read.dtype, device=read.device)
     for first in range(0, graphs * heads, most):
@@ -237,65 +251,67 @@ def _weights(  # type: ignore[no-untyped-def]
     tiles = tl.cdiv(nodes, T)
     one = tl.program_id(0) // tiles * T + tl.arange(0, T)
     other = tl.program_id(0) % tiles * T + tl.arange(0, T)
-    k, role, place = tl.program_id(1), tl.program_id(2) % 2, tl.program_id(2).to(tl.int64)
-    graph, head = (first + place // 2) // H, (first + place // 2) % H
+    k, place = tl.program_id(1), tl.program_id(2).to(tl.int64)
+    graph, head = (first + place) // H, (first + place) % H
     read += graph * nodes * nodes * (4 * H * D) + head * D
     mask += graph * nodes * nodes + k * nodes  # symmetric
-    mine = _rows(read, one * nodes + k, one < nodes, role, H, D, DEPTH)
-    theirs = _rows(read, other * nodes + k, other < nodes, 1 - role, H, D, DEPTH)
+    mine = _rows(read, one * nodes + k, one < nodes, 0, H, D, DEPTH)
+    theirs = _rows(read, other * nodes + k, other < nodes, 1, H, D, DEPTH)
     score = tl.dot(mine, tl.trans(theirs), input_precision=PRECISION)
     ours = tl.load(mask + one, mask=one < nodes, other=0) != 0
     shared = ours[:, None] & (tl.load(mask + other, mask=other < nodes, other=0) != 0)[None, :]
-    weight = tl.where(shared, tl.exp(tl.minimum(score, HIGHEST)), 0.0)
-    weights += (place * nodes + k) * nodes * ROW
+    weight = tl.where(shared, tl.exp(tl.minimum(score, HIGHEST)), 0.0).to(mine.dtype)
+    weights += (2 * place * nodes + k) * nodes * ROW
     inside = (one < nodes)[:, None] & (other < ROW)[None, :]  # rows are padded with weights of 0
     tl.store(weights + one[:, None] * ROW + other[None, :], weight, mask=inside)
+    inside = (other < nodes)[:, None] & (one < ROW)[None, :]
+    weights += nodes * nodes * ROW
+    tl.store(weights + other[:, None] * ROW + one[None, :], tl.trans(weight), mask=inside)
 
 
 @triton.jit
 def _values(  # type: ignore[no-untyped-def]
-    read, weights, out, total, first, nodes,
+    read, out, total, weights, first, nodes,
     role: tl.constexpr, H: tl.constexpr, D: tl.constexpr, DEPTH: tl.constexpr, T: tl.constexpr, ROW: tl.constexpr,
     PRECISION: tl.constexpr,
 ):  # fmt: skip
     """The weighted mean over third nodes of what the pairs with one node in front hold."""
-    other, one, place = (
-        tl.program_id(0) * T + tl.arange(0, T),
-        tl.program_id(1),
-        tl.program_id(2).to(tl.int64),
-    )
+    other = tl.program_id(0) * T + tl.arange(0, T)
+    one, place = tl.program_id(1), tl.program_id(2).to(tl.int64)
     graph, head = (first + place) // H, (first + place) % H
     read += graph * nodes * nodes * (4 * H * D) + head * D
     weights += (2 * place + role) * nodes * nodes * ROW
-    norm = tl.full([T], 1.0, dtype=tl.float32)  # an extra slot of score 0 and value 0 takes part
-    mixed = tl.zeros([T, DEPTH], dtype=tl.float32)
+    # Sums have a column more, of ones: that of the weights. An extra slot of score 0 and value 0 takes part.
+    d = tl.arange(0, 2 * DEPTH)
+    sums = tl.zeros([2 * DEPTH, T], dtype=tl.float32)
     for start in range(0, nodes, T):
         k = start + tl.arange(0, T)
         inside = (k < nodes)[:, None] & (other < ROW)[None, :]
         at = (k * nodes + one)[:, None] * ROW + other[None, :]
         weight = tl.load(weights + at, mask=inside, other=0.0)  # [k, other]
-        value = _rows(read, one * nodes + k, k < nodes, 2 + role, H, D, DEPTH)
-        mixed = tl.dot(tl.trans(weight), value, mixed, input_precision=PRECISION)
-        norm += tl.sum(weight.to(tl.float32), axis=0)
-    mixed = mixed / norm[:, None]
+        at = ((one * nodes + k) * (4 * H * D) + (2 + role) * (H * D))[None, :] + d[:, None]
+        value = tl.load(read + at, mask=(k < nodes)[None, :] & (d < D)[:, None], other=0.0)  # [d, k]
+        value = tl.where((d == D)[:, None], 1.0, value.to(tl.float32)).to(weight.dtype)
+        sums = tl.dot(value, weight, sums, input_precision=PRECISION)
+    norm = 1 + tl.sum(tl.where((d == D)[:, None], sums, 0.0), axis=0)
+    mixed = sums / norm[None, :]
     at = (other * nodes + one if role else one * nodes + other) * H
-    d = tl.arange(0, DEPTH)[None, :]
     out += graph * nodes * nodes * (H * D) + head * D
-    inside = (other < nodes)[:, None] & (d < D)
+    inside = (other < nodes)[None, :] & (d < D)[:, None]
     if role:
-        mixed += tl.load(out + at[:, None] * D + d, mask=inside, other=0.0).to(tl.float32)
+        mixed += tl.load(out + at[None, :] * D + d[:, None], mask=inside, other=0.0).to(tl.float32)
     else:
         tl.store(total + graph * nodes * nodes * H + head + at, tl.log(norm), mask=other < nodes)
-    tl.store(out + at[:, None] * D + d, mixed, mask=inside)
+    tl.store(out + at[None, :] * D + d[:, None], mixed, mask=inside)
 
 
 @triton.jit
 def _value_gradient(  # type: ignore[no-untyped-def]
-    read, total, delta, grad, result, weights, first, nodes,
+    read, total, delta, grad, result, weights, slopes, first, nodes,
     H: tl.constexpr, D: tl.constexpr, DEPTH: tl.constexpr, T: tl.constexpr, ROW: tl.constexpr,
     PRECISION: tl.constexpr,
 ):  # fmt: skip
-    """The gradient of first or second; each weight is replaced by its part of the gradient of the score."""
+    """The gradient of first or second, and for each weight its part of the gradient of the score."""
     k, one = tl.program_id(0) * T + tl.arange(0, T), tl.program_id(1)
     role, place = tl.program_id(2) % 2, tl.program_id(2).to(tl.int64)
     graph, head = (first + place // 2) // H, (first + place // 2) % H
@@ -303,6 +319,7 @@ def _value_gradient(  # type: ignore[no-untyped-def]
     delta += graph * nodes * nodes * H + head
     grad += graph * nodes * nodes * (H * D) + head * D
     weights += place * nodes * nodes * ROW
+    slopes += place * nodes * nodes * ROW
     part = graph * nodes * nodes * (4 * H * D) + head * D
     d = tl.arange(0, DEPTH)[None, :]
     value = _rows(read + part, one * nodes + k, k < nodes, 2 + role, H, D, DEPTH)
@@ -320,7 +337,7 @@ def _value_gradient(  # type: ignore[no-untyped-def]
         weight *= tl.exp(-tl.load(total + pair, mask=real, other=0.0))[None, :]
         slope = tl.dot(value, tl.trans(wanted), input_precision=PRECISION)
         slope -= role * tl.load(delta + pair, mask=real, other=0.0)[None, :]  # only once
-        tl.store(weights + at, weight * slope, mask=inside)
+        tl.store(slopes + at, weight * slope, mask=inside)
         sum_ = tl.dot(weight.to(value.dtype), wanted, sum_, input_precision=PRECISION)
     at = (one * nodes + k) * (4 * H * D) + (2 + role) * (H * D)
     tl.store(result + part + at[:, None] + d, sum_, mask=(k < nodes)[:, None] & (d < D))

@@ -22,6 +22,9 @@ from torch import Tensor
 
 NEVER = -1e4  # a score whose softmax weight is exactly zero, finite so that gradients stay finite
 WORTH = 2**16  # with fewer scores on a CPU, loading the compiled loops does not pay
+WORKSPACE = (
+    2**29
+)  # bytes of weights in the memory of a GPU at once, unless a single head of one graph has more
 MOST_SLOTS = 256  # of a row in a list; more do not fit into the registers of a GPU program
 HAS_TRITON = find_spec("triton") is not None
 
@@ -53,7 +56,10 @@ def mix_all(read: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
     count, nodes, _, _, heads, _ = read.shape
     if not _has_kernel(read, count * nodes**3 * heads):
         return mix_all_reference(read, mask)
-    mixed, total = _mix_all(_precise(read), mask.contiguous())
+    kept = weights_of_a_head(nodes) * count * heads if torch.is_grad_enabled() and read.requires_grad else 0
+    if read.is_cpu or kept * read.element_size() > WORKSPACE:
+        kept = 0
+    mixed, total, _ = _mix_all(_precise(read), mask.contiguous(), kept)
     return mixed.to(read.dtype), total.to(read.dtype)
 
 
@@ -79,9 +85,19 @@ def mix_listed(
     return mixed.to(read.dtype), total.to(read.dtype)
 
 
+def weights_of_a_head(nodes: int) -> int:
+    """Of one graph, in both orders; rows are padded, so that eight can be loaded at once."""
+    return 2 * nodes * nodes * (-(-nodes // 8) * 8)
+
+
+def may_use_kernels(given: Tensor) -> bool:
+    """Whether an operator on ``given`` may be a kernel: nobody asked for the reference or must look inside."""
+    return _use_kernels and not _is_exporting() and not _is_transformed(given)
+
+
 def _has_kernel(read: Tensor, scores: int, slots: int = 1) -> bool:
-    """Whether a kernel takes this and pays off; not where torch must look inside."""
-    if not _use_kernels or _is_exporting() or _is_transformed(read):
+    """Whether a kernel takes this and pays off."""
+    if not may_use_kernels(read):
         return False
     if read.is_cpu:
         return scores >= WORTH
@@ -163,14 +179,18 @@ def _kernels(given: Tensor) -> Any:
 
 
 @torch.library.custom_op("gln::mix_all", mutates_args=())
-def _mix_all(read: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-    return _kernels(read).mix_all(read.contiguous(), mask)
+def _mix_all(read: Tensor, mask: Tensor, kept: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Also ``kept`` weights for the gradient: all or none."""
+    mixed, total, weights = _kernels(read).mix_all(read.contiguous(), mask)
+    return mixed, total, weights if kept else read.new_empty(0)
 
 
 @torch.library.custom_op("gln::mix_all_backward", mutates_args=())
-def _mix_all_backward(read: Tensor, mask: Tensor, total: Tensor, delta: Tensor, grad: Tensor) -> Tensor:
+def _mix_all_backward(
+    read: Tensor, mask: Tensor, kept: Tensor, total: Tensor, delta: Tensor, grad: Tensor
+) -> Tensor:
     given = (total.contiguous(), delta.contiguous(), grad.contiguous())
-    return _kernels(read).mix_all_backward(read.contiguous(), mask, *given)
+    return _kernels(read).mix_all_backward(read.contiguous(), mask, kept, *given)
 
 
 @torch.library.custom_op("gln::mix_listed", mutates_args=())
@@ -191,8 +211,8 @@ def _mix_listed_backward(
 
 
 @_mix_all.register_fake
-def _(read: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-    return _empty(read, *read.shape[:3])
+def _(read: Tensor, mask: Tensor, kept: int) -> tuple[Tensor, Tensor, Tensor]:
+    return *_empty(read, *read.shape[:3]), read.new_empty(kept)
 
 
 @_mix_listed.register_fake
@@ -213,14 +233,14 @@ def _(read: Tensor, *rest: Any) -> Tensor:
     return torch.empty_like(read, memory_format=torch.contiguous_format)
 
 
-def _keep_all(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
-    ctx.save_for_backward(*inputs, *output)
+def _keep_all(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+    ctx.save_for_backward(*inputs[:2], *output)
 
 
-def _all_gradient(ctx: Any, grad: Tensor, grad_total: Tensor) -> tuple[Tensor, None]:
-    read, mask, mixed, total = ctx.saved_tensors
+def _all_gradient(ctx: Any, grad: Tensor, grad_total: Tensor, _: Tensor) -> tuple[Tensor, None, None]:
+    read, mask, mixed, total, kept = ctx.saved_tensors
     delta = (grad.to(total.dtype) * mixed).sum(-1) - grad_total
-    return _mix_all_backward(read, mask, total, delta, grad), None
+    return _mix_all_backward(read, mask, kept, total, delta, grad), None, None
 
 
 def _keep_listed(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
