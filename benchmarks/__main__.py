@@ -18,6 +18,7 @@ NAMES = (
     "cold",
     "families",
     "graphrnn",
+    "mixing",
     "mmd",
     "mmd-scaling",
     "old-and-new",

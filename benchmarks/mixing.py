@@ -1,0 +1,145 @@
+"""The mixing over third nodes on a GPU: how far from its limit, and against a triangle product, in time and in F1."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from statistics import median
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from benchmarks.common import device_name, f1_of, fast_products, seconds_of
+from gln.errors import GLNError
+from gln.families import parse_family
+from gln.graphs import GraphBatch
+from gln.models import GLN
+from gln.models.candidates import all_pairs
+from gln.models.pairs import Block
+from gln.ops.mix import mix_all
+from gln.seeds import TEST_SEED
+from gln.training import fit
+from gln.training.data import RandomRotation
+from gln.training.losses import Loss
+
+SIZES = ((64, 20), (64, 50), (64, 128), (8, 256), (1, 1024))  # sets and nodes
+EXPONENTIALS = 16  # per multiprocessor and cycle, on a Hopper GPU
+
+
+class TriangleProduct(nn.Module):
+    """In place of attention over third nodes: ``W (gate ⊙ norm(Σ_k a_ik ⊙ b_jk))``, which is matrix products."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.norm, self.inner = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.read, self.out = nn.Linear(width, 5 * width), nn.Linear(width, width)
+
+    def forward(self, block: Block, around: Tensor) -> Tensor:
+        a, b, open_a, open_b, gate = self.read(self.norm(around)).chunk(5, dim=-1)
+        product = triangle(block.only(a * open_a.sigmoid()), block.only(b * open_b.sigmoid()))
+        return self.out(gate.sigmoid() * self.inner(product))
+
+
+def triangle(a: Tensor, b: Tensor) -> Tensor:
+    """``Σ_k a_ik ⊙ b_jk`` of ``[B, N, N, c]``, divided by the root of ``N``."""
+    return torch.einsum("bikc,bjkc->bijc", a, b) / a.shape[1] ** 0.5
+
+
+def run(epochs: int = 3, sets: int = 25_600, seed: int = 0, repeats: int = 20) -> dict[str, Any]:
+    """Milliseconds of the mixing, forward and backward, in bfloat16, 64 channels in four heads; then two trainings.
+
+    The limit is the longer of two times: one exponential for every score, and every input read and every result written
+    once. The triangle product mixes as many channels by matrix products. The two trainings differ in nothing else.
+
+    Args:
+        epochs: of the trainings on Delaunay sets of 50 points; 0 leaves them out.
+        sets: training sets.
+        seed: of weights, sets and batches.
+        repeats: of every time, of which the median counts.
+    """
+    if not torch.cuda.is_available():
+        raise GLNError("The benchmark needs a GPU; on a CPU, see train-step.")
+    rows = [_sizes(count, nodes, repeats) for count, nodes in SIZES]
+    facts: dict[str, Any] = {"name": "mixing", "rows": rows, "large_step": _large_step(seed)}
+    if epochs:
+        facts["trainings"] = [_train(epochs, sets, seed, product) for product in (False, True)]
+    return facts | {"settings": {"seed": seed, "epochs": epochs, "sets": sets, "device": device_name()}}
+
+
+def _sizes(count: int, nodes: int, repeats: int) -> dict[str, Any]:
+    make: dict[str, Any] = {"device": "cuda", "dtype": torch.bfloat16, "requires_grad": True}
+    read = torch.randn(count, nodes, nodes, 4, 4, 16, **make)
+    mask = torch.ones(count, nodes, nodes, dtype=torch.bool, device="cuda")
+    forward, backward = _both_ways(lambda: mix_all(read, mask), read, repeats)
+    a, b = (torch.randn(count, nodes, nodes, 64, **make) for _ in range(2))
+    product = _both_ways(lambda: (triangle(a, b),), a, repeats)
+    properties = torch.cuda.get_device_properties(0)
+    rate = EXPONENTIALS * properties.multi_processor_count * 1e3 * getattr(properties, "clock_rate", 1.98e6)
+    moved = (read.numel() + read.numel() // 4) * 2 / _copy_rate()
+    limit = 1e3 * max(count * 4 * nodes**3 / rate, moved)
+    row = {"sets": count, "nodes": nodes, "forward_ms": forward, "backward_ms": backward, "limit_ms": limit}
+    row |= {"of_limit": forward / limit, "triangle_ms": product[0], "triangle_backward_ms": product[1]}
+    return row
+
+
+def _both_ways(call: Callable[[], tuple[Tensor, ...]], leaf: Tensor, repeats: int) -> tuple[float, float]:
+    results = call()
+    wanted = [torch.ones_like(result) for result in results]
+
+    def back() -> object:
+        return torch.autograd.grad(results, leaf, wanted, retain_graph=True)
+
+    return _milliseconds(call, repeats), _milliseconds(back, repeats)
+
+
+def _milliseconds(call: Callable[[], object], repeats: int) -> float:
+    call()
+    return 1e3 * median(seconds_of(call) for _ in range(repeats))
+
+
+def _copy_rate() -> float:
+    one = torch.randn(2**28, device="cuda")
+    two = torch.empty_like(one)
+    return 8 * one.numel() / min(seconds_of(lambda: two.copy_(one)) for _ in range(5))
+
+
+def _large_step(seed: int) -> dict[str, float]:
+    """One training step over all pairs of 1 024 nodes."""
+    torch.manual_seed(seed)
+    batch = GraphBatch.from_graphs(parse_family("delaunay:points=1024").sample(1, seed)).to(
+        torch.device("cuda")
+    )
+    model, loss = GLN().cuda().train(), Loss(edge="plain", psi1=5, every_step=True)
+    optimiser = torch.optim.AdamW(model.parameters(), fused=True)
+
+    def step() -> None:
+        optimiser.zero_grad()
+        with torch.autocast("cuda", dtype=torch.bfloat16):
+            output = model(batch, pairs=all_pairs(batch.mask))
+        loss(output.full_precision(), batch).mean().backward()
+        optimiser.step()
+
+    torch.cuda.reset_peak_memory_stats()
+    return {"nodes": 1024, "ms": _milliseconds(step, 3), "gib": torch.cuda.max_memory_allocated() / 2**30}
+
+
+def _train(epochs: int, sets: int, seed: int, product: bool) -> dict[str, Any]:
+    family = parse_family("delaunay:points=50")
+    torch.manual_seed(seed)
+    model = GLN()
+    for step in model.blocks if product else ():
+        step.mix = TriangleProduct(model.config["pair_width"])
+    loss = Loss(edge="plain", psi1=5, every_step=True)
+    settings: dict[str, Any] = {"batch_size": 64, "lr": 2e-3, "weight_decay": 1e-4}
+    settings |= {"seed": seed, "progress": False}
+
+    def call() -> None:
+        train, val = family.sample(sets, 1), family.sample(200, 2)
+        fit(model, train, val, epochs=epochs, loss=loss, augment=RandomRotation(), **settings)
+
+    with fast_products():
+        seconds = seconds_of(call)
+    name = "triangle product" if product else "attention over third nodes"
+    weights = sum(weight.numel() for weight in model.parameters())
+    found = f1_of(model, family.sample(1000, TEST_SEED))
+    return {"mixing": name, "weights": weights, "epochs": epochs, "seconds": seconds, "f1": found}
