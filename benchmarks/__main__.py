@@ -18,6 +18,7 @@ NAMES = (
     "cold",
     "families",
     "graphrnn",
+    "loaded",
     "mmd",
     "mmd-scaling",
     "old-and-new",

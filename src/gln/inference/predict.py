@@ -18,6 +18,7 @@ from gln.graphs.record import ROWS, Graph, is_a, is_data
 from gln.inference.choice import AS_TRAINED, Choice
 from gln.models.candidates import TREE_NODES
 from gln.models.contract import ScoresCandidates, StructureOutput
+from gln.threads import at_most, threads_for
 
 if TYPE_CHECKING:
     from torch_geometric.data import Batch, Data
@@ -187,9 +188,9 @@ def outputs(
             batch = GraphBatch.from_graphs([graphs[number] for number in numbers], edges=start).to(device)
             initial = batch.adj.float() if start else None
             blind = batch.without_edges()  # what a model cannot see, it cannot copy
-            with torch.no_grad():
+            with torch.no_grad(), at_most(threads_for(*batch.mask.shape[:2])):
                 output = model(blind, initial=initial, steps=choice.steps, **more)
-            _check_scores(output.logits[-1][output.mask])
+                _check_scores(output.logits[-1][output.mask])
             yield numbers, blind, output
 
 

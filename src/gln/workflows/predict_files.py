@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -28,7 +28,6 @@ from gln.workflows.methods import coinciding, out_of_memory
 BLOCK = 256  # files; no window crosses the end of a block, so that blocks can be read separately
 WINDOW = 256  # items considered together, so that those of similar size share a batch
 WINDOW_NODES = 2**17  # fewer items where they are large
-ALONE = 2**10  # pairs of nodes in a window: for fewer, a second thread takes longer to start than it saves
 SHOWN = 8  # reasons in a summary
 SCORES = ("dice", "precision", "recall", "iou")
 
@@ -204,8 +203,7 @@ def answer_window(
     """Predict the items of ``window``; skip those that do not fit the model. ``scored``: compare with true edges."""
     results: list[Graph | str | None] = [misfit(model, item.graph) for item in window.items]
     fitting = [number for number, reason in enumerate(results) if reason is None]
-    with _threads_for(window):
-        answers = _answers(model, [window.items[number] for number in fitting], choice, known)
+    answers = _answers(model, [window.items[number] for number in fitting], choice, known)
     for number, answer in zip(fitting, answers, strict=True):
         results[number] = answer
     if window.items and (window.block, window.number) == (0, 0):
@@ -226,18 +224,6 @@ def answer_window(
     if scored:
         done.score()
     return done
-
-
-@contextmanager
-def _threads_for(window: Window) -> Iterator[None]:
-    """One thread for little work, otherwise as many as torch uses."""
-    before = torch.get_num_threads()
-    if sum(item.graph.num_nodes**2 for item in window.items) <= ALONE:
-        torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def _answers(model: Method, items: list[Item], choice: Choice, known: KnownEdges | None) -> list[Graph | str]:
