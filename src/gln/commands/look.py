@@ -113,7 +113,7 @@ def view(
 
     check_page(output)
     options, choice = read.options(), Choice(threshold, steps=steps)
-    check_view(source, count, model, predicted, seed)
+    check_view(source, count, model, predicted, seed, options)
     from gln.viewing.pages import write_page
     from gln.workflows.views import views_from
 

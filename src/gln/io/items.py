@@ -94,6 +94,9 @@ class Source:
     options: ReadOptions = ReadOptions()
     say: Callable[[str], None] = lambda text: None
     memo: dict[Path, Any] = field(default_factory=dict)  # kept for the next file
+    look: bool = (
+        False  # items hold arrays that are not checked: enough to see what a file gives, without torch
+    )
 
     def check_count(self, nodes: int) -> None:
         if nodes > self.options.max_nodes:
@@ -124,14 +127,20 @@ class Source:
             raise GLNError("its nodes have no positions or features; edges are predicted from these.")
         nodes = len(given[0]) if np.ndim(given[0]) else 0
         self.check_count(nodes)
-        pairs = None if edges is None else torch.from_numpy(distinct_pairs(edges, nodes))
-        graph = make_graph(pos=pos, x=x, edges=pairs)
-        if edges is None:
-            del graph.edge_index
-        for key, value in more.items():
-            graph[key] = value
+        distinct = None if edges is None else distinct_pairs(edges, nodes)
         if predicted:
             self.say("its edges are predictions, not the truth")
+        if self.look:
+            rows = {
+                name: None if rows is None else np.asarray(rows) for name, rows in (("pos", pos), ("x", x))
+            }
+            graph = Graph(nodes, **rows)
+        else:
+            graph = make_graph(pos=pos, x=x, edges=None if distinct is None else torch.from_numpy(distinct))
+            if edges is None:
+                del graph.edge_index
+            for key, value in more.items():
+                graph[key] = value
         own = None if part is None else str(part)
         return Item(self.named(part), self.path, graph, edges is not None and not predicted, ids, own)
 

@@ -36,6 +36,7 @@ READERS: dict[str, Reader] = {
     ".json": read_json,
 }
 READABLE = tuple(READERS)
+GLANCE = 2**20  # bytes: more take longer to read than torch to be imported
 
 
 def find_files(patterns: Sequence[str | Path]) -> list[Path]:
@@ -116,8 +117,9 @@ def read_all(
     options: ReadOptions,
     say: Callable[[str], None] | None = None,
     among: Sequence[Path] | None = None,
+    look: bool = False,
 ) -> Iterator[Item | Skipped]:
-    """As :func:`read_items`, with each file or graph that cannot be read in its place."""
+    """As :func:`read_items`, with each file or graph that cannot be read in its place; ``look``: see ``Source``."""
     files = node_files(paths, options)
     base = os.path.commonpath([_place(path).parent for path in among or files])
     said: set[str] = set()
@@ -130,7 +132,29 @@ def read_all(
                 said.add(text)
                 say(f"{name}: {text}")
 
-        yield from _read(Source(path, name, options, say_once, memo))
+        yield from _read(Source(path, name, options, say_once, memo, look))
+
+
+def reasons_against(
+    paths: Sequence[Path], options: ReadOptions, unfit: Callable[[Item], str | None]
+) -> list[Skipped]:
+    """Why none of the files can be used, before torch is imported; empty if one can, or if a look takes long.
+
+    Args:
+        unfit: why a graph that can be read cannot be used; ``None`` if it can.
+    """
+    files = node_files(paths, options)
+    beside = {file for path in files for file in _companion(path, options) if file.is_file()}
+    large = sum(path.stat().st_size for path in {*files, *beside} if path.is_file()) > GLANCE
+    if large or any(READERS.get(path.suffix.lower()) is read_image for path in files):
+        return []
+    found: dict[Skipped, None] = {}  # each once, however many graphs of a file it is about
+    for item in read_all(files, options, look=True):
+        reason = item if isinstance(item, Skipped) else unfit(item)
+        if reason is None:
+            return []
+        found[reason if isinstance(reason, Skipped) else Skipped(item.path, reason)] = None
+    return list(found)
 
 
 def node_files(paths: Sequence[Path], options: ReadOptions) -> list[Path]:

@@ -21,7 +21,7 @@ from gln.graphs.record import Graph
 from gln.inference.predict import Choice, Method, predict_graphs
 from gln.io import EdgeTable, Item, ReadOptions, Skipped, open_writer
 from gln.io.reading import node_files, read_all
-from gln.models.contract import misfit, unread
+from gln.models.settings import misfit, unread
 from gln.workflows import Say, silent
 from gln.workflows.methods import coinciding, out_of_memory
 
