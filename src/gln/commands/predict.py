@@ -27,7 +27,7 @@ from gln.errors import GLNError
 
 def predict(
     model: ModelPath,
-    files: Annotated[Positional[tuple[str, ...]], arg(metavar="FILE")],
+    files: Annotated[Positional[tuple[str, ...]], arg(metavar="FILE", help_behavior_hint="(one or more)")],
     output: Annotated[Path, arg(aliases=["-o"], metavar="OUT")],
     threshold: Number = None,
     top_k: Whole = None,

@@ -11,17 +11,18 @@ from tyro.conf import OmitArgPrefixes, Positional, arg
 from gln.commands.flags import SEVERAL, File, FitFlags, PagePath, ReadFlags, Skips, Whole, remark
 from gln.commands.look import write_shown
 from gln.errors import GLNError
-from gln.training.config import FitConfig
 
 ANY_METHOD = ("seed", "progress")  # the settings of FitConfig that a baseline has too
 
 
 def train(
-    data: Annotated[Positional[tuple[str, ...]], arg(metavar="FAMILY|DATA")],
+    data: Annotated[
+        Positional[tuple[str, ...]], arg(metavar="FAMILY|DATA", help_behavior_hint="(one or more)")
+    ],
     output: Annotated[Path, arg(aliases=["-o"], metavar="RUN")],
     model: Annotated[str | None, arg(metavar="MODEL")] = None,
     count: Whole = None,
-    patches: Annotated[int | None, arg(metavar="NODES")] = None,
+    patches: Whole = None,
     recipe: File = None,
     from_recipe: File = None,
     edge_loss: Literal["balanced", "literal", "plain", "released"] = "balanced",
@@ -87,7 +88,7 @@ def train(
         {} if every_step is None else {"every_step": every_step}
     )
     if is_baseline:
-        usual = vars(FitConfig()) | {"edge_loss": "balanced", "structure_loss": "dice", "every_step": None}
+        usual = vars(FitFlags()) | {"edge_loss": "balanced", "structure_loss": "dice", "every_step": None}
         given = {"edge_loss": edge_loss, "structure_loss": structure_loss, "every_step": every_step}
         given |= {name: value for name, value in vars(config).items() if name not in ANY_METHOD}
         changed = {name: value for name, value in given.items() if value != usual[name]}

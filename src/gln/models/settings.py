@@ -140,6 +140,16 @@ def unread(model: Any, graph: Graph) -> list[str]:
     return [name for name, (got, wanted) in inputs.items() if got and wanted == 0]
 
 
+def unseen(model: Any, graph: Graph) -> list[int]:
+    """The columns of ``x``, such as elements, that some node has and no node of the training graphs had."""
+    known = ((getattr(model, "training_facts", None) or {}).get("noise") or {}).get("x")
+    if known is None or graph.x is None or len(known["mean"]) != graph.x.shape[1]:
+        return []
+    used = (graph.x != 0).any(0).tolist()
+    never = [mean == 0 and std == 0 for mean, std in zip(known["mean"], known["std"], strict=True)]
+    return [number for number, both in enumerate(zip(used, never, strict=True)) if all(both)]
+
+
 def _inputs(config: Settings, graph: Graph) -> dict[str, tuple[int, int | None]]:
     """What nodes have and what the model wants; ``None`` where its config does not say."""
     pos, x = graph.widths
