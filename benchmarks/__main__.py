@@ -18,6 +18,7 @@ NAMES = (
     "cold",
     "families",
     "graphrnn",
+    "loaded",
     "mixing",
     "mmd",
     "mmd-scaling",

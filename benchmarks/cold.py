@@ -29,13 +29,20 @@ QUICK = (
     "predict delaunay ten.csv -o edges.xyz",
     "predict delaunay missing.csv -o edges.csv",
     "predict blah ten.csv -o edges.csv",
+    "predict delaunay ten.csv -o edges.csv --device blah",
+    "predict delaunay ten.csv -o edges.csv --pos a,b",
+    "predict surfaces ten.csv -o edges.csv",
     "show blah",
     "show delaunay:points=1",
     "train missing.csv -o run",
     "train delaunay -o run --model blah",
     "train delaunay -o run --model GLN:blah=1",
+    "train delaunay -o run --model GLN:width=blah",
     "train delaunay -o run --epochs 0",
+    "train delaunay -o run --accelerator blah",
+    "train ten.csv -o run",
     "evaluate blah --on delaunay",
+    "evaluate delaunay --on ten.csv",
     "generate delaunay -o graphs.blah",
     "view missing.csv",
     "report missing",
@@ -69,10 +76,13 @@ def compare(words: str, peer: str, place: str, repeats: int) -> dict[str, Any]:
     return found | {"allowed_ratio": ALLOWED[peer], "kept": ratio <= ALLOWED[peer]}
 
 
-def measured(words: list[str], place: str) -> tuple[float, float]:
-    """The seconds of a process by the clock and by the CPU; other processes disturb the second one less."""
+def measured(words: list[str], place: str, check: bool = False) -> tuple[float, float]:
+    """The seconds of a process by the clock and by the CPU; other processes disturb the second one less.
+
+    With ``check``, a process that fails is an error.
+    """
     before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     env = os.environ | {"PYTHONPATH": str(Path(gln.__file__).parents[1])}  # the code that runs here
-    subprocess.run([sys.executable, "-P", *words], cwd=place, env=env, capture_output=True, check=False)
+    subprocess.run([sys.executable, "-P", *words], cwd=place, env=env, capture_output=True, check=check)
     seconds, after = time.perf_counter() - start, resource.getrusage(resource.RUSAGE_CHILDREN)
     return seconds, after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gln.later import names_of
+from gln.threads import wait_asleep
 
 if TYPE_CHECKING:
     from gln.adapters.pyg import GLNGraph, as_graph, check_graph, make_graph
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from gln.workflows.methods import load
 
 __version__ = "0.1.0"
+
+wait_asleep()  # before anything imports torch
 
 _HOME = {
     "gln.adapters.pyg": ["GLNGraph", "as_graph", "check_graph", "make_graph"],

@@ -50,6 +50,20 @@ def test_show_draws_a_picture(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, s
         (["generate", "delaunay", "-o", "a.png", "--against", "nope"], "no family 'nope'"),
         (["evaluate", "delaunay", "--on", "delaunay:points=9", "--count", "2", "--steps", "0"], "steps=0"),
         (["train", "delaunay:points=5", "-o", "run", "--model", "GLN:width=abc"], "width='abc'"),
+        (["train", "delaunay", "-o", "run", "--model", "GLN:width=33"], "multiples of kernels=4"),
+        (
+            ["train", "delaunay", "-o", "run", "--model", "GLN:shared=abc"],
+            "shared='abc'; expected true or false",
+        ),
+        (
+            ["train", "delaunay", "-o", "run", "--model", "PaperGLN:width=abc"],
+            "width=abc; expected whole numbers",
+        ),
+        (["train", "delaunay", "-o", "run", "--model", "Set2Graph:size=big"], "size='big'; choose from"),
+        (["train", "delaunay", "-o", "run", "--devices", "abc"], "devices='abc'"),
+        (["train", "delaunay", "-o", "run", "--count", "2"], "at least 3 graphs"),
+        (["predit", "delaunay"], "no command 'predit'; did you mean predict?"),
+        (["blah"], "no command 'blah'; choose from list, show"),
         (["bench", "mmd", "-o", "a.json"], "run: python -m benchmarks NAME"),
         (["reproduce", "--help"], "run: python -m reproduction EXPERIMENT"),
     ],
@@ -138,3 +152,28 @@ def test_a_fault_of_ours_is_not_called_a_mistake(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr("gln.commands.cli.app.cli", fail)
     with pytest.raises(RuntimeError, match="shapes differ"):
         run(monkeypatch, "list")
+
+
+def test_list_says_what_a_shipped_model_reads(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    assert run(monkeypatch, "list") == 0
+    lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    assert "figures reads 2 positions and 3 features per node" in lines
+
+
+@pytest.mark.parametrize(
+    "command", ["list", "show", "view", "train", "report", "evaluate", "predict", "generate"]
+)
+def test_help_and_wrong_values_are_in_words(
+    command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    assert run(monkeypatch, command, "--help") == 0
+    help_ = capsys.readouterr().out
+    assert "(default: )" not in help_
+    assert "{None}" not in help_
+    if command == "train":
+        assert run(monkeypatch, "train", "delaunay", "-o", "run", "--clip", "abc") == 2
+        error = " ".join(capsys.readouterr().err.split())
+        assert "got 'abc'; expected a number or none" in error
+        assert "NoneType" not in error

@@ -30,6 +30,19 @@ STL_TEXT = (
     b"facet normal 0 0 1\nouter loop\nvertex 0 0 0\nvertex 0 1 0\nvertex 0 0 1\nendloop\nendfacet\nendsolid a\n"
 )
 XYZ = b"3\nwater\nO 0 0 0\nH 1 0 0\n1 0 1 0\n2\n\nNa 0 0 0\nCl 2.4 0 0\n"
+PCD = (
+    b"# .PCD v0.7\nVERSION 0.7\nFIELDS intensity x y z\nSIZE 4 4 4 4\nTYPE F F F F\nCOUNT 1 1 1 1\nWIDTH 4\nHEIGHT 1\n"
+    b"POINTS 4\nDATA ascii\n9 0 0 0\n9 1 0 0\n9 0 1 0\n9 0 0 1\n"
+)
+VTK = (
+    b"# vtk DataFile Version 3.0\na triangle\nASCII\nDATASET POLYDATA\nPOINTS 4 float\n0 0 0 1 0 0\n0 1 0 0 0 1\n"
+    b"POLYGONS 1 4\n3 0 1 2\nPOINT_DATA 4\nSCALARS heat float\n"
+)
+GML = (
+    b'graph [\n node [ id 7 label "a" graphics [ x 0.0 y 0.0 ] ]\n node [ id 8 label "b" graphics [ x 1.0 y 0.0 ] ]\n'
+    b' node [ id 9 label "c" graphics [ x 0.0 y 1.0 ] ]\n node [ id 1 label "d" graphics [ x 2.0 y 2.0 ] ]\n'
+    b" edge [ source 7 target 8 ]\n edge [ source 9 target 7 ]\n edge [ source 8 target 9 ]\n]\n"
+)
 SDF = (
     b"water\n  tool\n\n  3  2  0  0  0  0  0  0  0  0999 V2000\n"
     b"    0.0000    0.0000    0.0000 O   0  0\n    1.0000    0.0000    0.0000 H   0  0\n"
@@ -98,12 +111,15 @@ COLOURS = np.arange(2 * 3 * 3, dtype=np.uint8).reshape(2, 3, 3) * 10  # 2 rows o
 GOOD: dict[str, bytes] = {
     ".csv": CSV,
     ".tsv": CSV.replace(b",", b"\t"),
+    ".txt": b"0 0 0\n1 0 0\n0 1 0\n0 0 1\n",
     ".npy": npy(),
     ".npz": npz(pos=POS, edges=np.array(EDGES)),
     ".ply": PLY,
     ".obj": OBJ,
     ".stl": stl(POS[[[0, 1, 2], [0, 2, 3]]]),
     ".off": OFF,
+    ".vtk": VTK,
+    ".pcd": PCD,
     ".xyz": XYZ,
     ".sdf": SDF + SDF,
     ".mol": SDF.replace(b"$$$$\n", b""),
@@ -112,6 +128,7 @@ GOOD: dict[str, bytes] = {
     ".jpeg": picture(COLOURS, "JPEG"),
     ".graphml": GRAPHML,
     ".gexf": GEXF,
+    ".gml": GML,
     ".json": JSON,
 }
 

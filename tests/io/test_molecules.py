@@ -74,9 +74,11 @@ def test_what_comes_before_a_file_is_cut_off_is_read(tmp_path: Path) -> None:
     [
         (
             "m.xyz",
-            b"0.5 0.5 0.5\n",
-            r"row 1 is '0\.5 0\.5 0\.5'; expected the number of atoms \(a point cloud",
+            b"0.5 0.5\n",
+            r"row 1 is '0\.5 0\.5'; expected the number of atoms, or x, y, z in every row",
         ),
+        ("m.xyz", b"0 0 0\n1 1\n", r"row 2 has 2 numbers; expected x, y, z"),
+        ("m.xyz", b"1\nProperties=pos:R:3:species:S:1\n0 0 0 H\n", "row 2: expected Properties=species"),
         ("m.xyz", b"4000000000\n\n", "a graph has 4,000,000,000 nodes; at most 1,000,000"),
         ("m.xyz", b"5\n\nH 0 0 0\n", "row 1 claims 5 atoms, but the file ends after 1"),
         ("m.xyz", b"9" * 5000, "whole numbers"),
@@ -106,3 +108,19 @@ def test_the_elements_are_in_the_order_of_their_numbers() -> None:
     assert len(SYMBOLS) == len(set(SYMBOLS)) == 118
     assert [SYMBOLS[number - 1] for number in (1, 6, 26, 79, 92, 118)] == ["H", "C", "Fe", "Au", "U", "Og"]
     assert set(ELEMENTS) < set(SYMBOLS)
+
+
+def test_an_xyz_of_numbers_alone_is_a_cloud(tmp_path: Path) -> None:
+    item = read_one(put(tmp_path, "scan.xyz", b"0.5 1 2 255 0 0\n\n3 4 5 0 255 0\n"))
+    assert item.graph.pos.tolist() == [[0.5, 1, 2], [3, 4, 5]]
+    assert item.graph.x is None
+    assert not item.labelled
+
+
+def test_what_is_not_used_of_a_molecule_is_said(tmp_path: Path) -> None:
+    said: list[str] = []
+    box = b'2\nLattice="5 0 0 0 5 0 0 0 5" Properties=species:S:1:pos:R:3:forces:R:3\nSi 0 0 0 1 1 1\nH 1 0 0 1 1 1\n'
+    (item,) = read_items([put(tmp_path, "box.xyz", box)], say=said.append)
+    assert item.graph.pos.tolist() == [[0, 0, 0], [1, 0, 0]]
+    assert any("its lattice is not used" in text for text in said)
+    assert any("one for all: Si; see --elements" in text for text in said)

@@ -15,7 +15,7 @@ from gln.errors import GLNError
 from gln.graphs import to_networkx
 from gln.io import ReadOptions, read_items
 from tests.conftest import assert_same_graph, graphs
-from tests.io.samples import EDGES, GEXF, GRAPHML, JSON, POS, little_memory, once, put, read_one
+from tests.io.samples import EDGES, GEXF, GML, GRAPHML, JSON, POS, little_memory, once, put, read_one
 
 
 @pytest.mark.parametrize(
@@ -199,3 +199,10 @@ def test_a_bad_network_names_the_node_or_edge(name: str, data: bytes, message: s
         list(read_items([path]))
     assert str(caught.value).startswith(f"{path}: ")
     assert len(str(caught.value)) < 400
+
+
+def test_gml_has_its_labels_and_its_layout(tmp_path: Path) -> None:
+    item = read_one(put(tmp_path, "a.gml", GML))
+    assert item.ids == ("a", "b", "c", "d")
+    assert item.graph.pos.tolist() == [[0, 0], [1, 0], [0, 1], [2, 2]]
+    assert once(item) == EDGES

@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
 from gln.errors import GLNError
 from gln.graphs import check_graph
-from gln.io import READABLE, ReadOptions, find_files, read_items
-from tests.io.samples import CSV, GOOD, OBJ, POS, put, read_all, read_one
+from gln.io import READABLE, ReadOptions, find_files, open_writer, read_items
+from gln.io.reading import node_files
+from tests.io.samples import CSV, GOOD, OBJ, POS, once, put, read_all, read_one
 
 
 def test_every_readable_format_has_a_good_file_here() -> None:
@@ -41,7 +43,7 @@ BAD = [
     for what in ("empty", "blank", "missing", "forbidden", "folder", "huge")
 ]
 # A table or an OBJ that is cut off between two rows is whole.
-BAD += [(suffix, "cut") for suffix in READABLE if suffix not in (".csv", ".tsv", ".obj")]
+BAD += [(suffix, "cut") for suffix in READABLE if suffix not in (".csv", ".tsv", ".txt", ".obj")]
 
 
 @pytest.mark.parametrize(("suffix", "what"), BAD)
@@ -169,3 +171,36 @@ def test_a_file_named_like_a_pattern_is_that_file(tmp_path: Path) -> None:
     path = put(tmp_path, "a[1].csv", CSV)
     assert find_files([path]) == [path]
     assert torch.equal(read_one(path).graph.pos, torch.from_numpy(POS))
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".npz", ".graphml", ".obj", ".ply"])
+def test_large_coordinates_are_centred_and_written_as_they_were(suffix: str, tmp_path: Path) -> None:
+    metres = np.random.default_rng(0).random((6, 3)) * 100 + [447_123.25, 5_412_345.5, 120]
+    np.save(tmp_path / "utm.npy", metres)
+    said: list[str] = []
+    (item,) = read_items([tmp_path / "utm.npy"], say=said.append)
+    assert "positions are centred on" in said[-1]
+    between = np.linalg.norm(metres[:, None] - metres, axis=-1)
+    pos = item.graph.pos.double().numpy()
+    assert np.allclose(np.linalg.norm(pos[:, None] - pos, axis=-1), between, atol=1e-4)
+    answer = item.graph.with_edges(torch.tensor([[0, 1], [1, 0]]), edge_prob=torch.ones(2))
+    with open_writer(tmp_path / f"out{suffix}") as writer:
+        writer.add(item, answer)
+    if suffix != ".csv":  # which holds no positions
+        (again,) = read_items([tmp_path / f"out{suffix}"])
+        assert np.allclose(again.rows()["pos"], metres, atol=1e-4)
+
+
+def test_a_text_file_of_points_is_read_where_it_is_named(tmp_path: Path) -> None:
+    path = put(tmp_path, "points.txt", b"0 0 0\n1 0 0\n")
+    put(tmp_path, "points.csv", CSV)
+    assert find_files([tmp_path]) == [tmp_path / "points.csv"]
+    assert read_one(path).graph.pos.tolist() == [[0, 0, 0], [1, 0, 0]]
+
+
+@pytest.mark.parametrize("name", ["p.edges", "p.edgelist"])
+def test_an_edge_list_gives_the_edges_of_the_nodes_beside_it(name: str, tmp_path: Path) -> None:
+    nodes = put(tmp_path, "p.csv", b"x,y\n0,0\n1,0\n0,1\n")
+    put(tmp_path, name, b"0 1\n1 2\n")
+    assert once(read_one(nodes)) == [[0, 1], [1, 2]]
+    assert node_files([nodes, tmp_path / name], ReadOptions()) == [nodes]

@@ -216,3 +216,13 @@ def test_known_edges_that_do_not_say_of_which_graph_are_refused(tmp_path: Path) 
     with pytest.raises(GLNError, match="99"):
         predict_files(Job(MODEL, paths, tmp_path / "other.csv", known=tmp_path / "wrong.csv"))
     assert not (tmp_path / "other.csv").exists()
+
+
+def test_classes_that_training_never_saw_are_named_once(tmp_path: Path) -> None:
+    model = GLN(in_channels=11, pos_channels=3, width=8, pair_width=8, steps=1)
+    model.training_facts = {"noise": {"x": {"mean": [0.5, 0.5, *[0.0] * 9], "std": [0.5, 0.5, *[0.0] * 9]}}}
+    for name in "ab":
+        (tmp_path / f"{name}.xyz").write_text("3\n\nH 0 0 0\nSi 1 0 0\nCl 0 1 0\n")
+    said: list[str] = []
+    predict_files(Job(model, sorted(tmp_path.glob("*.xyz")), tmp_path / "out.csv"), say=said.append)
+    assert [text for text in said if "never" in text] == ["never seen in training: Cl, other elements"]

@@ -10,7 +10,7 @@ from torch import nn
 
 from gln.graphs.record import Graph
 from gln.models import GLN, PaperGLN
-from gln.models.contract import misfit, unread
+from gln.models.settings import misfit, unread
 from gln.workflows.methods import coinciding
 
 

@@ -16,9 +16,10 @@ from gln.graphs import save_graphs
 from gln.io import ReadOptions
 from gln.io.read_predictions import read_predictions
 from gln.seeds import TEST_SEED
+from gln.workflows import silent
 from gln.workflows.predict_files import Job
 from gln.workflows.runs import noting_data
-from gln.workflows.views import View, add_predictions, family_views, file_views, job_views, run_views
+from gln.workflows.views import View, add_predictions, family_views, file_views, job_items, run_views
 from tests.commands.test_cli import run
 from tests.commands.test_train import write_graphs
 from tests.viewing import decoding
@@ -205,14 +206,14 @@ def test_the_page_of_a_prediction_is_bounded(tmp_path: Path, model: nn.Module) -
     (tmp_path / "data" / "bad.csv").write_text("x,y\n1,what\n")
     said: list[str] = []
     job = Job(model, sorted((tmp_path / "data").iterdir()), tmp_path / "out.csv")
-    assert len(job_views(job, Path("a.html"), said.append)) == 20
+    assert len(job_items(job, Path("a.html"), said.append)) == 20
     assert said == ["a.html shows 20 of the graphs: at most the first 20, with up to 10,000 nodes together."]
 
 
-def test_a_prediction_too_large_for_a_page_has_none(tmp_path: Path, model: nn.Module) -> None:
+def test_a_page_that_would_be_too_large_is_refused_before_anything_is_predicted(
+    tmp_path: Path, model: nn.Module
+) -> None:
     np.save(tmp_path / "points.npy", np.random.default_rng(0).random((10_001, 2)))
-    said: list[str] = []
     job = Job(model, [tmp_path / "points.npy"], tmp_path / "out.csv")
-    assert job_views(job, Path("a.html"), said.append) == []
-    assert "a.html is not written" in said[0]
-    assert "up to 10,000 nodes" in said[0]
+    with pytest.raises(GLNError, match=r"--view a.html for 10,001 nodes; .* up to 10,000"):
+        job_items(job, Path("a.html"), silent)

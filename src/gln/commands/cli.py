@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
+from difflib import get_close_matches
 
 from tyro.extras import SubcommandApp
 
@@ -18,8 +19,10 @@ from gln.errors import GLNError, in_words, polite_kill
 
 app = SubcommandApp()
 app.command(name="list")(list_)
-for _command in (show, view, train, report, evaluate, predict, generate):
+OTHERS = (show, view, train, report, evaluate, predict, generate)
+for _command in OTHERS:
     app.command(_command)
+NAMES = ("list", *(command.__name__ for command in OTHERS))
 
 
 def main() -> None:
@@ -29,6 +32,11 @@ def main() -> None:
         return
     if len(sys.argv) > 1 and sys.argv[1] in MOVED:
         print(f"gln: {MOVED[sys.argv[1]]}", file=sys.stderr)
+        sys.exit(2)
+    if len(sys.argv) > 1 and not sys.argv[1].startswith("-") and sys.argv[1] not in NAMES:
+        near = get_close_matches(sys.argv[1], NAMES, 1)
+        hint = f"did you mean {near[0]}?" if near else f"choose from {', '.join(NAMES)}."
+        print(f"gln: there is no command {sys.argv[1]!r}; {hint}", file=sys.stderr)
         sys.exit(2)
     words = "Predict the graph over a set of nodes from the nodes themselves."
     in_sentences("gln", lambda: app.cli(prog="gln", description=words))

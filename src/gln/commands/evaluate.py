@@ -35,18 +35,23 @@ def evaluate(
         seed: Seed of the test graphs; use one that training has not seen.
         largest_component: Compute MMD on largest components only, as the paper does.
     """
+    from gln.inference.choice import Choice
     from gln.storage.models import find_saved
     from gln.viewing.paths import check_page
-    from gln.workflows.asked import check_graphs
+    from gln.workflows.asked import check_graphs, check_labelled
+    from gln.workflows.training_data import find_data, is_family
 
     if view is not None:
         check_page(view)
     options = read.options()
     find_saved(model)
+    Choice(steps=steps)
     check_graphs((on,), count, seed)
+    skip = Skips()
+    if not is_family((on,)):
+        check_labelled(find_data([on]), options, skip, model)
     from gln.workflows.judge import evaluate_on
 
-    skip = Skips()
     method, true, scores = evaluate_on(
         model, on, options, count, seed, steps, largest_component, skip, remark
     )

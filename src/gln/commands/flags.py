@@ -5,15 +5,19 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from tyro.conf import Positional, arg
+from tyro.constructors import PrimitiveConstructorSpec
 
 from gln.errors import GLNError
-from gln.training.config import FitConfig
+from gln.training.config import PATIENCE, FitConfig
 
 if TYPE_CHECKING:
     from gln.io import ReadOptions, Skipped
+
+# One of these is set where one of several processes is started.
+SEVERAL = {"TORCHELASTIC_RUN_ID", "SLURM_NTASKS", "LOCAL_RANK"}
 
 FamilySpec = Annotated[
     Positional[str],
@@ -31,10 +35,34 @@ PagePath = Annotated[
     arg(metavar="PAGE", help="Also write a page (.html) with the first graphs and their errors."),
 ]
 Seed = Annotated[int, arg(help="The same seed draws the same graphs.")]
-Steps = Annotated[int | None, arg(metavar="INT", help="Steps of the recurrence; as trained if omitted.")]
+
+
+def _or_word(kind: type[int] | type[float], word: str, value: Any) -> PrimitiveConstructorSpec[Any]:
+    """Reads a number, or ``word``, which stands for ``value``."""
+    expected = f"{'a whole number' if kind is int else 'a number'} or {word}"
+
+    def read(words: list[str]) -> Any:
+        if words[0].lower() == word:
+            return value
+        try:
+            return kind(words[0])
+        except ValueError:
+            raise ValueError(f"got {words[0]!r}; expected {expected}.") from None
+
+    return PrimitiveConstructorSpec(
+        nargs=1,
+        metavar=f"{'INT' if kind is int else 'FLOAT'}|{word}",
+        instance_from_str=read,
+        is_instance=lambda found: found == value or isinstance(found, int | float),
+        str_from_instance=lambda found: [word if found == value else str(found)],
+    )
+
+
 # The help of these is in the docstring of a command.
-Whole = Annotated[int | None, arg(metavar="INT")]
-Number = Annotated[float | None, arg(metavar="FLOAT")]
+Whole = Annotated[int | None, _or_word(int, "none", None)]
+Number = Annotated[float | None, _or_word(float, "none", None)]
+Devices = Annotated[int | Literal["auto"], _or_word(int, "auto", "auto")]
+Steps = Annotated[Whole, arg(help="Steps of the recurrence; as trained if omitted.")]
 File = Annotated[Path | None, arg(metavar="PATH")]
 Word = Annotated[str | None, arg(metavar="COLUMN")]
 Words = Annotated[str | None, arg(metavar="COLUMNS")]
@@ -43,6 +71,9 @@ Words = Annotated[str | None, arg(metavar="COLUMNS")]
 @dataclass(frozen=True)
 class FitFlags(FitConfig):
     __doc__ = FitConfig.__doc__
+
+    clip: Number = 1.0
+    patience: Whole = PATIENCE
 
     def __post_init__(self) -> None:
         """Unchecked: raised inside the parser, our one-sentence errors would be printed in a box."""
@@ -63,7 +94,7 @@ class ShareFlags:
         resume: continue a prediction that was interrupted.
     """
 
-    devices: Annotated[int | Literal["auto"], arg(metavar="INT|auto")] = 1
+    devices: Devices = 1
     num_nodes: int = 1
     strategy: str = "auto"
     resume: bool = False

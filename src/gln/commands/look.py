@@ -22,7 +22,8 @@ def list_() -> None:
     from gln.baselines import BASELINES
     from gln.families import FAMILIES
     from gln.models import MODELS
-    from gln.storage.models import shipped
+    from gln.storage.models import find_saved, shipped
+    from gln.storage.tensors import read_json
     from gln.workflows.methods import FROM_DATA
 
     print("Families (set a parameter with FAMILY:name=value,...)\n")
@@ -40,7 +41,11 @@ def list_() -> None:
     for name, baseline in sorted(BASELINES.items()):
         kind = {"predict": "predictor", "sample": "sampler"}[baseline.kind]
         _describe(name, baseline.summary(), baseline.defaults(), f"{kind}; {baseline.fitted}")
-    print(f"Shipped models: {', '.join(shipped()) or 'none yet'}")
+    print("Shipped models (gln predict MODEL FILE -o OUT)\n")
+    for name in shipped():
+        config = read_json(find_saved(name) / "model.json")["config"]
+        pos, x = config["pos_channels"], config["in_channels"]
+        print(f"  {name:<16}reads {count_of(pos, 'position')} and {count_of(x, 'feature')} per node")
 
 
 def _describe(name: str, summary: str, settings: dict[str, Any], *more: str) -> None:
@@ -80,7 +85,9 @@ def show(
 
 
 def view(
-    source: Annotated[Positional[tuple[str, ...]], arg(metavar="FAMILY|FILE|RUN")],
+    source: Annotated[
+        Positional[tuple[str, ...]], arg(metavar="FAMILY|FILE|RUN", help_behavior_hint="(one or more)")
+    ],
     output: Annotated[Path, arg(aliases=["-o"], metavar="PAGE")] = Path("page.html"),
     model: Annotated[str | None, arg(metavar="RUN|MODEL")] = None,
     predicted: File = None,
@@ -113,7 +120,7 @@ def view(
 
     check_page(output)
     options, choice = read.options(), Choice(threshold, steps=steps)
-    check_view(source, count, model, predicted, seed)
+    check_view(source, count, model, predicted, seed, options)
     from gln.viewing.pages import write_page
     from gln.workflows.views import views_from
 

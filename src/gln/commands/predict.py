@@ -10,11 +10,13 @@ from typing import Annotated
 from tyro.conf import OmitArgPrefixes, Positional, arg
 
 from gln.commands.flags import (
+    SEVERAL,
     ModelPath,
     Number,
     PagePath,
     ReadFlags,
     ShareFlags,
+    Skips,
     Steps,
     Whole,
     count_of,
@@ -22,13 +24,10 @@ from gln.commands.flags import (
 )
 from gln.errors import GLNError
 
-# One of these is set where one of several processes is started.
-SEVERAL = {"TORCHELASTIC_RUN_ID", "SLURM_NTASKS", "LOCAL_RANK"}
-
 
 def predict(
     model: ModelPath,
-    files: Annotated[Positional[tuple[str, ...]], arg(metavar="FILE")],
+    files: Annotated[Positional[tuple[str, ...]], arg(metavar="FILE", help_behavior_hint="(one or more)")],
     output: Annotated[Path, arg(aliases=["-o"], metavar="OUT")],
     threshold: Number = None,
     top_k: Whole = None,
@@ -67,17 +66,21 @@ def predict(
     from gln.io.writing import check_output
     from gln.storage.models import find_saved
     from gln.viewing.paths import check_page
+    from gln.workflows.asked import check_device, check_nodes
 
     if view is not None:
         check_page(view)
+    check_device(device)
     options, choice = read.options(), Choice(threshold, top_k, steps, candidates, batch_size)
     if any(Path(word).is_file() and Path(word).resolve() == output.resolve() for word in files):
         raise GLNError(f"{output} is both input and output; choose another name for the output.")
     place, devices = None, share.per_machine()
     paths = find_files(files)
     find_saved(model)
-    if known is not None:
-        known.stat()
+    others = [other for other in (output, known) if other is not None]
+    nodes = [path for path in paths if path not in others]
+    if nodes:
+        check_nodes(model, nodes, options, Skips(), known)
     if not share.given():  # several processes check it when all have begun: it may be theirs
         check_output(output, force)
     from gln.workflows.methods import load_for, put_on
@@ -93,6 +96,10 @@ def predict(
         check_alone()
     local = place.local if place is not None and place.world > 1 else None
     job = Job(put_on(load_for("predict", model), device, local), paths, output, options, choice, known, force)
+    if view is not None:
+        from gln.workflows.views import job_items
+
+        shown = job_items(job, view, remark)
     if place is None:
         outcome = predict_files(job, say=remark, complain=_complain)
     else:
@@ -110,10 +117,8 @@ def predict(
         from gln.viewing.pages import write_page
         from gln.workflows.views import job_views
 
-        views = job_views(job, view, remark)
-        if views:
-            write_page(view, views, f"{model} on {' '.join(files)}")
-            print(f"Wrote {view}.")
+        write_page(view, job_views(job, shown), f"{model} on {' '.join(files)}")
+        print(f"Wrote {view}.")
     if outcome.labelled:
         from gln.evaluation.metrics import Scores
 

@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from tyro.conf import OmitArgPrefixes, Positional, arg
 
-from gln.commands.flags import File, FitFlags, PagePath, ReadFlags, Skips, Whole, remark
+from gln.commands.flags import SEVERAL, File, FitFlags, PagePath, ReadFlags, Skips, Whole, remark
 from gln.commands.look import write_shown
 from gln.errors import GLNError
-from gln.training.config import FitConfig
 
 ANY_METHOD = ("seed", "progress")  # the settings of FitConfig that a baseline has too
 
 
 def train(
-    data: Annotated[Positional[tuple[str, ...]], arg(metavar="FAMILY|DATA")],
+    data: Annotated[
+        Positional[tuple[str, ...]], arg(metavar="FAMILY|DATA", help_behavior_hint="(one or more)")
+    ],
     output: Annotated[Path, arg(aliases=["-o"], metavar="RUN")],
     model: Annotated[str | None, arg(metavar="MODEL")] = None,
     count: Whole = None,
-    patches: Annotated[int | None, arg(metavar="NODES")] = None,
+    patches: Whole = None,
     recipe: File = None,
     from_recipe: File = None,
     edge_loss: Literal["balanced", "literal", "plain", "released"] = "balanced",
@@ -54,15 +56,22 @@ def train(
         every_step: Apply the loss to every step, not just the last; if omitted, only for GLN.
         resume: Continue the run in RUN exactly where it stopped.
     """
+    from gln.storage.runs import refuse_run
     from gln.viewing.paths import check_page
-    from gln.workflows.asked import check_graphs
+    from gln.workflows.asked import check_graphs, check_labelled
     from gln.workflows.methods import find_method
-    from gln.workflows.recipe import Recipe
-    from gln.workflows.training_data import is_family
+    from gln.workflows.recipe import Recipe, check_new_recipe
+    from gln.workflows.training_data import check_patches, find_data, is_family
 
     config = settings.config()
     if output.is_file():
         raise GLNError(f"{output} is a file; give the name of a run folder.")
+    several = bool(SEVERAL & os.environ.keys())  # one of them may have begun already
+    if not resume and not several:
+        refuse_run(output)
+    if recipe is not None and not several:
+        check_new_recipe(recipe, resume)
+    check_patches(patches)
     if view is not None:
         check_page(view)
     for_files = {"patches": patches, "recipe": recipe, "from_recipe": from_recipe, **vars(read)}
@@ -79,19 +88,23 @@ def train(
         {} if every_step is None else {"every_step": every_step}
     )
     if is_baseline:
-        usual = vars(FitConfig()) | {"edge_loss": "balanced", "structure_loss": "dice", "every_step": None}
+        usual = vars(FitFlags()) | {"edge_loss": "balanced", "structure_loss": "dice", "every_step": None}
         given = {"edge_loss": edge_loss, "structure_loss": structure_loss, "every_step": every_step}
         given |= {name: value for name, value in vars(config).items() if name not in ANY_METHOD}
         changed = {name: value for name, value in given.items() if value != usual[name]}
         _refuse(changed, "networks, whereas a baseline's settings follow its name, as in graphrnn:epochs=9")
     check_graphs(data, count)
+    if count is not None and count < 3:
+        raise GLNError(f"Got --count {count}; expected at least 3 graphs: to train, to validate and to test.")
     options = read.options()
+    skip = Skips()
+    if not is_family(data):
+        check_labelled(find_data(data), options if ready is None else ready.read, skip)
     from gln.viewing.reports import write_report
     from gln.workflows.judge import report_of
     from gln.workflows.runs import read_run
     from gln.workflows.train import train as train_on
 
-    skip = Skips()
     trained = train_on(
         data,
         output,

@@ -6,10 +6,9 @@ on ``device`` or, by default, where the graphs are. A result does not depend on 
 
 from __future__ import annotations
 
-import threading
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Iterable
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -23,6 +22,7 @@ from gln.evaluation.counting import Blocks, Device, check_device, count_triangle
 from gln.graphs import as_graphs
 from gln.graphs.convert import CheckedGraphs
 from gln.graphs.record import Graph
+from gln.threads import at_most
 
 EIGEN_ENTRIES = 2**21  # matrix entries that are decomposed together; a single matrix may have more
 SHARED_FROM = 512  # rows from which the work on a matrix is long enough to be shared between threads
@@ -57,37 +57,10 @@ def laplacian_spectrum(graphs: Iterable[Any], device: Device = None) -> list[Ten
     for size, members in same_size.items():
         step = max(1, EIGEN_ENTRIES // size**2)
         for batch in (members[start : start + step] for start in range(0, len(members), step)):
-            with nullcontext() if size >= SHARED_FROM else one_thread():
+            with nullcontext() if size >= SHARED_FROM else at_most(1):
                 laplacians = _laplacians(Blocks.of([graphs[i] for i in batch], device))  # [B, n, n]
                 found.update(zip(batch, _eigenvalues(laplacians).clamp_(0, 2), strict=True))
     return [found[i] for i in range(len(graphs))]
-
-
-_lock = threading.Lock()
-_inside = 0
-_before = 1
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """Run a block with one torch thread, then restore the number of threads.
-
-    Many small matrices are decomposed in steps of microseconds each, and a step that waits for a second thread on a
-    busy machine takes milliseconds. The number is per process: the last of several Python threads to leave restores it.
-    """
-    global _inside, _before
-    with _lock:
-        if _inside == 0:
-            _before = torch.get_num_threads()
-            torch.set_num_threads(1)
-        _inside += 1
-    try:
-        yield
-    finally:
-        with _lock:
-            _inside -= 1
-            if _inside == 0:
-                torch.set_num_threads(_before)
 
 
 def _triangles(blocks: Blocks) -> Tensor:

@@ -22,7 +22,7 @@ class Choice:
     def __post_init__(self) -> None:
         if self.threshold is not None and not 0 <= self.threshold <= 1:
             raise GLNError(f"Got threshold={self.threshold}; expected a probability between 0 and 1.")
-        for name in ("top_k", "batch_size", "candidates"):
+        for name in ("top_k", "batch_size", "candidates", "steps"):
             value = getattr(self, name)
             if value is not None and (whole_number(value) or 0) < 1:
                 raise GLNError(f"Got {name}={value!r}; expected a whole number of at least 1.")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol, overload, runtime_checkable
 
@@ -18,6 +18,7 @@ from gln.graphs.record import ROWS, Graph, is_a, is_data
 from gln.inference.choice import AS_TRAINED, Choice
 from gln.models.candidates import TREE_NODES
 from gln.models.contract import ScoresCandidates, StructureOutput
+from gln.threads import at_most, threads_for
 
 if TYPE_CHECKING:
     from torch_geometric.data import Batch, Data
@@ -53,6 +54,8 @@ class CanDraw(CanSample, Protocol):
 
     def draw(self, count: int, seed: int = 0) -> list[Graph]: ...
 
+
+Tick = Callable[[int], object]
 
 #: A model, a baseline, or anything like one; what cannot do what is asked of it is refused in words.
 Method = nn.Module | CanPredict | CanSample
@@ -123,11 +126,18 @@ def predict(  # type: ignore[misc]  # the settings are the same in all three
 
 
 def predict_graphs(
-    model: Method, graphs: Sequence[Graph], choice: Choice = AS_TRAINED, start: bool = False
+    model: Method,
+    graphs: Sequence[Graph],
+    choice: Choice = AS_TRAINED,
+    start: bool = False,
+    tick: Tick = lambda count: None,
 ) -> list[Graph]:
-    """The graphs over the nodes of checked ``graphs``; with ``start``, the recurrence begins from their edges."""
+    """The graphs over the nodes of checked ``graphs``; with ``start``, the recurrence begins from their edges.
+
+    ``tick`` is called with the number of graphs of every batch that is done.
+    """
     if isinstance(model, nn.Module):
-        answers = _answers(model, graphs, choice, start)
+        answers = _answers(model, graphs, choice, start, tick)
     elif start or choice.steps is not None or choice.candidates is not None:
         raise GLNError(f"{type(model).__name__} does not take known, steps or candidates; leave them out.")
     else:
@@ -137,17 +147,21 @@ def predict_graphs(
     return answers
 
 
-def _answers(model: nn.Module, graphs: Sequence[Graph], choice: Choice, start: bool) -> list[Graph]:
+def _answers(
+    model: nn.Module, graphs: Sequence[Graph], choice: Choice, start: bool, tick: Tick
+) -> list[Graph]:
     answers: dict[int, Graph] = {}
     for number, graph in enumerate(graphs):
         if isinstance(model, ScoresCandidates) and graph.num_nodes > LARGE:
             edges, prob = _large_edges(model, graph, choice, start)
             answers[number] = graph.with_edges(edges, edge_prob=prob)
+            tick(1)
     rest = [number for number in range(len(graphs)) if number not in answers]
     some = [graphs[number] for number in rest]
     for numbers, _, output in outputs(model, some, choice, start):
         for number, (edges, prob) in zip(numbers, edges_above(output, choice.cut(model)), strict=True):
             answers[rest[number]] = some[number].with_edges(edges, edge_prob=prob)
+        tick(len(numbers))
     return [answers[number] for number in range(len(graphs))]
 
 
@@ -187,9 +201,9 @@ def outputs(
             batch = GraphBatch.from_graphs([graphs[number] for number in numbers], edges=start).to(device)
             initial = batch.adj.float() if start else None
             blind = batch.without_edges()  # what a model cannot see, it cannot copy
-            with torch.no_grad():
+            with torch.no_grad(), at_most(threads_for(*batch.mask.shape[:2])):
                 output = model(blind, initial=initial, steps=choice.steps, **more)
-            _check_scores(output.logits[-1][output.mask])
+                _check_scores(output.logits[-1][output.mask])
             yield numbers, blind, output
 
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from gln.errors import GLNError
 from gln.graphs import make_graph
+from gln.graphs.check import COARSEST
 from gln.graphs.record import Graph
 from gln.later import torch
 
@@ -31,6 +32,8 @@ class Item:
         labelled: whether the file gives true edges, to train on.
         ids: the user's own node ids, if the file names nodes; ``None``: 0 … n−1.
         part: which graph of the file, as in ``name``; ``None`` if it is the only one.
+        x_names: what the columns of ``x`` stand for, where they are classes.
+        origin: what was subtracted from the positions of the file, where float32 could not hold them as they are.
     """
 
     name: str
@@ -39,6 +42,13 @@ class Item:
     labelled: bool
     ids: Sequence[str] | None
     part: str | None = None
+    origin: tuple[float, ...] | None = None
+    x_names: Sequence[str] | None = None
+
+    def rows(self) -> dict[str, np.ndarray]:
+        """``pos`` and ``x`` as in the file."""
+        found = {name: rows.numpy(force=True) for name, rows in self.graph.rows().items()}
+        return found if self.origin is None else found | {"pos": found["pos"] + np.array(self.origin)}
 
 
 @dataclass(frozen=True)
@@ -94,6 +104,9 @@ class Source:
     options: ReadOptions = ReadOptions()
     say: Callable[[str], None] = lambda text: None
     memo: dict[Path, Any] = field(default_factory=dict)  # kept for the next file
+    look: bool = (
+        False  # items hold arrays that are not checked: enough to see what a file gives, without torch
+    )
 
     def check_count(self, nodes: int) -> None:
         if nodes > self.options.max_nodes:
@@ -109,6 +122,7 @@ class Source:
         part: str | int | None = None,
         ids: Sequence[str] | None = None,
         predicted: bool = False,
+        x_names: Sequence[str] | None = None,
         **more: torch.Tensor,
     ) -> Item:
         """A checked item.
@@ -117,6 +131,7 @@ class Source:
             edges: pairs ``[m, 2]`` (int64) in any order and direction, repeated or not; ``None``: the file gives none.
             part: which graph of the file, if it holds several.
             predicted: the edges carry probabilities: they are somebody's prediction and not the truth.
+            x_names: what the columns of ``x`` stand for, where they are classes.
             more: further attributes of the graph.
         """
         given = [rows for rows in (pos, x) if rows is not None]
@@ -124,16 +139,29 @@ class Source:
             raise GLNError("its nodes have no positions or features; edges are predicted from these.")
         nodes = len(given[0]) if np.ndim(given[0]) else 0
         self.check_count(nodes)
-        pairs = None if edges is None else torch.from_numpy(distinct_pairs(edges, nodes))
-        graph = make_graph(pos=pos, x=x, edges=pairs)
-        if edges is None:
-            del graph.edge_index
-        for key, value in more.items():
-            graph[key] = value
+        origin = None if pos is None else far_from(pos)
+        if origin is not None:
+            self.say(
+                f"positions are centred on {', '.join(f'{value:g}' for value in origin)}: they are large"
+            )
+            pos = np.asarray(pos, dtype=np.float64) - origin
+        distinct = None if edges is None else distinct_pairs(edges, nodes)
         if predicted:
             self.say("its edges are predictions, not the truth")
+        if self.look:
+            rows = {
+                name: None if rows is None else np.asarray(rows) for name, rows in (("pos", pos), ("x", x))
+            }
+            graph = Graph(nodes, **rows)
+        else:
+            graph = make_graph(pos=pos, x=x, edges=None if distinct is None else torch.from_numpy(distinct))
+            if edges is None:
+                del graph.edge_index
+            for key, value in more.items():
+                graph[key] = value
         own = None if part is None else str(part)
-        return Item(self.named(part), self.path, graph, edges is not None and not predicted, ids, own)
+        labelled = edges is not None and not predicted
+        return Item(self.named(part), self.path, graph, labelled, ids, own, origin, x_names)
 
     def named(self, part: str | int | None) -> str:
         return self.name if part is None else f"{self.name}#{part}"
@@ -185,6 +213,21 @@ def distinct_pairs(pairs: np.ndarray, nodes: int) -> np.ndarray:
     check_numbers(pairs, nodes, "edge")
     low, high = np.sort(pairs, axis=1).T
     return np.stack(np.divmod(np.unique(low * nodes + high), nodes), axis=1)  # much faster than unique rows
+
+
+def far_from(pos: Any) -> tuple[float, ...] | None:
+    """The middle of positions ``[n, p]`` in float64 that float32 would round to a coarse grid; otherwise ``None``."""
+    rows = np.asarray(pos)
+    if rows.dtype != np.float64 or rows.ndim != 2 or not rows.size or not np.isfinite(rows).all():
+        return None
+    with np.errstate(over="ignore"):
+        single = rows.astype(np.float32)
+    if not np.isfinite(single).all() or (single == rows).all():  # too large even so, or no digits to lose
+        return None
+    low, high = rows.min(axis=0), rows.max(axis=0)
+    if not np.spacing(np.abs(single).max()) > COARSEST * float((high - low).max()) > 0:
+        return None
+    return tuple(((low + high) / 2).tolist())
 
 
 def check_numbers(rows: np.ndarray, nodes: int, what: str) -> None:

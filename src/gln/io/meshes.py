@@ -15,11 +15,13 @@ import numpy as np
 from gln.errors import GLNError
 from gln.io.items import Item, Source, floats, ints, load, quote
 from gln.io.ply import Corners, Mesh, parse_ply
+from gln.io.pointfiles import parse_pcd, parse_vtk
 
 
 def read_mesh(source: Source) -> Iterator[Item]:
     """Read one mesh, its vertices in the order of the file; a file with neither faces nor lines is a point cloud."""
     parsers = {".ply": parse_ply, ".obj": parse_obj, ".stl": parse_stl, ".off": parse_off}
+    parsers |= {".pcd": parse_pcd, ".vtk": parse_vtk}
     mesh = parsers[source.path.suffix.lower()](load(source.path))
     if not len(mesh.points):
         raise GLNError("the mesh has no vertices.")

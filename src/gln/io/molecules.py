@@ -1,7 +1,11 @@
-"""Molecules: .xyz (no bonds) and SDF/MOL V2000 (bonds are the true edges). An atom has a position and an element."""
+"""Molecules: .xyz (no bonds) and SDF/MOL V2000 (bonds are the true edges). An atom has a position and an element.
+
+An .xyz whose rows are nothing but numbers is a cloud of points, as scanners write it.
+"""
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterator
 from itertools import chain, islice
 from typing import BinaryIO
@@ -9,6 +13,7 @@ from typing import BinaryIO
 import numpy as np
 
 from gln.errors import GLNError
+from gln.io.csvfile import reads_as_number
 from gln.io.items import Item, ReadOptions, Skipped, Source, floats, ints, quote
 
 ELEMENTS = ("H", "C", "N", "O", "F", "P", "S", "Cl", "Br", "I")
@@ -21,11 +26,30 @@ TABLE = (
 SYMBOLS = [TABLE[place : place + 2].strip() for place in range(0, len(TABLE), 2)]
 LONGEST = 2**16  # bytes in a line
 
+Row = tuple[int, bytes]
+
 
 def read_xyz(source: Source) -> Iterator[Item | Skipped]:
     """Read frames one after another: the number of atoms, a comment, and for each atom its element, x, y, z."""
     with source.path.open("rb") as file:
+        first = next((line.split() for _, line in _rows(file) if line.strip()), [])
+        file.seek(0)
+        if len(first) >= 3 and all(reads_as_number(word.decode("latin-1")) for word in first):
+            yield _cloud(source, _rows(file))
+            return
         yield from _numbered(source, _frames(source, _rows(file)))
+
+
+def _cloud(source: Source, rows: Iterator[Row]) -> Item:
+    """Points, three numbers at the start of every row."""
+    points = array("d")
+    for row, line in rows:
+        if words := line.split():
+            if len(words) < 3:
+                raise GLNError(f"row {row} has {len(words)} numbers; expected x, y, z.")
+            points.extend(floats(words[:3], row))
+    source.say("a cloud of points: pos = the first three numbers of a row")
+    return source.item(pos=np.array(points).reshape(-1, 3))
 
 
 def read_sdf(source: Source) -> Iterator[Item | Skipped]:
@@ -34,7 +58,6 @@ def read_sdf(source: Source) -> Iterator[Item | Skipped]:
         yield from _numbered(source, _records(_rows(file)))
 
 
-Row = tuple[int, bytes]
 Molecule = tuple[list[list[float]], list[str], list[list[int]] | None]  # positions, elements, bonds
 
 
@@ -50,11 +73,14 @@ def _item(source: Source, molecule: Molecule | GLNError, number: int | None) -> 
     try:
         if isinstance(molecule, GLNError):
             raise molecule
-        pos, symbols, bonds = molecule
+        places, symbols, bonds = molecule
         pairs = None if bonds is None else np.array(bonds, dtype=np.int64).reshape(-1, 2)
-        return source.item(
-            pos=np.array(pos).reshape(-1, 3), x=_one_hot(symbols, source.options), edges=pairs, part=number
-        )
+        known = _elements(source.options)
+        if others := [symbol for symbol in dict.fromkeys(symbols) if symbol not in known]:
+            source.say(f"no feature of their own, but one for all: {', '.join(others)}; see --elements")
+        x, names = _one_hot(symbols, source.options), [*known, "other elements"]
+        pos = np.array(places).reshape(-1, 3)
+        return source.item(pos=pos, x=x, edges=pairs, part=number, x_names=names)
     except GLNError as error:
         if number is None:
             raise
@@ -89,15 +115,19 @@ def _frames(source: Source, rows: Iterator[Row]) -> Iterator[Molecule | GLNError
         words = line.split()
         if len(words) != 1 or not words[0].isdigit():
             raise GLNError(
-                f"row {row} is {quote(line.decode('latin-1'))}; expected the number of atoms "
-                "(a point cloud is read from .csv, .npy or .ply)."
+                f"row {row} is {quote(line.decode('latin-1'))}; expected the number of atoms, or x, y, z in every row."
             )
         (count,) = ints(words, row)
         source.check_count(count)
-        atoms = list(islice(rows, 1, 1 + count))  # after the comment
+        _, comment = next(rows, (row, b""))
+        if b"Lattice=" in comment:
+            source.say("its lattice is not used: atoms on opposite sides of the cell are far from each other")
+        atoms = list(islice(rows, count))
         if len(atoms) < count:
             raise GLNError(f"row {row} claims {count} atoms, but the file ends after {len(atoms)}.")
         try:
+            if b"Properties=" in comment and b"Properties=species:S:1:pos:R:3" not in comment:
+                raise GLNError(f"row {row + 1}: expected Properties=species:S:1:pos:R:3, then any others.")
             yield (
                 [floats(_words(atom)[1:4], atom[0]) for atom in atoms],
                 [_symbol(*atom) for atom in atoms],

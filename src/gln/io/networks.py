@@ -1,4 +1,4 @@
-"""Network files: GraphML and GEXF through networkx, and node-link JSON. Node attributes give positions and features."""
+"""Network files: GraphML, GEXF and GML through networkx, and node-link JSON. Attributes give positions and features."""
 
 from __future__ import annotations
 
@@ -47,6 +47,24 @@ def read_gexf(source: Source) -> Iterator[Item]:
         layout = attributes.pop("viz", None)
         place = layout.get("position", {}) if isinstance(layout, dict) else {}
         attributes.update((axis, value) for axis, value in place.items() if axis not in attributes)
+    yield from _read_networkx(source, graph)
+
+
+def read_gml(source: Source) -> Iterator[Item]:
+    """Read one graph; its edges are the true ones, and ``graphics`` gives the positions."""
+    import networkx as nx
+
+    data = load(source.path)
+    with decoding("GML file"):
+        graph = nx.read_gml(io.BytesIO(data), label="id")
+    for _, attributes in graph.nodes(data=True):
+        place = attributes.pop("graphics", None)
+        for axis in "xyz" if isinstance(place, dict) else "":
+            if axis in place:
+                attributes.setdefault(axis, place[axis])
+    labels = [str(attributes.pop("label", node)) for node, attributes in graph.nodes(data=True)]
+    if len(set(labels)) == len(labels):  # the names that a user knows the nodes by
+        graph = nx.relabel_nodes(graph, dict(zip(list(graph.nodes), labels, strict=True)))
     yield from _read_networkx(source, graph)
 
 

@@ -13,18 +13,21 @@ from gln.io.images import labels_of, read_image
 from gln.io.items import Item, Reader, ReadOptions, Skipped, Source
 from gln.io.meshes import read_mesh
 from gln.io.molecules import read_sdf, read_xyz
-from gln.io.networks import read_gexf, read_graphml, read_json
+from gln.io.networks import read_gexf, read_gml, read_graphml, read_json
 from gln.io.tables import edges_of, read_table
 
 READERS: dict[str, Reader] = {
     ".csv": read_table,
     ".tsv": read_table,
+    ".txt": read_table,
     ".npy": read_npy,
     ".npz": read_npz,
     ".ply": read_mesh,
     ".obj": read_mesh,
     ".stl": read_mesh,
     ".off": read_mesh,
+    ".vtk": read_mesh,
+    ".pcd": read_mesh,
     ".xyz": read_xyz,
     ".sdf": read_sdf,
     ".mol": read_sdf,
@@ -33,16 +36,18 @@ READERS: dict[str, Reader] = {
     ".jpeg": read_image,
     ".graphml": read_graphml,
     ".gexf": read_gexf,
+    ".gml": read_gml,
     ".json": read_json,
 }
 READABLE = tuple(READERS)
+GLANCE = 2**20  # bytes: more take longer to read than torch to be imported
 
 
 def find_files(patterns: Sequence[str | Path]) -> list[Path]:
     """Find the files that paths, folders and globs name, sorted and without duplicates.
 
-    A folder, also one that a glob matches, stands for every readable file in it and below it, except hidden ones. A
-    file named in full is returned whatever its suffix.
+    A folder, also one that a glob matches, stands for every readable file in it and below it, except hidden ones and
+    .txt. A file named in full is returned whatever its suffix.
     """
     found: set[Path] = set()
     for pattern in patterns:
@@ -56,7 +61,8 @@ def find_files(patterns: Sequence[str | Path]) -> list[Path]:
         elif glob.has_magic(str(pattern)):
             matches = [Path(match) for match in glob.glob(str(pattern), recursive=True)]
             files = [file for match in matches if match.is_dir() for file in _files_below(match)]
-            files += [match for match in matches if _readable(match) and match.is_file()]
+            named = _readable if str(pattern).lower().endswith(".txt") else _gathered
+            files += [match for match in matches if named(match) and match.is_file()]
             if not files:
                 raise GLNError(
                     f"No readable file matches {str(pattern)!r}; check the pattern and the folder."
@@ -77,11 +83,16 @@ def _files_below(folder: Path) -> list[Path]:
     for parent, folders, files in os.walk(folder, onerror=stop):
         folders[:] = [name for name in folders if not name.startswith(".")]
         found += [Path(parent, name) for name in files if not name.startswith(".")]
-    return [path for path in found if _readable(path)]
+    return [path for path in found if _gathered(path)]
 
 
 def _readable(path: Path) -> bool:
     return path.suffix.lower() in READERS
+
+
+def _gathered(path: Path) -> bool:
+    """Whether a folder stands for this file; most .txt in a folder hold no points, so these are to be named."""
+    return _readable(path) and path.suffix.lower() != ".txt"
 
 
 def read_items(
@@ -116,8 +127,9 @@ def read_all(
     options: ReadOptions,
     say: Callable[[str], None] | None = None,
     among: Sequence[Path] | None = None,
+    look: bool = False,
 ) -> Iterator[Item | Skipped]:
-    """As :func:`read_items`, with each file or graph that cannot be read in its place."""
+    """As :func:`read_items`, with each file or graph that cannot be read in its place; ``look``: see ``Source``."""
     files = node_files(paths, options)
     base = os.path.commonpath([_place(path).parent for path in among or files])
     said: set[str] = set()
@@ -130,7 +142,29 @@ def read_all(
                 said.add(text)
                 say(f"{name}: {text}")
 
-        yield from _read(Source(path, name, options, say_once, memo))
+        yield from _read(Source(path, name, options, say_once, memo, look))
+
+
+def reasons_against(
+    paths: Sequence[Path], options: ReadOptions, unfit: Callable[[Item], str | None]
+) -> list[Skipped]:
+    """Why none of the files can be used, before torch is imported; empty if one can, or if a look takes long.
+
+    Args:
+        unfit: why a graph that can be read cannot be used; ``None`` if it can.
+    """
+    files = node_files(paths, options)
+    beside = {file for path in files for file in _companion(path, options) if file.is_file()}
+    large = sum(path.stat().st_size for path in {*files, *beside} if path.is_file()) > GLANCE
+    if large or any(READERS.get(path.suffix.lower()) is read_image for path in files):
+        return []
+    found: dict[Skipped, None] = {}  # each once, however many graphs of a file it is about
+    for item in read_all(files, options, look=True):
+        reason = item if isinstance(item, Skipped) else unfit(item)
+        if reason is None:
+            return []
+        found[reason if isinstance(reason, Skipped) else Skipped(item.path, reason)] = None
+    return list(found)
 
 
 def node_files(paths: Sequence[Path], options: ReadOptions) -> list[Path]:

@@ -151,10 +151,11 @@ def read_table(source: Source) -> Iterator[Item | Skipped]:
 
 
 def edges_of(path: Path, options: ReadOptions) -> Path | None:
-    """The edge table of a node table: the one given, or NAME.edges.csv or edges.csv beside it."""
+    """The edge table of a node table: the one given, or NAME.edges.csv, NAME.edgelist or edges.csv beside it."""
     if options.edges is not None:
         return options.edges
-    for name in (f"{path.stem}.edges{path.suffix}", f"edges{path.suffix}"):
+    lists = (f"{path.stem}.edges", f"{path.stem}.edgelist")
+    for name in (f"{path.stem}.edges{path.suffix}", *lists, f"edges{path.suffix}"):
         beside = path.with_name(name)
         if beside != path and not path.stem.endswith(".edges") and beside.is_file():
             return beside

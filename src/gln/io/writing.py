@@ -136,7 +136,7 @@ class ArchiveWriter(Writer):
         }
 
     def add(self, item: Item, answer: Graph) -> None:
-        rows = item.graph.rows()
+        rows = item.rows()
         widths = {name: value.shape[1] for name, value in rows.items()}
         before = {name: values[0].shape[1] for name, values in self.parts.items() if name in ROWS}
         if self.names and widths != before:
@@ -146,8 +146,9 @@ class ArchiveWriter(Writer):
             )
         edges = {"edge_index": answer.edge_index + self.nodes, "edge_prob": answer.edge_prob}
         batch = torch.full((answer.num_nodes,), len(self.names))
-        for name, value in (rows | edges | {"batch": batch}).items():
-            self.parts.setdefault(name, []).append(value.numpy(force=True))
+        arrays = {name: value.numpy(force=True) for name, value in (edges | {"batch": batch}).items()}
+        for name, value in (rows | arrays).items():
+            self.parts.setdefault(name, []).append(value)
         self.names.append(item.name)
         self.nodes += answer.num_nodes
 
@@ -199,7 +200,7 @@ def to_graphml(item: Item, pairs: np.ndarray, chances: np.ndarray) -> bytes:
         )
     graph = nx.Graph()
     graph.add_nodes_from(ids)
-    for name, rows in item.graph.rows().items():
+    for name, rows in item.rows().items():
         for number, column in enumerate(rows.T.tolist()):
             nx.set_node_attributes(graph, dict(zip(ids, column, strict=True)), f"{name}{number}")
     graph.add_edges_from(
@@ -223,10 +224,11 @@ def to_ply(item: Item, pairs: np.ndarray, chances: np.ndarray) -> bytes:
 
     The probabilities are a separate element, because some readers fail if edges have a third property.
     """
-    vertices = _places(item).astype("<f4")
+    kind, code = ("float", "<f4") if item.origin is None else ("double", "<f8")
+    vertices = _places(item).astype(code)
     header = (
         "ply\nformat binary_little_endian 1.0\n"
-        f"element vertex {len(vertices)}\nproperty float x\nproperty float y\nproperty float z\n"
+        f"element vertex {len(vertices)}\nproperty {kind} x\nproperty {kind} y\nproperty {kind} z\n"
         f"element edge {len(pairs)}\nproperty int vertex1\nproperty int vertex2\n"
         f"element edge_probability {len(pairs)}\nproperty float probability\nend_header\n"
     )
@@ -237,14 +239,12 @@ def to_ply(item: Item, pairs: np.ndarray, chances: np.ndarray) -> bytes:
 
 def _places(item: Item) -> np.ndarray:
     """Positions ``[n, 3]``, with zeros for the axes that are missing."""
-    pos = item.graph.get("pos")
-    width = 0 if pos is None else pos.shape[1]
+    width = item.graph.widths[0]
     if not 1 <= width <= 3:
         raise GLNError(
             f"{item.name}: positions have {width} axes, but .obj and .ply hold 1 to 3; use .csv, .npz or .graphml."
         )
-    places = pos.numpy(force=True)
-    return np.pad(places, [(0, 0), (0, 3 - width)])
+    return np.pad(item.rows()["pos"], [(0, 0), (0, 3 - width)])
 
 
 WRITERS: dict[str, Callable[[Path, bool], Writer]] = {

@@ -10,6 +10,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from gln.errors import GLNError
+from gln.models.settings import CHECKS
 from gln.registry import parse_spec
 
 if TYPE_CHECKING:
@@ -78,4 +79,7 @@ class Models(MutableMapping[str, "type[nn.Module]"]):
         for setting in settings:
             if setting not in known:
                 raise GLNError(f"{name} has no setting {setting!r}; choose from {', '.join(known)}.")
+        if name in CHECKS and self._homes[name].startswith("gln.models."):
+            # What its graphs determine is not known yet.
+            CHECKS[name](known | {key: 1 for key in ("nodes", "in_channels") if key in known} | settings)
         return name, settings

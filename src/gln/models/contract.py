@@ -14,7 +14,6 @@ import torch
 from torch import Tensor, nn
 
 from gln.graphs.batch import GraphBatch
-from gln.graphs.record import Graph
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
@@ -137,13 +136,6 @@ class ScalesFeatures(Protocol):
 
 
 @runtime_checkable
-class ChecksNodes(Protocol):
-    """Says itself which nodes it cannot read; of other models, ``pos_channels`` and ``in_channels`` say it."""
-
-    def misfit(self, nodes: int, pos_width: int, x_width: int) -> str | None: ...
-
-
-@runtime_checkable
 class Replayable(Protocol):
     """On a GPU, its training step can be recorded for one shape of batch and replayed for others of that shape.
 
@@ -160,36 +152,6 @@ class StartsFromStructure(Protocol):
     """Begins its recurrence with a structure of its own, ``A0 [N, N]``, where none is given."""
 
     A0: Tensor
-
-
-WORDS = {"pos": "positions (pos)", "x": "features (x)"}
-
-
-def misfit(model: Any, graph: Graph) -> str | None:
-    """Why ``model`` cannot read the nodes of ``graph``, as the end of a sentence; ``None`` if it can."""
-    if isinstance(model, ChecksNodes):
-        return model.misfit(graph.num_nodes, *graph.widths)
-    for name, (got, wanted) in _inputs(model, graph).items():
-        if wanted and not got:
-            return f"it has no {WORDS[name]}, but the model was trained with {wanted} per node; see --{name}."
-        if wanted and got != wanted:
-            return (
-                f"it has {got} {WORDS[name]} per node, but the model was trained with {wanted}; see --{name}."
-            )
-    return None
-
-
-def unread(model: Any, graph: Graph) -> list[str]:
-    """Which of ``pos`` and ``x`` the graph has but the model does not read."""
-    if isinstance(model, ChecksNodes):
-        return []
-    return [name for name, (got, wanted) in _inputs(model, graph).items() if got and wanted == 0]
-
-
-def _inputs(model: Any, graph: Graph) -> dict[str, tuple[int, int | None]]:
-    """What nodes have and what the model wants; ``None`` where its config does not say."""
-    config, (pos, x) = getattr(model, "config", {}), graph.widths
-    return {"pos": (pos, config.get("pos_channels")), "x": (x, config.get("in_channels"))}
 
 
 def starting_structure(model: Any, pairs: Tensor) -> Tensor:

@@ -24,18 +24,16 @@ from torch.nn.functional import gelu, linear
 from gln.errors import GLNError
 from gln.graphs import GraphBatch
 from gln.graphs.batch import as_batch
-from gln.graphs.check import check_whole, whole_number
+from gln.graphs.check import whole_number
 from gln.models.candidates import Proposal, all_pairs, candidate_pairs
 from gln.models.contract import ScoredPairs, StructureOutput
 from gln.models.features import index_features, local_unit, mlp, pair_features
 from gln.models.pairs import AllPairs, Block, ListedPairs, Pairs, block_size, joined, never_compiled
+from gln.models.settings import check_gln
 from gln.ops.layers import gelu_linear, normed_linear, normed_mlp
 
 SMALL = 128  # sets of up to this many nodes are scored over all pairs
 FEWEST = 8  # the smallest K drawn in training, or half the model's candidates if that is more
-# The least that each setting may be.
-LEAST = {"width": 1, "pair_width": 1, "kernels": 1, "steps": 1, "candidates": 1}
-LEAST |= {"proposals": 0, "index_channels": 0}
 
 Tick = Callable[[int], object]
 
@@ -92,19 +90,7 @@ class GLN(nn.Module):
         config |= {"pair_width": pair_width, "kernels": kernels, "steps": steps, "shared": shared}
         config |= {"candidates": candidates, "proposals": proposals, "mixing": mixing, "feedback": feedback}
         config |= {"index_channels": index_channels}
-        if in_channels < 0 or pos_channels < 0 or in_channels + pos_channels < 1:
-            raise GLNError(
-                f"Got in_channels={in_channels} and pos_channels={pos_channels}; a node needs a position or a feature."
-            )
-        for name, least in LEAST.items():
-            config[name] = check_whole("GLN", name, config[name], least)
-        if width % kernels or pair_width % kernels:
-            raise GLNError(
-                f"Got width={width}, pair_width={pair_width}; both must be multiples of kernels={kernels}."
-            )
-        if index_channels % 2:
-            raise GLNError(f"GLN got index_channels={index_channels}; expected 0 or a positive even number.")
-        self.config = config
+        self.config = check_gln(config)
         self.threshold = 0.5
         self.in_channels, self.pos_channels, self.index_channels = in_channels, pos_channels, index_channels
         self.steps, self.shared, self.candidates = steps, shared, candidates

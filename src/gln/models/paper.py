@@ -29,7 +29,7 @@ from n² to n² units over the last ``A``. Only this variant depends on which gr
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
@@ -39,12 +39,10 @@ from gln.graphs import GraphBatch
 from gln.graphs.batch import as_batch
 from gln.graphs.check import whole_number
 from gln.models import contract
+from gln.models.settings import Variant, check_paper
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
-
-Variant = Literal["equations", "stabilised", "released"]
-MOST_WEIGHTS = 10**9  # in the released dense layer: 4 GB, or 16 GB with gradients and Adam's moments
 
 
 class PaperGLN(nn.Module):
@@ -95,7 +93,7 @@ class PaperGLN(nn.Module):
         options |= {"kernels": kernels, "width": width, "shared": shared, "symmetric": symmetric}
         options |= {"initial": initial, "initial_seed": initial_seed, "m_bias": m_bias}
         options |= {"normalise": normalise, "identity_m": identity_m, "init": init}
-        self.config = resolve(options)
+        self.config = check_paper(options)
         self.threshold = 0.5
         self.released = variant == "released"
         self.register_buffer("A0", initial_structure(nodes, initial, initial_seed), persistent=False)
@@ -237,42 +235,6 @@ def tau(A: Tensor, H: Tensor) -> Tensor:
 def at(blocks: Any, l: int) -> Any:
     """The weights of step ``l``; shared ones serve all steps (for ``W``, all but the first)."""
     return blocks[min(l, len(blocks) - 1)]
-
-
-def resolve(options: dict[str, Any]) -> dict[str, Any]:
-    """The options of a ``PaperGLN`` with every default filled in, so that a saved config is complete."""
-    variant, steps, width, n = (options[name] for name in ("variant", "steps", "width", "nodes"))
-    if variant not in get_args(Variant):
-        raise GLNError(f"There is no variant {variant!r}; choose from {', '.join(get_args(Variant))}.")
-    released = variant == "released"
-    if width is None:
-        width = [32, 16, 8] if released and steps is None else 32
-    widths = [width] * (5 if steps is None else steps) if isinstance(width, int) else list(width)
-    own = {"symmetric": not released, "steps": len(widths)}
-    own |= dict.fromkeys(("m_bias", "normalise", "identity_m"), variant == "stabilised")
-    config = (
-        options | {name: value for name, value in own.items() if options[name] is None} | {"width": widths}
-    )
-
-    counts = [n, options["in_channels"], options["kernels"], len(widths), *widths]
-    if config["steps"] != len(widths) or min(counts) < 1:
-        raise GLNError(
-            f"Got nodes={n}, in_channels={options['in_channels']}, kernels={options['kernels']}, steps={steps} "
-            f"and width={width}; expected whole numbers of at least 1, and as many widths as steps."
-        )
-    if options["shared"] and len(set(widths)) > 1:
-        raise GLNError(f"Got shared=True and widths {widths}; one block for all steps needs one width.")
-    if released and (config["m_bias"] or config["normalise"]):
-        raise GLNError(
-            "The released variant has its own biases and normalisation; leave out m_bias and normalise, or use "
-            "variant='stabilised'."
-        )
-    if released and n**4 > MOST_WEIGHTS:
-        raise GLNError(
-            f"The released variant at nodes={n} ends in a dense layer of n⁴ = {n**4:,} weights; expected at most "
-            f"{MOST_WEIGHTS:,} (nodes={int(MOST_WEIGHTS**0.25)}): use variant='stabilised', which has no such layer."
-        )
-    return config
 
 
 def check_batch(config: dict[str, Any], batch: GraphBatch, initial: Tensor | None) -> None:

@@ -6,7 +6,6 @@ It sees ``pos`` and ``x`` as they are: unlike GLN, it depends on where the point
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor, nn
@@ -15,8 +14,7 @@ from gln.errors import GLNError
 from gln.graphs import GraphBatch
 from gln.graphs.batch import as_batch
 from gln.models.contract import StructureOutput
-
-Size = Literal["published", "small"]
+from gln.models.settings import Size, check_set2graph
 
 # Widths of the layers over the set, and of the hidden layers over the pairs. The published ones are those of the
 # Delaunay benchmark. Its count of 5.9 million weights includes a second pair network for the diagonal, without which
@@ -41,14 +39,8 @@ class Set2Graph(nn.Module):
         self, in_channels: int = 0, pos_channels: int = 2, size: Size = "published", total: bool = False
     ) -> None:
         super().__init__()
-        if in_channels < 0 or pos_channels < 0 or in_channels + pos_channels < 1:
-            raise GLNError(
-                f"Got in_channels={in_channels} and pos_channels={pos_channels}; a node needs a position or a feature."
-            )
-        if size not in get_args(Size):
-            raise GLNError(f"Set2Graph got size={size!r}; choose from {', '.join(get_args(Size))}.")
-        self.config: dict[str, Any] = {"in_channels": in_channels, "pos_channels": pos_channels}
-        self.config |= {"size": size, "total": total}
+        given = {"in_channels": in_channels, "pos_channels": pos_channels, "size": size, "total": total}
+        self.config = check_set2graph(given)
         self.threshold = 0.5
         self.inputs = in_channels + pos_channels
         self.total = total

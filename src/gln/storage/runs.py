@@ -62,9 +62,7 @@ class RunFolder:
         starts: list[Facts] = []
         if self.config.exists():
             if not resume:
-                raise GLNError(
-                    f"{self.path} already holds a run; resume it with --resume (resume=True) or choose another folder."
-                )
+                refuse_run(self.path)
             saved = read_json(self.config)
             check_same(saved, config, free)
             before, after = saved["fit"]["epochs"], config["fit"]["epochs"]
@@ -93,6 +91,14 @@ class RunFolder:
         writer.writerows(history)
         with clear_disk_errors(self.metrics):
             write_atomically(self.metrics, text.getvalue().encode())
+
+
+def refuse_run(folder: Path) -> None:
+    """Refuse a folder in which something was trained."""
+    if any((folder / name).exists() for name in ("config.json", "model.json")):
+        raise GLNError(
+            f"{folder} already holds a run; resume it with --resume (resume=True) or choose another folder."
+        )
 
 
 def describe_run(fit: Facts, model: nn.Module, loss: Any, augment: Any, data: Facts) -> Facts:

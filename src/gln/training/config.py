@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import re
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
@@ -18,10 +19,13 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "optimizer": get_args(Optimizer),
     "schedule": get_args(Schedule),
     "precision": get_args(Precision),
+    "accelerator": ("auto", "cpu", "gpu", "cuda", "mps", "tpu"),
     # Sharded strategies split the weights, but checkpoints hold them whole; and a process that Lightning forks or
     # spawns can report an error only as text.
     "strategy": ("auto", "ddp", "ddp_find_unused_parameters_true"),
 }
+
+PATIENCE = 20  # of gln train: a new user's runs end when they no longer improve
 
 # Settings of where and how a run computes, not what: these may change when it is resumed.
 FREE = (
@@ -101,6 +105,9 @@ class FitConfig:
             if not (number and math.isfinite(value) and value >= bound):
                 what = "a whole number" if whole else "a number"
                 raise GLNError(f"Got {name}={value!r}; expected {what}, {bound} or more.")
+        devices = str(self.devices)
+        if not re.fullmatch("auto|[1-9][0-9]*|[0-9]+(,[0-9]+)*,?|-1", devices.strip("[]").replace(" ", "")):
+            raise GLNError(f"Got devices={self.devices!r}; expected a whole number of at least 1, or auto.")
         if self.clip == 0:
             raise GLNError("Got clip=0, with which nothing would be learned; None means never to clip.")
         if self.warmup > 1:

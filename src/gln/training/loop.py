@@ -29,6 +29,7 @@ from gln.models.contract import Replayable
 from gln.storage.models import annotate, check_model, save, write_model
 from gln.storage.runs import Checkpoint, RunFolder, describe_run, read_checkpoint, write_checkpoint
 from gln.storage.tensors import load_weights
+from gln.threads import at_most, threads_for
 from gln.training.config import FREE, FitConfig
 from gln.training.data import Augment, Feed, Share, Source, describe, seed_step
 from gln.training.losses import Loss as DefaultLoss
@@ -247,7 +248,8 @@ class Loop:
             lr = self.config.lr_at(at.epoch, at.batch, batches)
             set_lr(self.optimizer, lr)
             seed_step(self.device, self.config.seed, at.epoch, at.batch)  # alike in all processes
-            numbers = self._over_processes(self.step(share))
+            with at_most(threads_for(*share.batch.mask.shape[:2])):
+                numbers = self._over_processes(self.step(share))
             self._read_numbers()  # of the step before this one, so that we need not wait for the accelerator
             self.unread = share, lr, numbers
             at.batch, at.step = at.batch + 1, at.step + 1
@@ -333,10 +335,11 @@ class Loop:
         for number, share in enumerate(self.feed.val_loader()):
             share = share.to(self.device)
             seed_step(self.device, self.config.seed, 0, number, self.place.rank)
-            losses, output = self._forward(self.loss, share.batch)
-            if share.weight:  # a placeholder only keeps the process in step
-                total += losses.sum()
-                best.update(output.soft_adjacency(), share.batch.adj, share.batch.mask)
+            with at_most(threads_for(*share.batch.mask.shape[:2])):
+                losses, output = self._forward(self.loss, share.batch)
+                if share.weight:  # a placeholder only keeps the process in step
+                    total += losses.sum()
+                    best.update(output.soft_adjacency(), share.batch.adj, share.batch.mask)
         self.model.train()
         loss = float(self.fabric.strategy.all_reduce(total, reduce_op="sum")) / len(self.feed.val)
         at = self.progress

@@ -93,7 +93,9 @@ class Recorder:
 
     def end_epoch(self, row: dict[str, Any]) -> None:
         """Log one epoch."""
-        self.bar.set_postfix(loss=f"{row['train_loss']:.4f}", IoU=f"{row['val_iou']:.4f}")
+        rest = row["seconds"] / row["epoch"] * (self.epochs - row["epoch"])
+        left = tqdm.format_interval(round(rest))
+        self.bar.set_postfix(loss=f"{row['train_loss']:.4f}", IoU=f"{row['val_iou']:.4f}", all_epochs_in=left)
         if self.writer is not None:
             for name in row.keys() - {"epoch", "step"}:
                 self.writer.add_scalar(f"epoch/{name}", row[name], row["step"])

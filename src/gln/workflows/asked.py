@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from gln.errors import GLNError
 from gln.families import parse_family
 from gln.graphs.check import check_whole
+from gln.io import EdgeTable, Item, ReadOptions
+from gln.io.reading import GLANCE, reasons_against
+from gln.models.settings import unfit
 from gln.seeds import check_seed
 from gln.storage.models import find_saved
+from gln.storage.tensors import read_json
+from gln.workflows import Skip, silent
 from gln.workflows.runs import is_run
-from gln.workflows.training_data import find_data, is_family
+from gln.workflows.training_data import NO_EDGES, find_data, is_family
 
 
 def check_graphs(words: Sequence[str], count: int | None = None, seed: int = 0) -> None:
@@ -25,10 +31,70 @@ def check_graphs(words: Sequence[str], count: int | None = None, seed: int = 0) 
     check_seed("sample", seed)
 
 
-def check_view(
-    source: Sequence[str], count: int, model: str | None, predicted: Path | None, seed: int = 0
+def check_device(name: str) -> None:
+    """Refuse what is not the name of a device; whether this machine has it, torch says."""
+    if not re.fullmatch("auto|(cpu|cuda|mps|xpu|hpu|xla)(:[0-9]+)?", name):
+        raise GLNError(
+            f"Got the device {name!r}; expected auto, cpu or cuda, or cuda:1 for one of several GPUs."
+        )
+
+
+def check_labelled(paths: Sequence[Path], options: ReadOptions, skip: Skip, model: str | None = None) -> None:
+    """Refuse files of which none has true edges, or none that ``model`` can read."""
+    fits = _fits(model)
+
+    def reason(item: Item) -> str | None:
+        return fits(item) if item.labelled else NO_EDGES
+
+    nothing = "There is no graph with true edges: none was read, or no file gives them; see --edges."
+    _refuse(paths, options, reason, skip, nothing)
+
+
+def check_nodes(
+    model: str, paths: Sequence[Path], options: ReadOptions, skip: Skip, known: Path | None = None
 ) -> None:
-    """Refuse graphs to view that are nowhere, and a page with two predictions."""
+    """Refuse files of which ``model`` can read none, and a table of ``known`` edges that is none."""
+    if known is not None and known.stat().st_size <= GLANCE:
+        try:
+            EdgeTable(known, options.graph)
+        except GLNError as error:
+            raise GLNError(f"{known}: {error}") from None
+    _refuse(paths, options, _fits(model), skip, "Nothing can be predicted; the reasons are above.")
+
+
+def _refuse(
+    paths: Sequence[Path],
+    options: ReadOptions,
+    reason: Callable[[Item], str | None],
+    skip: Skip,
+    nothing: str,
+) -> None:
+    reasons = reasons_against(paths, options, reason)
+    if len(reasons) == 1:
+        raise GLNError(str(reasons[0]))
+    for what in reasons:
+        skip(what)
+    if reasons:
+        raise GLNError(nothing)
+
+
+def _fits(model: str | None) -> Callable[[Item], str | None]:
+    """Why the saved ``model`` cannot read an item, as far as its settings say."""
+    facts = {} if model is None else read_json(find_saved(model) / "model.json")
+    config = facts.get("config")
+    told = config if isinstance(config, dict) and "nodes" not in config else {}
+    return lambda item: unfit(told, item.graph)
+
+
+def check_view(
+    source: Sequence[str],
+    count: int,
+    model: str | None,
+    predicted: Path | None,
+    seed: int = 0,
+    options: ReadOptions | None = None,
+) -> None:
+    """Refuse graphs to view that are nowhere, a file that cannot be read, and a page with two predictions."""
     if not source:
         raise GLNError("Got nothing to show; name a family, files or a run.")
     if count < 1:
@@ -40,6 +106,8 @@ def check_view(
     stored = all(word.endswith(".safetensors") for word in source)
     if not stored and not (len(source) == 1 and is_run(source[0])):
         check_graphs(source, count, seed)
+        if options is not None and not is_family(source):
+            _refuse(find_data(source), options, lambda item: None, silent, "None of the files can be read.")
     if predicted is not None:
         predicted.stat()
     if model is not None:

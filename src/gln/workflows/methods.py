@@ -11,6 +11,7 @@ from gln.errors import GLNError
 from gln.graphs.record import Graph
 from gln.later import torch
 from gln.models import MODELS
+from gln.models.settings import misfit, unread
 from gln.registry import parse_spec, write_spec
 from gln.storage.models import find_saved, load_model
 from gln.storage.tensors import read_json
@@ -99,8 +100,6 @@ def out_of_memory(error: BaseException) -> bool:
 
 def coinciding(model: Any, graph: Graph) -> int:
     """How many nodes have exactly the position of another one, and its features if the model reads them."""
-    from gln.models.contract import unread  # here, as it loads torch
-
     read = {name: rows for name, rows in graph.rows().items() if name not in unread(model, graph)}
     if not graph.widths[0] or "pos" not in read:
         return 0
@@ -112,8 +111,6 @@ def coinciding(model: Any, graph: Graph) -> int:
 
 def check_fit(model: Any, graph: Graph, name: str) -> None:
     """Refuse nodes that the model cannot read."""
-    from gln.models.contract import misfit  # as in coinciding
-
     wrong = misfit(model, graph)
     if wrong is not None:
         raise GLNError(f"{name}: {wrong}")

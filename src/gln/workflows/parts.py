@@ -191,7 +191,7 @@ class PartsFolder:
         facts = {
             "items": [
                 {"name": item.name, "path": str(item.path), "ids": item.ids, "part": item.part}
-                | {"nodes": item.graph.num_nodes}
+                | {"nodes": item.graph.num_nodes, "origin": item.origin}
                 for item, _ in done.answers
             ],
             "edges": done.edges,
@@ -222,7 +222,8 @@ class PartsFolder:
         for number, item in enumerate(facts["items"]):
             rows = {key: tensors[f"{number}.{key}"] for key in ROWS if f"{number}.{key}" in tensors}
             graph = Graph(item["nodes"], **rows)
-            found = Item(item["name"], Path(item["path"]), graph, False, item["ids"], item["part"])
+            named = item["name"], Path(item["path"]), graph, False, item["ids"], item["part"]
+            found = Item(*named, origin=item["origin"])
             answers.append((found, graph.with_edges(**{key: tensors[f"{number}.{key}"] for key in EDGES})))
         skipped = [Skipped(Path(path), reason) for path, reason in facts["skipped"]]
         done = Outcome(len(answers), facts["edges"], skipped, facts["labelled"], facts["scores"], answers)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -18,17 +18,16 @@ from tqdm.auto import tqdm  # type: ignore[import-untyped]
 
 from gln.errors import GLNError
 from gln.graphs.record import Graph
-from gln.inference.predict import Choice, Method, predict_graphs
+from gln.inference.predict import Choice, Method, Tick, predict_graphs
 from gln.io import EdgeTable, Item, ReadOptions, Skipped, open_writer
 from gln.io.reading import node_files, read_all
-from gln.models.contract import misfit, unread
+from gln.models.settings import misfit, unread, unseen
 from gln.workflows import Say, silent
 from gln.workflows.methods import coinciding, out_of_memory
 
 BLOCK = 256  # files; no window crosses the end of a block, so that blocks can be read separately
 WINDOW = 256  # items considered together, so that those of similar size share a batch
 WINDOW_NODES = 2**17  # fewer items where they are large
-ALONE = 2**10  # pairs of nodes in a window: for fewer, a second thread takes longer to start than it saves
 SHOWN = 8  # reasons in a summary
 SCORES = ("dice", "precision", "recall", "iou")
 
@@ -200,12 +199,15 @@ def answer_window(
     known: KnownEdges | None = None,
     scored: bool = True,
     say: Say = silent,
+    tick: Tick = silent,
 ) -> Outcome:
-    """Predict the items of ``window``; skip those that do not fit the model. ``scored``: compare with true edges."""
+    """Predict the items of ``window``; skip those that do not fit the model. ``scored``: compare with true edges.
+
+    ``tick`` is called with the number of graphs of every batch that is done.
+    """
     results: list[Graph | str | None] = [misfit(model, item.graph) for item in window.items]
     fitting = [number for number, reason in enumerate(results) if reason is None]
-    with _threads_for(window):
-        answers = _answers(model, [window.items[number] for number in fitting], choice, known)
+    answers = _answers(model, [window.items[number] for number in fitting], choice, known, tick)
     for number, answer in zip(fitting, answers, strict=True):
         results[number] = answer
     if window.items and (window.block, window.number) == (0, 0):
@@ -214,6 +216,10 @@ def answer_window(
             raise Unfit(f"{nothing if len(results) > 1 else ''}{window.items[0].name}: {results[0]}")
         for name in unread(model, window.items[fitting[0]].graph):
             say(f"the model does not read {name}; it was trained without it.")
+    for item in (window.items[number] for number in fitting):
+        if new := unseen(model, item.graph):
+            names = item.x_names or [f"column {number} of x" for number in range(item.graph.widths[1])]
+            say(f"never seen in training: {', '.join(names[number] for number in new)}")
     done = Outcome(skipped=list(window.bad))
     for item, result in zip(window.items, results, strict=True):
         if isinstance(result, Graph):
@@ -228,25 +234,15 @@ def answer_window(
     return done
 
 
-@contextmanager
-def _threads_for(window: Window) -> Iterator[None]:
-    """One thread for little work, otherwise as many as torch uses."""
-    before = torch.get_num_threads()
-    if sum(item.graph.num_nodes**2 for item in window.items) <= ALONE:
-        torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
-
-
-def _answers(model: Method, items: list[Item], choice: Choice, known: KnownEdges | None) -> list[Graph | str]:
+def _answers(
+    model: Method, items: list[Item], choice: Choice, known: KnownEdges | None, tick: Tick
+) -> list[Graph | str]:
     """A graph for every item, or the reason why there is none; items that fail together are tried one by one."""
     try:
-        return list(ask(model, items, choice, known))
+        return list(ask(model, items, choice, known, tick))
     except (GLNError, MemoryError, RuntimeError) as error:
         if len(items) > 1:
-            return [answer for item in items for answer in _answers(model, [item], choice, known)]
+            return [answer for item in items for answer in _answers(model, [item], choice, known, tick)]
         if isinstance(error, GLNError):
             return [str(error)]
         if not out_of_memory(error):
@@ -254,10 +250,12 @@ def _answers(model: Method, items: list[Item], choice: Choice, known: KnownEdges
         return [f"its {items[0].graph.num_nodes:,} nodes need more memory than there is; cut it into parts."]
 
 
-def ask(model: Method, items: list[Item], choice: Choice, known: KnownEdges | None) -> list[Graph]:
+def ask(
+    model: Method, items: list[Item], choice: Choice, known: KnownEdges | None, tick: Tick = silent
+) -> list[Graph]:
     """A graph for every item, with the known edges."""
     pairs = None if known is None else [known.of(item) for item in items]
-    answers = predict_graphs(model, [item.graph for item in items], choice)
+    answers = predict_graphs(model, [item.graph for item in items], choice, tick=tick)
     if pairs is None:
         return answers
     return [completed(answer, edges) for answer, edges in zip(answers, pairs, strict=True)]
@@ -307,10 +305,24 @@ class Job:
         # The edges stored with the nodes may be the known ones, which must not be scored.
         scored = known is None or self.options.edges is not None
         place, remarked = {path: number for number, path in enumerate(self.paths)}, False
+        graphs = 0
         with tqdm(total=len(self.paths), unit="file", disable=None if bar else True, leave=False) as progress:
+
+            def tick(count: int) -> None:  # a window may take minutes
+                nonlocal graphs
+                graphs += count
+                progress.set_postfix_str(f"{graphs:,} graphs")
+
+            said: set[str] = set()
+
+            def say_once(text: str) -> None:
+                if text not in said:
+                    said.add(text)
+                    say(text)
+
             for window in read_windows(self.paths, self.options, say, blocks):
                 if wanted(window):
-                    done = answer_window(self.model, window, self.choice, known, scored, say)
+                    done = answer_window(self.model, window, self.choice, known, scored, say_once, tick)
                     remarked = remarked or self._remark_on_coinciding(done, say)
                     yield window, done
                 if window.items:

@@ -90,6 +90,16 @@ class Recipe:
         return recipe
 
 
+def check_new_recipe(path: Path, resume: bool) -> None:
+    """Refuse to replace a file; a resumed run may write its recipe again."""
+    if path.suffix.lower() != ".json":
+        raise GLNError(f"Got --recipe {path}; expected a name that ends in .json.")
+    if path.exists() and not resume:
+        raise GLNError(f"{path} already exists; choose another name, or follow it with --from-recipe.")
+    if path.exists():
+        Recipe.load(path)
+
+
 def _options(read: dict[str, Any]) -> ReadOptions:
     """The options from JSON, which has neither tuples nor paths."""
     paths = {name: Path(read[name]) for name in ("edges", "labels") if read.get(name) is not None}

@@ -19,7 +19,7 @@ from gln.io import find_files
 from gln.models import MODELS
 from gln.registry import write_spec
 from gln.storage.tensors import read_json, write_json
-from gln.training.config import FitConfig
+from gln.training.config import PATIENCE, FitConfig
 from gln.training.progress import Progress, is_finished
 from gln.workflows import Say, Skip
 from gln.workflows.methods import FROM_DATA
@@ -235,7 +235,8 @@ def _fit_flags(facts: RunFacts) -> list[str]:
     words = []
     for field in fields(FitConfig):
         value, name = getattr(facts.fit, field.name), field.name.replace("_", "-")
-        if value == field.default or field.name in COMFORT or (facts.recipe and field.name == "batch_size"):
+        usual = PATIENCE if field.name == "patience" else field.default
+        if value == usual or field.name in COMFORT or (facts.recipe and field.name == "batch_size"):
             continue
         if isinstance(field.default, bool):
             words.append(f"--{name}" if value else f"--no-{name}")

@@ -13,20 +13,20 @@ from torch import nn
 
 from gln.baselines import Baseline, baseline, save_baseline
 from gln.baselines.base import check_folder, mark_folder, run_facts
-from gln.errors import GLNError
 from gln.families import parse_family
 from gln.graphs.features import feature_scale
 from gln.graphs.record import Graph
 from gln.io import ReadOptions
 from gln.models import build_model
 from gln.models.contract import ScalesFeatures
+from gln.storage.runs import refuse_run
 from gln.training import FitConfig, Interrupted, fit
 from gln.training.losses import Loss
 from gln.training.processes import is_first
 from gln.workflows import Say, Skip, silent
 from gln.workflows.judge import Judged, judge
 from gln.workflows.methods import find_method
-from gln.workflows.recipe import Recipe, choose_recipe
+from gln.workflows.recipe import Recipe, check_new_recipe, choose_recipe
 from gln.workflows.runs import noting_data
 from gln.workflows.training_data import divide, family_data, find_data, is_family, read_labelled
 
@@ -74,7 +74,7 @@ def train(
     spec, is_baseline = find_method(model if ready is None else ready.model)
     method: Any = baseline(spec) if is_baseline else None  # a mistake in its settings comes before any work
     if recipe is not None and first:
-        _check_new_recipe(recipe, resume)
+        check_new_recipe(recipe, resume)
     chosen = None
     if is_family(data):
         graphs = family_data(data[0], count, config.seed)
@@ -116,16 +116,6 @@ def train(
     return method, judged
 
 
-def _check_new_recipe(path: Path, resume: bool) -> None:
-    """Refuse to replace a file; a resumed run may write its recipe again."""
-    if path.suffix.lower() != ".json":
-        raise GLNError(f"Got --recipe {path}; expected a name that ends in .json.")
-    if path.exists() and not resume:
-        raise GLNError(f"{path} already exists; choose another name, or follow it with --from-recipe.")
-    if path.exists():
-        Recipe.load(path)
-
-
 def scale_features(model: nn.Module | Baseline, train: Sequence[Graph]) -> str | None:
     """Make the model standardise the features, and describe it in words; ``None`` if there is nothing to scale."""
     mean, deviation = feature_scale(train)
@@ -151,8 +141,8 @@ def fit_baseline(
 ) -> None:
     """Fit ``model`` and save it in the folder ``run``; with ``resume``, continue what is there, otherwise refuse to."""
     facts = run_facts(model, train, seed)
-    if not resume and any((run / name).exists() for name in ("config.json", "model.json")):
-        raise GLNError(f"{run} already holds a run; resume it with --resume or choose another folder.")
+    if not resume:
+        refuse_run(run)
     check_folder(run, facts, model.free)
     try:
         model.fit(train, val, seed=seed, progress=progress, folder=run)

@@ -18,6 +18,7 @@ from gln.workflows import Say, Skip
 SHARES = (0.72, 0.08, 0.2)  # of the nodes of a single graph: as gln.split divides graphs
 COVER = 8  # training patches that contain a node, on average; 2 for validation and test
 FEWEST_PATCHES = 64  # at least, to train on
+NO_EDGES = "it has no true edges; give a table of edges with --edges."
 
 
 class TrainValTest(NamedTuple):
@@ -65,7 +66,7 @@ def read_labelled(paths: Sequence[Path], options: ReadOptions, skip: Skip, say: 
             items.append(item)
         elif item.path not in bare:  # reported once, however many graphs it holds
             bare.add(item.path)
-            skip(Skipped(item.path, "it has no true edges; give a table of edges with --edges."))
+            skip(Skipped(item.path, NO_EDGES))
     if not items:
         raise GLNError(
             "There is no graph with true edges: none was read, or no file gives them; see --edges."
@@ -75,14 +76,19 @@ def read_labelled(paths: Sequence[Path], options: ReadOptions, skip: Skip, say: 
     return [item.graph.with_edges(item.graph.edge_index) for item in items]
 
 
+def check_patches(nodes: int | None) -> None:
+    """Refuse pieces without an edge."""
+    if nodes is not None and nodes < 2:
+        raise GLNError(f"Got patches of {nodes} nodes; expected at least 2.")
+
+
 def divide(graphs: Sequence[Graph], patches: int | None, seed: int) -> tuple[TrainValTest, str]:
     """Graphs to train, validate and test on, and a description of how they were divided.
 
     The graphs are split first; with ``patches`` they are then cut into pieces of that many nodes, so that the pieces of
     a graph stay together. Fewer than three graphs cannot be split: each is cut into three regions that share no node.
     """
-    if patches is not None and patches < 2:
-        raise GLNError(f"Got patches of {patches} nodes; expected at least 2.")
+    check_patches(patches)
     parts: Sequence[list[Graph]]
     if len(graphs) >= 3:
         parts, source = split(graphs, seed=seed), "different graphs"

@@ -18,10 +18,10 @@ from gln.graphs.pack import load_graphs
 from gln.graphs.record import Graph
 from gln.inference.predict import Choice, Method
 from gln.inference.steps import Seen, every_step
-from gln.io import ReadOptions, read_items
+from gln.io import Item, ReadOptions, read_items
 from gln.io.items import quote
 from gln.io.read_predictions import PredictedEdges, is_archive, is_table, read_predictions
-from gln.models.contract import misfit
+from gln.models.settings import misfit
 from gln.workflows import Say, Skip
 from gln.workflows.asked import check_view
 from gln.workflows.methods import check_fit, load_for
@@ -217,10 +217,10 @@ def _with_edges(view: View, edges: PredictedEdges) -> View:
     return replace(view, seen=Seen(pairs, edges.prob[None], least, least))
 
 
-def job_views(job: Job, page: Path, say: Say) -> list[View]:
-    """The first graphs in the files of a prediction, with what it predicts for them; ``say`` tells what is left out.
+def job_items(job: Job, page: Path, say: Say) -> list[Item]:
+    """The first graphs in the files of a prediction, for ``page``; ``say`` tells what is left out.
 
-    Files that cannot be read are skipped silently: the prediction itself has reported them.
+    Files that cannot be read are skipped silently: the prediction itself reports them.
     """
     items = read_items(job.paths, job.options, on_bad=lambda _: None)
     found = list(islice((item for item in items if not misfit(job.model, item.graph)), PREDICTED + 1))
@@ -229,15 +229,22 @@ def job_views(job: Job, page: Path, say: Say) -> list[View]:
         if nodes + item.graph.num_nodes <= PREDICTED_NODES:
             shown.append(item)
             nodes += item.graph.num_nodes
-    if not shown:
-        say(
-            f"{page} is not written: the page of a prediction shows graphs of up to {PREDICTED_NODES:,} nodes."
+    if found and not shown:
+        least = min(item.graph.num_nodes for item in found)
+        raise GLNError(
+            f"Got --view {page} for {least:,} nodes; the page of a prediction shows up to {PREDICTED_NODES:,}: "
+            "leave it out, or cut out a part."
         )
-    elif len(shown) < len(found):
+    if len(shown) < len(found):
         say(
             f"{page} shows {len(shown)} of the graphs: at most the first {PREDICTED}, "
             f"with up to {PREDICTED_NODES:,} nodes together."
         )
+    return shown
+
+
+def job_views(job: Job, shown: list[Item]) -> list[View]:
+    """Items of a prediction with what it predicts for them."""
     if job.choice.top_k is None and job.known is None:
         seen = every_step(job.model, [item.graph for item in shown], job.choice)
     else:  # these change only what the last step says

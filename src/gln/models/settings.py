@@ -1,0 +1,156 @@
+"""What our models may be told, and which nodes they read: checked without torch, to answer a mistake at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal, Protocol, get_args, runtime_checkable
+
+from gln.errors import GLNError
+from gln.graphs.check import check_whole, whole_number
+from gln.graphs.record import Graph
+
+Settings = dict[str, Any]
+Size = Literal["published", "small"]
+Variant = Literal["equations", "stabilised", "released"]
+
+# The least that each setting of GLN may be.
+LEAST = {"width": 1, "pair_width": 1, "kernels": 1, "steps": 1, "candidates": 1}
+LEAST |= {"proposals": 0, "index_channels": 0}
+MOST_WEIGHTS = 10**9  # in the released dense layer: 4 GB, or 16 GB with gradients and Adam's moments
+WORDS = {"pos": "positions (pos)", "x": "features (x)"}
+
+
+def check_gln(given: Settings) -> Settings:
+    """The settings of a ``GLN``, whole numbers as Python's."""
+    _check_inputs(given)
+    config = given | {name: check_whole("GLN", name, given[name], least) for name, least in LEAST.items()}
+    width, pair_width, kernels = (config[name] for name in ("width", "pair_width", "kernels"))
+    if width % kernels or pair_width % kernels:
+        raise GLNError(
+            f"Got width={width}, pair_width={pair_width}; both must be multiples of kernels={kernels}."
+        )
+    if config["index_channels"] % 2:
+        raise GLNError(
+            f"GLN got index_channels={config['index_channels']}; expected 0 or a positive even number."
+        )
+    _check_flags("GLN", config, ("shared", "mixing", "feedback"))
+    return config
+
+
+def check_set2graph(given: Settings) -> Settings:
+    """The settings of a ``Set2Graph``."""
+    _check_inputs(given)
+    if given["size"] not in get_args(Size):
+        raise GLNError(f"Set2Graph got size={given['size']!r}; choose from {', '.join(get_args(Size))}.")
+    _check_flags("Set2Graph", given, ("total",))
+    return given
+
+
+def check_paper(options: Settings) -> Settings:
+    """The options of a ``PaperGLN`` with every default filled in, so that a saved config is complete."""
+    variant, steps, width, n = (options[name] for name in ("variant", "steps", "width", "nodes"))
+    if variant not in get_args(Variant):
+        raise GLNError(f"There is no variant {variant!r}; choose from {', '.join(get_args(Variant))}.")
+    released = variant == "released"
+    if steps is not None:
+        steps = check_whole("PaperGLN", "steps", steps, 1)
+    if width is None:
+        width = [32, 16, 8] if released and steps is None else 32
+    widths = [width] * (5 if steps is None else steps) if isinstance(width, int) else list(width)
+    own = {"symmetric": not released, "steps": len(widths)}
+    own |= dict.fromkeys(("m_bias", "normalise", "identity_m"), variant == "stabilised")
+    config = (
+        options | {name: value for name, value in own.items() if options[name] is None} | {"width": widths}
+    )
+
+    counts = [n, options["in_channels"], options["kernels"], len(widths), *widths]
+    if config["steps"] != len(widths) or any((whole_number(count) or 0) < 1 for count in counts):
+        raise GLNError(
+            f"Got nodes={n}, in_channels={options['in_channels']}, kernels={options['kernels']}, steps={steps} "
+            f"and width={width}; expected whole numbers of at least 1, and as many widths as steps."
+        )
+    _check_flags("PaperGLN", config, ("shared", "symmetric", "m_bias", "normalise", "identity_m"))
+    if options["shared"] and len(set(widths)) > 1:
+        raise GLNError(f"Got shared=True and widths {widths}; one block for all steps needs one width.")
+    if released and (config["m_bias"] or config["normalise"]):
+        raise GLNError(
+            "The released variant has its own biases and normalisation; leave out m_bias and normalise, or use "
+            "variant='stabilised'."
+        )
+    if released and n**4 > MOST_WEIGHTS:
+        raise GLNError(
+            f"The released variant at nodes={n} ends in a dense layer of n⁴ = {n**4:,} weights; expected at most "
+            f"{MOST_WEIGHTS:,} (nodes={int(MOST_WEIGHTS**0.25)}): use variant='stabilised', which has no such layer."
+        )
+    return config
+
+
+CHECKS: dict[str, Callable[[Settings], Settings]] = {
+    "GLN": check_gln,
+    "PaperGLN": check_paper,
+    "Set2Graph": check_set2graph,
+}
+
+
+def _check_inputs(given: Settings) -> None:
+    features, positions = given["in_channels"], given["pos_channels"]
+    if features < 0 or positions < 0 or features + positions < 1:
+        raise GLNError(
+            f"Got in_channels={features} and pos_channels={positions}; a node needs a position or a feature."
+        )
+
+
+def _check_flags(owner: str, given: Settings, names: tuple[str, ...]) -> None:
+    for name in names:
+        if not isinstance(given[name], bool):
+            raise GLNError(f"{owner} got {name}={given[name]!r}; expected true or false.")
+
+
+@runtime_checkable
+class ChecksNodes(Protocol):
+    """Says itself which nodes it cannot read; of other models, ``pos_channels`` and ``in_channels`` say it."""
+
+    def misfit(self, nodes: int, pos_width: int, x_width: int) -> str | None: ...
+
+
+def misfit(model: Any, graph: Graph) -> str | None:
+    """Why ``model`` cannot read the nodes of ``graph``, as the end of a sentence; ``None`` if it can."""
+    if isinstance(model, ChecksNodes):
+        return model.misfit(graph.num_nodes, *graph.widths)
+    return unfit(getattr(model, "config", {}), graph)
+
+
+def unfit(config: Settings, graph: Graph) -> str | None:
+    """The same for a model with this ``config``, which need not be loaded."""
+    for name, (got, wanted) in _inputs(config, graph).items():
+        if wanted and not got:
+            return f"it has no {WORDS[name]}, but the model was trained with {wanted} per node; see --{name}."
+        if wanted and got != wanted:
+            return (
+                f"it has {got} {WORDS[name]} per node, but the model was trained with {wanted}; see --{name}."
+            )
+    return None
+
+
+def unread(model: Any, graph: Graph) -> list[str]:
+    """Which of ``pos`` and ``x`` the graph has but the model does not read."""
+    if isinstance(model, ChecksNodes):
+        return []
+    inputs = _inputs(getattr(model, "config", {}), graph)
+    return [name for name, (got, wanted) in inputs.items() if got and wanted == 0]
+
+
+def unseen(model: Any, graph: Graph) -> list[int]:
+    """The columns of ``x``, such as elements, that some node has and no node of the training graphs had."""
+    known = ((getattr(model, "training_facts", None) or {}).get("noise") or {}).get("x")
+    if known is None or graph.x is None or len(known["mean"]) != graph.x.shape[1]:
+        return []
+    used = (graph.x != 0).any(0).tolist()
+    never = [mean == 0 and std == 0 for mean, std in zip(known["mean"], known["std"], strict=True)]
+    return [number for number, both in enumerate(zip(used, never, strict=True)) if all(both)]
+
+
+def _inputs(config: Settings, graph: Graph) -> dict[str, tuple[int, int | None]]:
+    """What nodes have and what the model wants; ``None`` where its config does not say."""
+    pos, x = graph.widths
+    return {"pos": (pos, config.get("pos_channels")), "x": (x, config.get("in_channels"))}
