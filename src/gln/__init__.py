@@ -12,6 +12,7 @@ from gln.later import names_of
 if TYPE_CHECKING:
     from gln.adapters.pyg import GLNGraph, as_graph, check_graph, make_graph
     from gln.adapters.sklearn import GraphLearner
+    from gln.decoding.clusters import clusters
     from gln.errors import GLNError
     from gln.evaluation import EdgeScores, edge_scores, mmd, novelty, segmentation_scores
     from gln.families import FAMILIES, Family, family, register
@@ -31,6 +32,7 @@ __version__ = "0.1.0"
 _HOME = {
     "gln.adapters.pyg": ["GLNGraph", "as_graph", "check_graph", "make_graph"],
     "gln.adapters.sklearn": ["GraphLearner"],
+    "gln.decoding.clusters": ["clusters"],
     "gln.errors": ["GLNError"],
     "gln.evaluation": ["EdgeScores", "edge_scores", "mmd", "novelty", "segmentation_scores"],
     "gln.families": ["FAMILIES", "Family", "family", "register"],
@@ -62,6 +64,7 @@ __all__ = [
     "PaperGLN",
     "as_graph",
     "check_graph",
+    "clusters",
     "draw_graph",
     "edge_scores",
     "evaluate",

@@ -19,9 +19,10 @@ from gln.errors import GLNError
 from gln.files import write_atomically
 from gln.graphs import make_graph
 from gln.graphs.check import as_record
+from gln.graphs.regions import is_image
 from gln.inference.steps import Seen
 from gln.viewing.paths import check_page
-from gln.viewing.pictures import is_image, main_axes, places
+from gln.viewing.pictures import main_axes, places
 from gln.viewing.style import DARK_PAGE, GROUPS, LIGHT_PAGE
 from gln.workflows.views import View
 
