@@ -74,13 +74,13 @@ def test_components_are_those_of_the_edges_from_the_cut_on() -> None:
 def test_clusters_are_numbered_by_their_first_node_and_follow_the_nodes(method: Any) -> None:
     pairs = [(a, b) for a, b in itertools.combinations(range(12), 2) if a % 3 == b % 3]  # three cliques
     graph = scored(12, [*pairs, (0, 1), (4, 5)], [0.9] * len(pairs) + [0.4] * 2)
-    assert clusters(graph, method).tolist() == [0, 1, 2] * 4
+    assert clusters(graph, method, cut=0.5).tolist() == [0, 1, 2] * 4
     order = torch.randperm(12, generator=torch.Generator().manual_seed(0))
     moved = {
         (int(a), int(b)): p for (a, b), p in zip(order[graph.edge_index].T, graph.edge_prob, strict=True)
     }
     once = {pair: p for pair, p in moved.items() if pair[0] < pair[1]}
-    labels = clusters(scored(12, list(once), [float(p) for p in once.values()]), method)
+    labels = clusters(scored(12, list(once), [float(p) for p in once.values()]), method, cut=0.5)
     assert groups(labels[order]) == groups(torch.tensor([0, 1, 2] * 4))
 
 

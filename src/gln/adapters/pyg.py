@@ -55,7 +55,7 @@ class GLNGraph(BaseTransform):
     Args:
         model: a model, the folder of a saved one, or the name of a shipped one.
         threshold: a pair with at least this probability is an edge; by default the threshold stored with the model.
-        edge_prob: also set ``edge_prob [2m]``, the probability of each column of ``edge_index``; ``False``: leave it out.
+        edge_prob: set ``edge_prob [2m]`` too, the probability of each column of ``edge_index``.
     """
 
     def __init__(
