@@ -106,3 +106,11 @@ def test_the_elements_are_in_the_order_of_their_numbers() -> None:
     assert len(SYMBOLS) == len(set(SYMBOLS)) == 118
     assert [SYMBOLS[number - 1] for number in (1, 6, 26, 79, 92, 118)] == ["H", "C", "Fe", "Au", "U", "Og"]
     assert set(ELEMENTS) < set(SYMBOLS)
+
+
+def test_titles_and_elements_are_kept(tmp_path: Path) -> None:
+    path = tmp_path / "two.xyz"
+    path.write_text("2\ncarbon  monoxide\nC 0 0 0\nO 0 0 1.1\n1\n\nHe 0 0 0\n")
+    first, second = read_items([path])
+    assert (first.caption, first.symbols) == ("two.xyz#0 · carbon monoxide", ["C", "O"])
+    assert (second.caption, second.symbols) == ("two.xyz#1", ["He"])

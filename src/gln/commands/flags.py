@@ -35,6 +35,7 @@ Steps = Annotated[int | None, arg(metavar="INT", help="Steps of the recurrence; 
 # The help of these is in the docstring of a command.
 Whole = Annotated[int | None, arg(metavar="INT")]
 Number = Annotated[float | None, arg(metavar="FLOAT")]
+Clusters = Annotated[Literal["auto", "linkage", "louvain", "components"] | None, arg(metavar="METHOD")]
 File = Annotated[Path | None, arg(metavar="PATH")]
 Word = Annotated[str | None, arg(metavar="COLUMN")]
 Words = Annotated[str | None, arg(metavar="COLUMNS")]

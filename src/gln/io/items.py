@@ -31,6 +31,9 @@ class Item:
         labelled: whether the file gives true edges, to train on.
         ids: the user's own node ids, if the file names nodes; ``None``: 0 … n−1.
         part: which graph of the file, as in ``name``; ``None`` if it is the only one.
+        label: its name in outputs: the user's own name of the graph if only one file is read, otherwise ``name``.
+        title: what else the file calls it, as the first line of a molecule in an SDF.
+        symbols: what its nodes are, to be drawn beside them: the elements of atoms.
     """
 
     name: str
@@ -39,6 +42,17 @@ class Item:
     labelled: bool
     ids: Sequence[str] | None
     part: str | None = None
+    label: str = ""
+    title: str = ""
+    symbols: Sequence[str] | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "label", self.label or self.name)
+
+    @property
+    def caption(self) -> str:
+        """The label and the title, for a reader."""
+        return f"{self.label} · {self.title}" if self.title else self.label
 
 
 @dataclass(frozen=True)
@@ -94,6 +108,7 @@ class Source:
     options: ReadOptions = ReadOptions()
     say: Callable[[str], None] = lambda text: None
     memo: dict[Path, Any] = field(default_factory=dict)  # kept for the next file
+    alone: bool = False  # no other file is read
 
     def check_count(self, nodes: int) -> None:
         if nodes > self.options.max_nodes:
@@ -109,14 +124,17 @@ class Source:
         part: str | int | None = None,
         ids: Sequence[str] | None = None,
         predicted: bool = False,
+        title: str = "",
+        symbols: Sequence[str] | None = None,
         **more: torch.Tensor,
     ) -> Item:
         """A checked item.
 
         Args:
             edges: pairs ``[m, 2]`` (int64) in any order and direction, repeated or not; ``None``: the file gives none.
-            part: which graph of the file, if it holds several.
+            part: which graph of the file, if it holds several: a word if the file names it, a number if it is counted.
             predicted: the edges carry probabilities: they are somebody's prediction and not the truth.
+            title, symbols: as in :class:`Item`.
             more: further attributes of the graph.
         """
         given = [rows for rows in (pos, x) if rows is not None]
@@ -132,8 +150,9 @@ class Source:
             graph[key] = value
         if predicted:
             self.say("its edges are predictions, not the truth")
-        own = None if part is None else str(part)
-        return Item(self.named(part), self.path, graph, edges is not None and not predicted, ids, own)
+        named = part if self.alone and isinstance(part, str) else ""
+        own, labelled = None if part is None else str(part), edges is not None and not predicted
+        return Item(self.named(part), self.path, graph, labelled, ids, own, named, title, symbols)
 
     def named(self, part: str | int | None) -> str:
         return self.name if part is None else f"{self.name}#{part}"

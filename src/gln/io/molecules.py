@@ -35,7 +35,8 @@ def read_sdf(source: Source) -> Iterator[Item | Skipped]:
 
 
 Row = tuple[int, bytes]
-Molecule = tuple[list[list[float]], list[str], list[list[int]] | None]  # positions, elements, bonds
+# Positions, elements, bonds, title.
+Molecule = tuple[list[list[float]], list[str], list[list[int]] | None, str]
 
 
 def _numbered(source: Source, molecules: Iterator[Molecule | GLNError]) -> Iterator[Item | Skipped]:
@@ -50,10 +51,15 @@ def _item(source: Source, molecule: Molecule | GLNError, number: int | None) -> 
     try:
         if isinstance(molecule, GLNError):
             raise molecule
-        pos, symbols, bonds = molecule
+        pos, symbols, bonds, title = molecule
         pairs = None if bonds is None else np.array(bonds, dtype=np.int64).reshape(-1, 2)
         return source.item(
-            pos=np.array(pos).reshape(-1, 3), x=_one_hot(symbols, source.options), edges=pairs, part=number
+            pos=np.array(pos).reshape(-1, 3),
+            x=_one_hot(symbols, source.options),
+            edges=pairs,
+            part=number,
+            title=title,
+            symbols=symbols,
         )
     except GLNError as error:
         if number is None:
@@ -94,7 +100,8 @@ def _frames(source: Source, rows: Iterator[Row]) -> Iterator[Molecule | GLNError
             )
         (count,) = ints(words, row)
         source.check_count(count)
-        atoms = list(islice(rows, 1, 1 + count))  # after the comment
+        comment = next(rows, (row, b""))[1]
+        atoms = list(islice(rows, count))
         if len(atoms) < count:
             raise GLNError(f"row {row} claims {count} atoms, but the file ends after {len(atoms)}.")
         try:
@@ -102,6 +109,7 @@ def _frames(source: Source, rows: Iterator[Row]) -> Iterator[Molecule | GLNError
                 [floats(_words(atom)[1:4], atom[0]) for atom in atoms],
                 [_symbol(*atom) for atom in atoms],
                 None,
+                _title(comment),
             )
         except GLNError as error:
             yield error
@@ -167,7 +175,13 @@ def _molecule(record: list[Row]) -> Molecule:
                 f"row {row}: a bond joins {pair[0]} and {pair[1]}; the atoms are numbered 1 to {atoms}."
             )
         pairs.append([pair[0] - 1, pair[1] - 1])
-    return pos, symbols, pairs
+    return pos, symbols, pairs, _title(record[0][1])
+
+
+def _title(line: bytes) -> str:
+    """The first words of a line, safe to print."""
+    words = line.decode("utf-8", errors="replace").split()
+    return quote(" ".join(words))[1:-1]
 
 
 def _rows(file: BinaryIO) -> Iterator[Row]:

@@ -130,7 +130,7 @@ def read_all(
                 said.add(text)
                 say(f"{name}: {text}")
 
-        yield from _read(Source(path, name, options, say_once, memo))
+        yield from _read(Source(path, name, options, say_once, memo, alone=len(among or files) == 1))
 
 
 def node_files(paths: Sequence[Path], options: ReadOptions) -> list[Path]:
