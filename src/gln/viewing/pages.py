@@ -127,6 +127,9 @@ def pack_view(view: View, thresholds: np.ndarray) -> dict[str, Any]:
     packed: dict[str, Any] = {"name": view.name, "nodes": nodes, "truth": view.labelled}
     if view.labels is not None:
         packed["labels"] = [str(label) for label in view.labels]
+    packed |= {"title": view.title} if view.title else {}
+    packed |= {"symbols": list(view.symbols)} if view.symbols is not None else {}
+    packed |= {"clusters": encode(view.clusters.astype("<u2"))} if view.clusters is not None else {}
     keys = true[:, 0] * nodes + true[:, 1]
     if seen is not None:
         numbers = seen.pairs[:, 0] * nodes + seen.pairs[:, 1]
