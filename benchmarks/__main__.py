@@ -16,6 +16,7 @@ from gln.storage.provenance import check_source, write_result
 
 NAMES = (
     "cold",
+    "communities",
     "families",
     "graphrnn",
     "loaded",

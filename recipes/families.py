@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
-from torch_geometric.data import Data
 from tyro.conf import Positional
 
 import gln
-from gln.evaluation import segmentation_scores
+from gln.decoding.clusters import CUTS, choose_cut
+from gln.evaluation import adjusted_rand, segmentation_scores
 from gln.families import parse_family
 from gln.families.surfaces import KINDS
 from gln.graphs.record import Graph
@@ -39,8 +39,6 @@ from shared import (
     load_on_device,
     run_command,
 )
-
-THRESHOLDS = (0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 
 
 @dataclass(frozen=True)
@@ -107,27 +105,11 @@ def train(
     result = fit(network, graphs, val, run, num_workers=workers, seed=seed - TRAIN_SEED, **settings)
     print(f"{name}: {result}; {(time.perf_counter() - start) / 60:.1f} minutes")
     if recipe.segments:
-        network.threshold = segmenting_threshold(network, val)
+        # One wrong edge joins two regions, which the IoU of edges hardly notices.
+        true = [graph.with_edges(graph.edge_index) for graph in val]  # their components are to be found
+        network.threshold = choose_cut(true, gln.predict(network, val, threshold=min(CUTS)))
         gln.save(network, run)
         print(f"{name}: threshold {network.threshold}")
-
-
-def segmenting_threshold(model: torch.nn.Module, graphs: list[Graph]) -> float:
-    """The threshold at which the components of the predicted graphs agree best with the true ones.
-
-    One wrong edge joins two regions, which the IoU of edges hardly notices.
-    """
-    predicted = gln.predict(model, graphs, threshold=THRESHOLDS[0])
-    found = {}
-    for threshold in THRESHOLDS:
-        kept = [edges_from(graph, threshold) for graph in predicted]
-        found[threshold] = segmentation_scores(graphs, kept)["ari_components"]
-    return max(found, key=lambda threshold: found[threshold])
-
-
-def edges_from(graph: Data, threshold: float) -> Data:
-    likely = graph.edge_prob >= threshold
-    return Data(edge_index=graph.edge_index[:, likely], num_nodes=graph.num_nodes)
 
 
 def test(
@@ -163,6 +145,11 @@ def score(model: torch.nn.Module, graphs: list[Graph]) -> dict[str, float]:
             scores[f"iou_{kind}"] = part["iou"]
     if graphs[0].get("region") is not None:
         scores |= segmentation_scores(graphs, predicted)
+        regions, found = (
+            [graph.region for graph in graphs],
+            [gln.clusters(graph, "linkage") for graph in predicted],
+        )
+        scores["ari_regions_linkage"] = float(adjusted_rand(regions, found).mean())
     return scores
 
 

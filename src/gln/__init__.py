@@ -13,6 +13,7 @@ from gln.threads import wait_asleep
 if TYPE_CHECKING:
     from gln.adapters.pyg import GLNGraph, as_graph, check_graph, make_graph
     from gln.adapters.sklearn import GraphLearner
+    from gln.decoding.clusters import clusters
     from gln.errors import GLNError
     from gln.evaluation import EdgeScores, edge_scores, mmd, novelty, segmentation_scores
     from gln.families import FAMILIES, Family, family, register
@@ -34,6 +35,7 @@ wait_asleep()  # before anything imports torch
 _HOME = {
     "gln.adapters.pyg": ["GLNGraph", "as_graph", "check_graph", "make_graph"],
     "gln.adapters.sklearn": ["GraphLearner"],
+    "gln.decoding.clusters": ["clusters"],
     "gln.errors": ["GLNError"],
     "gln.evaluation": ["EdgeScores", "edge_scores", "mmd", "novelty", "segmentation_scores"],
     "gln.families": ["FAMILIES", "Family", "family", "register"],
@@ -65,6 +67,7 @@ __all__ = [
     "PaperGLN",
     "as_graph",
     "check_graph",
+    "clusters",
     "draw_graph",
     "edge_scores",
     "evaluate",

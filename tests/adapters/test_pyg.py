@@ -16,7 +16,7 @@ def transform() -> GLNGraph:
     torch.manual_seed(0)
     model = GLN(pos_channels=2, width=8, pair_width=8, steps=1)
     model.threshold = 0.0  # every pair
-    return GLNGraph(model, edge_prob=True)
+    return GLNGraph(model)
 
 
 def points(nodes: int, edges: bool) -> Data:
@@ -55,3 +55,11 @@ def test_it_works_in_a_chain_and_in_a_loader() -> None:
     (batch,) = DataLoader([chain(points(nodes, edges=True)) for nodes in (3, 4)], batch_size=2)
     assert batch.num_edges == 3 * 2 + 4 * 3
     assert batch.edge_prob.shape == (batch.num_edges,)
+
+
+def test_it_says_what_it_is_and_leaves_out_probabilities_only_if_asked() -> None:
+    assert repr(transform()) == "GLNGraph('GLN', threshold=0.0, edge_prob=True)"
+    assert (
+        repr(GLNGraph("delaunay-small", 0.7)) == "GLNGraph('delaunay-small', threshold=0.7, edge_prob=True)"
+    )
+    assert "edge_prob" not in GLNGraph(transform().model, edge_prob=False)(points(3, edges=False))

@@ -207,3 +207,17 @@ def test_ctrl_c_and_a_polite_kill_leave_no_partial_file(
     assert "Traceback" not in error
     assert (error.splitlines()[-1] == "gln: interrupted.") == (kind == signal.SIGINT)
     assert [path.name for path in here.iterdir()] == ["in"]
+
+
+def test_clusters_are_written_as_python_finds_them(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    points = write_points(here / "points.csv", 30)
+    words = ["predict", "delaunay", "points.csv", "--threshold", "0.5"]
+    assert run(monkeypatch, *words, "-o", "clusters.csv", "--clusters", "louvain") == 0
+    answer = gln.predict(gln.load("delaunay"), np.loadtxt(points, delimiter=",", skiprows=1), threshold=0.5)
+    found = gln.clusters(answer, "louvain")
+    assert [int(row["cluster"]) for row in rows_of("clusters.csv")] == found.tolist()
+    assert capsys.readouterr().out == f"Wrote clusters.csv: {int(found.max()) + 1} clusters in 1 graph.\n"
+    assert run(monkeypatch, *words, "-o", "regions.png") == 2
+    assert "is not an image" in capsys.readouterr().err

@@ -124,3 +124,11 @@ def test_what_is_not_used_of_a_molecule_is_said(tmp_path: Path) -> None:
     assert item.graph.pos.tolist() == [[0, 0, 0], [1, 0, 0]]
     assert any("its lattice is not used" in text for text in said)
     assert any("one for all: Si; see --elements" in text for text in said)
+
+
+def test_titles_and_elements_are_kept(tmp_path: Path) -> None:
+    path = tmp_path / "two.xyz"
+    path.write_text("2\ncarbon  monoxide\nC 0 0 0\nO 0 0 1.1\n1\n\nHe 0 0 0\n")
+    first, second = read_items([path])
+    assert (first.caption, first.symbols) == ("two.xyz#0 · carbon monoxide", ["C", "O"])
+    assert (second.caption, second.symbols) == ("two.xyz#1", ["He"])

@@ -287,3 +287,59 @@ def test_a_table_written_in_pieces_is_the_same_and_names_need_quotes(
     pairs = [(0, 1), (0, 2), (1, 2)]
     assert [row[:3] for row in rows[1:4]] == [[named.name, named.ids[a], named.ids[b]] for a, b in pairs]
     assert [row[:3] for row in rows[4:]] == [["a.csv", str(a), str(b)] for a, b in pairs]
+
+
+def test_the_users_own_name_of_a_graph_is_written_where_one_file_is_read(tmp_path: Path) -> None:
+    rows = "graph,x,y\nfirst,0,0\nfirst,1,1\nsecond,0,1\nsecond,1,0\n"
+    (tmp_path / "a.csv").write_text(rows)
+    (tmp_path / "b.csv").write_text(rows)
+    one, _ = read_items([tmp_path / "a.csv"])
+    assert (one.name, one.label) == ("a.csv#first", "first")
+    assert [each.label for each in read_items([tmp_path / "a.csv", tmp_path / "b.csv"])] == [
+        "a.csv#first",
+        "a.csv#second",
+        "b.csv#first",
+        "b.csv#second",
+    ]
+    one.graph.edge_index = torch.tensor([[0, 1], [1, 0]])
+    write(tmp_path / "out.csv", one)
+    assert (tmp_path / "out.csv").read_text().splitlines()[1].startswith("first,0,1,")
+
+
+def clustered(path: Path, numbers: list[int], *items: Item) -> None:
+    with open_writer(path, clustered=True) as writer:
+        for each in items:
+            answer = each.graph.clone()
+            answer["cluster"] = torch.tensor(numbers)
+            writer.add(each, answer)
+
+
+def test_clusters_are_written_by_the_users_ids(tmp_path: Path) -> None:
+    clustered(tmp_path / "c.csv", [0, 1, 0, 2], item(TRIANGLE, "t", ("a", "b,c", "é", "d")))
+    with (tmp_path / "c.csv").open(newline="", encoding="utf-8") as file:
+        assert list(csv.reader(file)) == [
+            ["graph", "node", "cluster"],
+            *(["t", node, number] for node, number in zip(("a", "b,c", "é", "d"), "0102", strict=True)),
+        ]
+
+
+def test_a_picture_of_regions_is_read_back_as_labels(tmp_path: Path) -> None:
+    Image = pytest.importorskip("PIL.Image")
+    Image.fromarray(np.random.default_rng(0).integers(0, 255, (5, 7, 3), dtype=np.uint8)).save(
+        tmp_path / "a.png"
+    )
+    (pixels,) = read_items([tmp_path / "a.png"])
+    region = torch.arange(35) // 3  # twelve, not in the order of their colours
+    clustered(tmp_path / "a.labels.png", region.tolist(), pixels)
+    (again,) = read_items([tmp_path / "a.png"])
+    pairs = torch.combinations(torch.arange(35)).T
+    assert torch.equal(
+        region[pairs[0]] == region[pairs[1]], again.graph.region[pairs[0]] == again.graph.region[pairs[1]]
+    )
+
+
+def test_clusters_that_are_no_picture_and_other_formats_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(GLNError, match="not an image"):
+        clustered(tmp_path / "c.png", [0, 0, 0, 0], item(TRIANGLE))
+    with pytest.raises(GLNError, match=r"\.csv or \.png"), open_writer(tmp_path / "c.ply", clustered=True):
+        pass

@@ -373,3 +373,39 @@ def test_10_000_edges_stay_smooth(show: Callable, solid: bool) -> None:
     # Drawn without a graphics card and beside other tests; alone it is a frame of the screen, 17 ms.
     assert np.median(gaps) < 200
     assert np.median(costs) < 40
+
+
+def typed(browser: Any, text: str) -> None:
+    browser.execute_script(
+        "const box = document.getElementById('threshold-value'); box.value = arguments[0];"
+        "box.dispatchEvent(new Event('change'))",
+        text,
+    )
+
+
+def test_a_typed_threshold_decides_and_stays_on_the_slider(show: Callable[..., Any]) -> None:
+    views = [judged(seed=0), judged(seed=1)]
+    browser = show(views)
+    read = "return document.getElementById('threshold-value').value"
+    for value in (0.1234, 0.9998, 0.56, 0.5):
+        typed(browser, str(value))
+        assert float(browser.execute_script(read)) == value
+        assert page_says(browser) == python_says(views[0], -1, value)
+    typed(browser, "0.1234")
+    slide(browser, "graph", 1)
+    assert page_says(browser) == python_says(views[1], -1, 0.1234)
+    typed(browser, "7")  # no probability: nothing changes
+    assert float(browser.execute_script(read)) == 0.1234
+
+
+def test_clusters_colour_the_nodes_and_elements_stand_beside_them(show: Callable[..., Any]) -> None:
+    view = judged(seed=0, symbols=["C"] * 30, title="benzene", clusters=np.arange(30) % 3)
+    browser = show([view])
+    read = "return arguments[0].map(id => document.getElementById(id).textContent)"
+    assert browser.execute_script(read, ["name", "count-clusters"]) == ["graph 0 · benzene", "3"]
+    assert browser.execute_script("return page.view.layers.labels && page.graph.beside(4)") == "C"
+    assert browser.execute_script("return page.graph.label(4)") == "4"  # what the table of edges says
+    colours = "return page.view.canvas.toDataURL()"
+    before = browser.execute_script(f"page.view.draw(); {colours}")
+    browser.execute_script("document.getElementById('layer-clusters').click(); page.view.draw()")
+    assert browser.execute_script(colours) != before

@@ -79,7 +79,8 @@ def table(tmp_path: Path) -> Path:
 def test_files_are_read_with_their_names_labels_and_edges(table: Path) -> None:
     views = read(table, count=3)
     graphs = gln.family("delaunay", points=7).sample(3)
-    assert [view.name for view in views] == [f"nodes.csv#g{number}" for number in range(3)]
+    assert [view.name for view in views] == [f"g{number}" for number in range(3)]
+    assert [view.full for view in views] == [f"nodes.csv#g{number}" for number in range(3)]
     for view, graph in zip(views, graphs, strict=True):
         assert view.labelled
         assert view.labels is not None
@@ -130,7 +131,7 @@ def test_stored_graphs_are_shown(tmp_path: Path, model: nn.Module) -> None:
         ("a.txt", "", "the .csv or .npz"),
         ("a.csv", "source,target\n0,1\n", "graph, source, target, probability"),
         ("a.csv", "graph,source,target,probability\nnodes.csv#g0,0,1\n", "not a readable table of edges"),
-        ("a.csv", "graph,source,target,probability\nother,0,1,0.5\n", "no graph 'nodes.csv#g0'"),
+        ("a.csv", "graph,source,target,probability\nother,0,1,0.5\n", "no graph 'g0'"),
         (
             "a.csv",
             "graph,source,target,probability\n" + "".join(f"nodes.csv#g{n},0,1,0.5\n" for n in range(5)),

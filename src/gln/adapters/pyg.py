@@ -55,15 +55,20 @@ class GLNGraph(BaseTransform):
     Args:
         model: a model, the folder of a saved one, or the name of a shipped one.
         threshold: a pair with at least this probability is an edge; by default the threshold stored with the model.
-        edge_prob: also set ``edge_prob [2m]``, the probability of each column of ``edge_index``.
+        edge_prob: set ``edge_prob [2m]`` too, the probability of each column of ``edge_index``.
     """
 
     def __init__(
-        self, model: nn.Module | Path | str, threshold: float | None = None, edge_prob: bool = False
+        self, model: nn.Module | Path | str, threshold: float | None = None, edge_prob: bool = True
     ) -> None:
         self.model: Any = load(model) if isinstance(model, Path | str) else model
         self.threshold = threshold
         self.edge_prob = edge_prob
+        self.name = str(model) if isinstance(model, Path | str) else type(model).__name__
+
+    def __repr__(self) -> str:
+        own = getattr(self.model, "threshold", None) if self.threshold is None else self.threshold
+        return f"GLNGraph({self.name!r}, threshold={own}, edge_prob={self.edge_prob})"
 
     def forward(self, data: Data) -> Data:
         answers = predict(self.model, data if isinstance(data, Batch) else [data], threshold=self.threshold)

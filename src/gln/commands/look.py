@@ -8,7 +8,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from tyro.conf import OmitArgPrefixes, Positional, arg
 
-from gln.commands.flags import FamilySpec, File, Number, ReadFlags, Seed, Skips, Steps, count_of, remark
+from gln.commands.flags import (
+    Clusters,
+    FamilySpec,
+    File,
+    Number,
+    ReadFlags,
+    Seed,
+    Skips,
+    Steps,
+    count_of,
+    remark,
+)
 from gln.seeds import TEST_SEED
 
 if TYPE_CHECKING:
@@ -95,6 +106,7 @@ def view(
     seed: int = TEST_SEED,
     threshold: Number = None,
     steps: Steps = None,
+    clusters: Clusters = None,
     open: bool = False,
     read: OmitArgPrefixes[ReadFlags] = ReadFlags(),  # noqa: B008 - frozen
 ) -> None:
@@ -112,6 +124,7 @@ def view(
         count: Number of graphs.
         seed: Seed of graphs drawn from a family; use one that training has not seen.
         threshold: Initial position of the slider; the model's own threshold if omitted.
+        clusters: Also colour the nodes by which belong together: auto, linkage, louvain or components.
         open: Open the page in the browser.
     """
     from gln.inference.choice import Choice
@@ -126,6 +139,8 @@ def view(
 
     skip = Skips()
     views, title = views_from(source, options, count, seed, skip, remark, model, predicted, choice)
+    if clusters is not None:
+        views = [view.clustered(clusters) for view in views]
     write_page(output, views, title)
     print(f"Wrote {output}: {count_of(len(views), 'graph')}.")
     if open:

@@ -11,6 +11,7 @@ from tyro.conf import OmitArgPrefixes, Positional, arg
 
 from gln.commands.flags import (
     SEVERAL,
+    Clusters,
     ModelPath,
     Number,
     PagePath,
@@ -38,6 +39,7 @@ def predict(
     device: str = "auto",
     force: bool = False,
     view: PagePath = None,
+    clusters: Clusters = None,
     read: OmitArgPrefixes[ReadFlags] = ReadFlags(),  # noqa: B008 - frozen
     share: OmitArgPrefixes[ShareFlags] = ShareFlags(),  # noqa: B008 - frozen
 ) -> None:
@@ -51,7 +53,8 @@ def predict(
 
     Args:
         files: Tables, arrays, meshes, molecules, images or graphs; also folders and patterns.
-        output: Where to write the edges: .csv, .npz, .graphml, .obj or .ply.
+        output: Where to write the edges: .csv, .npz, .graphml, .obj or .ply; with --clusters .csv, and .png for the
+            regions of images.
         threshold: Lowest probability of an edge; the model's own threshold if omitted.
         top_k: Keep only the k most probable of these edges at every node; with --threshold 0, of all pairs.
         known: Table of known edges (source, target, graph) to complete; they are kept.
@@ -60,6 +63,8 @@ def predict(
         batch_size: Graphs at a time.
         device: Where to compute: auto, cpu, cuda, cuda:1, ….
         force: Replace OUT if it exists.
+        clusters: Write which nodes belong together instead of the edges; auto is linkage for images (usual for .png)
+            and louvain for all else.
     """
     from gln.inference.choice import Choice
     from gln.io import find_files
@@ -71,6 +76,8 @@ def predict(
     if view is not None:
         check_page(view)
     check_device(device)
+    if output.suffix.lower() == ".png":
+        clusters = clusters or "auto"
     options, choice = read.options(), Choice(threshold, top_k, steps, candidates, batch_size)
     if any(Path(word).is_file() and Path(word).resolve() == output.resolve() for word in files):
         raise GLNError(f"{output} is both input and output; choose another name for the output.")
@@ -82,7 +89,7 @@ def predict(
     if nodes:
         check_nodes(model, nodes, options, Skips(), known)
     if not share.given():  # several processes check it when all have begun: it may be theirs
-        check_output(output, force)
+        check_output(output, force, clusters is not None)
     from gln.workflows.methods import load_for, put_on
     from gln.workflows.predict_files import Job, predict_files
 
@@ -95,7 +102,8 @@ def predict(
 
         check_alone()
     local = place.local if place is not None and place.world > 1 else None
-    job = Job(put_on(load_for("predict", model), device, local), paths, output, options, choice, known, force)
+    network = put_on(load_for("predict", model), device, local)
+    job = Job(network, paths, output, options, choice, known, force, clusters)
     if view is not None:
         from gln.workflows.views import job_items
 
@@ -112,7 +120,8 @@ def predict(
         if found is None:  # the first process reports
             return
         outcome = found
-    print(f"Wrote {output}: {count_of(outcome.edges, 'edge')} in {count_of(outcome.graphs, 'graph')}.")
+    what = count_of(outcome.edges, "edge") if clusters is None else count_of(outcome.clusters, "cluster")
+    print(f"Wrote {output}: {what} in {count_of(outcome.graphs, 'graph')}.")
     if view is not None:
         from gln.viewing.pages import write_page
         from gln.workflows.views import job_views

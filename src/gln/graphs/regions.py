@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gln.errors import GLNError
+from gln.graphs.record import Graph
 from gln.later import torch
 
 if TYPE_CHECKING:
@@ -49,3 +50,12 @@ def pixel_steps(neighbours: int) -> np.ndarray:
             f"Got neighbours={neighbours!r}; choose 4 (neighbours share a side) or 8 (a side or a corner)."
         )
     return STEPS[:neighbours]
+
+
+def is_image(graph: Graph) -> bool:
+    """Whether the nodes are pixels: whole, non-negative 2-D positions that fill a grid, with three features each."""
+    if graph.widths != (2, 3):
+        return False
+    pos = graph.pos
+    near = pos.max() < 4 * len(pos) ** 0.5 + 64  # scattered points could need an image of any size
+    return bool(near and (pos >= 0).all() and (pos == pos.round()).all())

@@ -115,6 +115,8 @@ class _Cutter:
 
 def _per_node(graph: Graph, name: str) -> bool:
     values = graph[name]
+    if isinstance(values, str):  # its name
+        return False
     return bool(getattr(values, "ndim", 1)) and hasattr(values, "__len__") and len(values) == graph.num_nodes
 
 

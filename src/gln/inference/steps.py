@@ -35,6 +35,14 @@ class Seen:
         pairs, chances = answer.scored_once()
         return cls(pairs, chances[None].astype(np.float32), threshold, floor)
 
+    def answer(self, nodes: Graph) -> Graph:
+        """The predicted graph over ``nodes``, with ``edge_prob``: what reaches the threshold after the last step."""
+        stays = self.chances[-1] >= np.float32(self.threshold)
+        pairs, prob = torch.from_numpy(self.pairs[stays]).T, torch.from_numpy(self.chances[-1][stays])
+        edges = torch.cat([pairs, pairs.flip(0)], dim=1)
+        order = (edges[0] * nodes.num_nodes + edges[1]).argsort()
+        return nodes.with_edges(edges[:, order], edge_prob=torch.cat([prob, prob])[order])
+
     def decided(self) -> Seen:
         """Only the pairs that are an edge after some step, for a page without a slider."""
         stays = (self.chances >= np.float32(self.threshold)).any(axis=0)

@@ -34,6 +34,9 @@ class Item:
         part: which graph of the file, as in ``name``; ``None`` if it is the only one.
         x_names: what the columns of ``x`` stand for, where they are classes.
         origin: what was subtracted from the positions of the file, where float32 could not hold them as they are.
+        label: its name in outputs: the user's own name of the graph if only one file is read, otherwise ``name``.
+        title: what else the file calls it, as the first line of a molecule in an SDF.
+        symbols: what its nodes are, to be drawn beside them: the elements of atoms.
     """
 
     name: str
@@ -44,6 +47,17 @@ class Item:
     part: str | None = None
     origin: tuple[float, ...] | None = None
     x_names: Sequence[str] | None = None
+    label: str = ""
+    title: str = ""
+    symbols: Sequence[str] | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "label", self.label or self.name)
+
+    @property
+    def caption(self) -> str:
+        """The label and the title, for a reader."""
+        return f"{self.label} · {self.title}" if self.title else self.label
 
     def rows(self) -> dict[str, np.ndarray]:
         """``pos`` and ``x`` as in the file."""
@@ -107,6 +121,7 @@ class Source:
     look: bool = (
         False  # items hold arrays that are not checked: enough to see what a file gives, without torch
     )
+    alone: bool = False  # no other file is read
 
     def check_count(self, nodes: int) -> None:
         if nodes > self.options.max_nodes:
@@ -123,15 +138,18 @@ class Source:
         ids: Sequence[str] | None = None,
         predicted: bool = False,
         x_names: Sequence[str] | None = None,
+        title: str = "",
+        symbols: Sequence[str] | None = None,
         **more: torch.Tensor,
     ) -> Item:
         """A checked item.
 
         Args:
             edges: pairs ``[m, 2]`` (int64) in any order and direction, repeated or not; ``None``: the file gives none.
-            part: which graph of the file, if it holds several.
+            part: which graph of the file, if it holds several: a word if the file names it, a number if it is counted.
             predicted: the edges carry probabilities: they are somebody's prediction and not the truth.
             x_names: what the columns of ``x`` stand for, where they are classes.
+            title, symbols: as in :class:`Item`.
             more: further attributes of the graph.
         """
         given = [rows for rows in (pos, x) if rows is not None]
@@ -159,9 +177,10 @@ class Source:
                 del graph.edge_index
             for key, value in more.items():
                 graph[key] = value
-        own = None if part is None else str(part)
-        labelled = edges is not None and not predicted
-        return Item(self.named(part), self.path, graph, labelled, ids, own, origin, x_names)
+        named = part if self.alone and isinstance(part, str) else ""
+        own, labelled = None if part is None else str(part), edges is not None and not predicted
+        known = {"origin": origin, "x_names": x_names, "label": named, "title": title, "symbols": symbols}
+        return Item(self.named(part), self.path, graph, labelled, ids, own, **known)  # type: ignore[arg-type]
 
     def named(self, part: str | int | None) -> str:
         return self.name if part is None else f"{self.name}#{part}"

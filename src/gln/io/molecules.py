@@ -58,7 +58,8 @@ def read_sdf(source: Source) -> Iterator[Item | Skipped]:
         yield from _numbered(source, _records(_rows(file)))
 
 
-Molecule = tuple[list[list[float]], list[str], list[list[int]] | None]  # positions, elements, bonds
+# Positions, elements, bonds, title.
+Molecule = tuple[list[list[float]], list[str], list[list[int]] | None, str]
 
 
 def _numbered(source: Source, molecules: Iterator[Molecule | GLNError]) -> Iterator[Item | Skipped]:
@@ -73,14 +74,16 @@ def _item(source: Source, molecule: Molecule | GLNError, number: int | None) -> 
     try:
         if isinstance(molecule, GLNError):
             raise molecule
-        places, symbols, bonds = molecule
+        places, symbols, bonds, title = molecule
         pairs = None if bonds is None else np.array(bonds, dtype=np.int64).reshape(-1, 2)
         known = _elements(source.options)
         if others := [symbol for symbol in dict.fromkeys(symbols) if symbol not in known]:
             source.say(f"no feature of their own, but one for all: {', '.join(others)}; see --elements")
         x, names = _one_hot(symbols, source.options), [*known, "other elements"]
         pos = np.array(places).reshape(-1, 3)
-        return source.item(pos=pos, x=x, edges=pairs, part=number, x_names=names)
+        return source.item(
+            pos=pos, x=x, edges=pairs, part=number, x_names=names, title=title, symbols=symbols
+        )
     except GLNError as error:
         if number is None:
             raise
@@ -132,6 +135,7 @@ def _frames(source: Source, rows: Iterator[Row]) -> Iterator[Molecule | GLNError
                 [floats(_words(atom)[1:4], atom[0]) for atom in atoms],
                 [_symbol(*atom) for atom in atoms],
                 None,
+                _title(comment),
             )
         except GLNError as error:
             yield error
@@ -197,7 +201,13 @@ def _molecule(record: list[Row]) -> Molecule:
                 f"row {row}: a bond joins {pair[0]} and {pair[1]}; the atoms are numbered 1 to {atoms}."
             )
         pairs.append([pair[0] - 1, pair[1] - 1])
-    return pos, symbols, pairs
+    return pos, symbols, pairs, _title(record[0][1])
+
+
+def _title(line: bytes) -> str:
+    """The first words of a line, safe to print."""
+    words = line.decode("utf-8", errors="replace").split()
+    return quote(" ".join(words))[1:-1]
 
 
 def _rows(file: BinaryIO) -> Iterator[Row]:

@@ -142,7 +142,7 @@ def read_all(
                 said.add(text)
                 say(f"{name}: {text}")
 
-        yield from _read(Source(path, name, options, say_once, memo, look))
+        yield from _read(Source(path, name, options, say_once, memo, look, len(among or files) == 1))
 
 
 def reasons_against(

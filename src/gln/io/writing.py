@@ -17,10 +17,12 @@ from gln.errors import GLNError
 from gln.files import Staged, naming
 from gln.graphs.check import as_record
 from gln.graphs.record import ROWS, Graph
+from gln.graphs.regions import is_image
 from gln.io.items import Item, quote
 from gln.later import torch
 
 AT_ONCE = 2**16  # of a table that are written at a time
+SCATTER = 10_368_889  # odd, so that numbers below 2²⁴ stay distinct; near the golden section, so that neighbours differ
 
 
 class Writer(ABC):
@@ -54,15 +56,19 @@ class Writer(ABC):
 
 
 @contextmanager
-def open_writer(path: Path | str, *, force: bool = False) -> Iterator[Writer]:
+def open_writer(path: Path | str, *, force: bool = False, clustered: bool = False) -> Iterator[Writer]:
     """Open a writer for ``path``, whose suffix gives the format; the file appears if the block ends without an error.
 
     ``.csv`` has the columns graph, source, target and probability, each undirected edge once, and names nodes by the
     user's ids, if any. ``.npz`` holds all graphs as one PyG batch. ``.graphml``, ``.obj`` and ``.ply`` hold one graph;
     several become files NAME-ITEM.ext. Existing files are replaced only with ``force``.
+
+    With ``clustered``, answers have a ``cluster [n]``, and this is written instead of the edges: as ``.csv`` with the
+    columns graph, node and cluster, or of images as ``.png``.
     """
-    path = check_output(path, force)
-    writer = WRITERS[path.suffix.lower()](path, force)  # an unwritable folder is found before any work
+    path = check_output(path, force, clustered)
+    writers = CLUSTER_WRITERS if clustered else WRITERS
+    writer = writers[path.suffix.lower()](path, force)  # an unwritable folder is found before any work
     try:
         yield writer
         writer.finish()
@@ -70,11 +76,16 @@ def open_writer(path: Path | str, *, force: bool = False) -> Iterator[Writer]:
         writer.drop()
 
 
-def check_output(path: Path | str, force: bool = False) -> Path:
+def check_output(path: Path | str, force: bool = False, clustered: bool = False) -> Path:
     """Refuse a path that :func:`open_writer` could not write to, as far as its name tells."""
     path = Path(path)
-    if path.suffix.lower() not in WRITERS:
-        raise GLNError(f"Got {path.name!r}; expected a name that ends in {', '.join(WRITABLE)}.")
+    if path.suffix.lower() not in (CLUSTER_WRITERS if clustered else WRITERS):
+        wanted = (
+            "clusters are written to .csv or .png"
+            if clustered
+            else f"expected a name that ends in {', '.join(WRITABLE)}"
+        )
+        raise GLNError(f"Got {path.name!r}; {wanted}.")
     if not path.parent.is_dir():
         raise GLNError(f"The folder {path.parent} does not exist; create it first.")
     if path.is_dir():
@@ -93,24 +104,44 @@ def refuse_existing(path: Path, force: bool) -> None:
 class TableWriter(Writer):
     """Writes rows to disk as they come, of all graphs into one file."""
 
+    columns: tuple[str, ...] = ("graph", "source", "target", "probability")
+
     def __init__(self, path: Path, force: bool) -> None:
         super().__init__(path, force)
         self.rows = self.staged[""] = Staged(path)
         try:
-            self.rows.write(b"graph,source,target,probability\n")
+            self.rows.write(f"{','.join(self.columns)}\n".encode())
         except OSError:  # a full disk
             self.drop()
             raise
 
     def add(self, item: Item, answer: Graph) -> None:
         pairs, chances = as_record(answer).scored_once()  # a user's prediction is a Data
-        graph = _cell(item.name)
-        names = None if item.ids is None else np.array([_cell(node) for node in item.ids], dtype=object)
-        ends = pairs.T if names is None else names[pairs.T]
-        for start in range(0, len(pairs), AT_ONCE):
-            columns = (column[start : start + AT_ONCE].tolist() for column in (*ends, chances))
-            rows = [f"{graph},{a},{b},{chance:.6g}\n" for a, b, chance in zip(*columns, strict=True)]
-            self.rows.write("".join(rows).encode())
+        names = _nodes(item)
+        self.add_rows(item, *names[pairs.T], np.array([f"{chance:.6g}" for chance in chances.tolist()]))
+
+    def add_rows(self, item: Item, *columns: np.ndarray) -> None:
+        """Write rows of these columns, after the name of the graph."""
+        graph = _cell(item.label)
+        for start in range(0, len(columns[0]), AT_ONCE):
+            rows = zip(*(column[start : start + AT_ONCE].tolist() for column in columns), strict=True)
+            self.rows.write("".join(f"{graph},{','.join(map(str, row))}\n" for row in rows).encode())
+
+
+class ClusterTable(TableWriter):
+    """Writes the cluster of every node."""
+
+    columns = ("graph", "node", "cluster")
+
+    def add(self, item: Item, answer: Graph) -> None:
+        self.add_rows(item, _nodes(item), answer["cluster"].numpy(force=True))
+
+
+def _nodes(item: Item) -> np.ndarray:
+    """The names of the nodes as CSV cells: the user's ids, or their numbers."""
+    if item.ids is None:
+        return np.arange(item.graph.num_nodes)
+    return np.array([_cell(node) for node in item.ids], dtype=object)
 
 
 def _cell(value: str) -> str:
@@ -141,7 +172,7 @@ class ArchiveWriter(Writer):
         before = {name: values[0].shape[1] for name, values in self.parts.items() if name in ROWS}
         if self.names and widths != before:
             raise GLNError(
-                f"{item.name} has columns {widths}, {self.names[0]} has {before}, but an .npz needs equal ones; "
+                f"{item.label} has columns {widths}, {self.names[0]} has {before}, but an .npz needs equal ones; "
                 "use .csv."
             )
         edges = {"edge_index": answer.edge_index + self.nodes, "edge_prob": answer.edge_prob}
@@ -149,7 +180,7 @@ class ArchiveWriter(Writer):
         arrays = {name: value.numpy(force=True) for name, value in (edges | {"batch": batch}).items()}
         for name, value in (rows | arrays).items():
             self.parts.setdefault(name, []).append(value)
-        self.names.append(item.name)
+        self.names.append(item.label)
         self.nodes += answer.num_nodes
 
     def finish(self) -> None:
@@ -175,8 +206,8 @@ class FilesWriter(Writer):
         self.encode = encode
 
     def add(self, item: Item, answer: Graph) -> None:
-        data = self.encode(item, *as_record(answer).scored_once())
-        name = slug = re.sub(r"[^\w.-]+", "-", item.name)[:100]
+        data = self.data(item, answer)
+        name = slug = re.sub(r"[^\w.-]+", "-", item.label)[:100]
         number = 1
         while name in self.staged:
             number += 1
@@ -186,6 +217,30 @@ class FilesWriter(Writer):
         staged.close()
         if len(self.staged) > 1:
             refuse_existing(self.target(name), self.force)
+
+    def data(self, item: Item, answer: Graph) -> bytes:
+        """The content of the file of one graph."""
+        return self.encode(item, *as_record(answer).scored_once())
+
+
+class RegionPictures(FilesWriter):
+    """Writes an image for each graph, with a colour for every cluster: ``--labels`` reads it back."""
+
+    def __init__(self, path: Path, force: bool) -> None:
+        super().__init__(path, force, lambda *_: b"")
+
+    def data(self, item: Item, answer: Graph) -> bytes:
+        if not is_image(item.graph):
+            raise GLNError(f"{item.name} is not an image, so its clusters make no picture; write a .csv.")
+        from PIL import Image  # with which the image was read
+
+        column, row = item.graph.pos.numpy(force=True).astype(int).T
+        number = answer["cluster"].numpy(force=True) * SCATTER % 2**24  # another colour for each
+        pixels = np.zeros((row.max() + 1, column.max() + 1, 3), dtype=np.uint8)
+        pixels[row, column] = number[:, None] >> (16, 8, 0)
+        file = io.BytesIO()
+        Image.fromarray(pixels).save(file, "PNG")
+        return file.getvalue()
 
 
 def to_graphml(item: Item, pairs: np.ndarray, chances: np.ndarray) -> bytes:
@@ -255,3 +310,4 @@ WRITERS: dict[str, Callable[[Path, bool], Writer]] = {
     ".ply": partial(FilesWriter, encode=to_ply),
 }
 WRITABLE = tuple(WRITERS)
+CLUSTER_WRITERS: dict[str, Callable[[Path, bool], Writer]] = {".csv": ClusterTable, ".png": RegionPictures}

@@ -19,9 +19,10 @@ from gln.errors import GLNError
 from gln.files import write_atomically
 from gln.graphs import make_graph
 from gln.graphs.check import as_record
+from gln.graphs.regions import is_image
 from gln.inference.steps import Seen
 from gln.viewing.paths import check_page
-from gln.viewing.pictures import is_image, main_axes, places
+from gln.viewing.pictures import main_axes, places
 from gln.viewing.style import DARK_PAGE, GROUPS, LIGHT_PAGE
 from gln.workflows.views import View
 
@@ -126,6 +127,9 @@ def pack_view(view: View, thresholds: np.ndarray) -> dict[str, Any]:
     packed: dict[str, Any] = {"name": view.name, "nodes": nodes, "truth": view.labelled}
     if view.labels is not None:
         packed["labels"] = [str(label) for label in view.labels]
+    packed |= {"title": view.title} if view.title else {}
+    packed |= {"symbols": list(view.symbols)} if view.symbols is not None else {}
+    packed |= {"clusters": encode(view.clusters.astype("<u2"))} if view.clusters is not None else {}
     keys = true[:, 0] * nodes + true[:, 1]
     if seen is not None:
         numbers = seen.pairs[:, 0] * nodes + seen.pairs[:, 1]

@@ -13,6 +13,7 @@ from matplotlib.colors import LinearSegmentedColormap
 from gln.errors import GLNError
 from gln.graphs import as_graph, to_networkx
 from gln.graphs.record import Graph
+from gln.graphs.regions import is_image
 from gln.viewing.style import DEPTH, EDGE, GROUPS, INK, RIGHT, WRONG, draw_kind
 
 FAR_TO_NEAR = LinearSegmentedColormap.from_list("depth", DEPTH)
@@ -112,15 +113,6 @@ def _draw_image(ax: Axes, graph: Graph, ends: np.ndarray, scale: float) -> None:
 def _image_thickness(points: np.ndarray, scale: float) -> float:
     """The thickness of edges between pixels at ``points [n, 2]``: below a pixel, unless there are very many."""
     return scale * float(np.clip(28 / (points.max() + 1), 0.5, 2))
-
-
-def is_image(graph: Graph) -> bool:
-    """Whether the nodes are pixels: whole, non-negative 2-D positions that fill a grid, with three features each."""
-    if graph.widths != (2, 3):
-        return False
-    pos = graph.pos
-    near = pos.max() < 4 * len(pos) ** 0.5 + 64  # scattered points could need an image of any size
-    return bool(near and (pos >= 0).all() and (pos == pos.round()).all())
 
 
 def _project(graph: Graph) -> tuple[np.ndarray, np.ndarray | None]:

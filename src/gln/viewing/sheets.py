@@ -23,10 +23,11 @@ from gln.files import write_atomically
 from gln.graphs import as_graph, as_graphs, make_graph
 from gln.graphs.check import as_record
 from gln.graphs.record import Graph
+from gln.graphs.regions import is_image
 from gln.inference.predict import Choice, Method
 from gln.inference.steps import every_step
 from gln.viewing.paths import check_picture
-from gln.viewing.pictures import check_nodes, draw_errors, draw_graph, is_image, places
+from gln.viewing.pictures import check_nodes, draw_errors, draw_graph, places
 from gln.viewing.style import GROUPS, INK, RIGHT, WRONG, height_of, legend_entry, widen, wrapped
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from gln.workflows import Say, Skip, silent
 from gln.workflows.methods import check_fit, load, load_for
 from gln.workflows.runs import RunFacts, has_learned_from, read_run, run_data
 from gln.workflows.training_data import TrainValTest, find_data, is_family, read_labelled
-from gln.workflows.views import View
+from gln.workflows.views import View, name_of
 
 EACH = 2  # test graphs shown of the best, the median and the worst
 LARGEST = 5_000  # the most nodes of a graph that is shown
@@ -185,14 +185,14 @@ def choose_gallery(judged: Judged, method: Any) -> Gallery:
     note = "" if len(small) == len(judged.true) else f"Among the test graphs of up to {LARGEST:,} nodes."
     if not judged.paired:
         drawn = [i for i, graph in enumerate(judged.made) if graph.num_nodes <= LARGEST][:3]
-        views = [View(judged.true[i], f"test graph {i}") for i in small[:3]]
+        views = [View(judged.true[i], name_of(judged.true[i], i)) for i in small[:3]]
         views += [View(judged.made[i], f"sample {i}") for i in drawn]
         return Gallery(["true"] * len(small[:3]) + ["sampled"] * len(drawn), views, note)
     dice = [edge_scores([judged.true[i]], [judged.made[i]])["dice"] for i in small]
     chosen = [(word, small[place]) for word, place in best_to_worst(dice)]
     seen, left_out = _seen(judged, method, [number for _, number in chosen])
     views = [
-        View(judged.true[number], f"test graph {number}", seen=what)
+        View(judged.true[number], name_of(judged.true[number], number), seen=what)
         for (_, number), what in zip(chosen, seen, strict=True)
     ]
     return Gallery([word for word, _ in chosen], views, f"{note} {left_out}".strip())

@@ -190,7 +190,7 @@ class PartsFolder:
         done = part.done
         facts = {
             "items": [
-                {"name": item.name, "path": str(item.path), "ids": item.ids, "part": item.part}
+                {"name": item.label, "path": str(item.path), "ids": item.ids, "part": item.part}
                 | {"nodes": item.graph.num_nodes, "origin": item.origin}
                 for item, _ in done.answers
             ],

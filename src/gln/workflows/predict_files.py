@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -16,10 +16,11 @@ import numpy as np
 import torch
 from tqdm.auto import tqdm  # type: ignore[import-untyped]
 
+from gln.decoding.clusters import Grouping, clusters
 from gln.errors import GLNError
 from gln.graphs.record import Graph
 from gln.inference.predict import Choice, Method, Tick, predict_graphs
-from gln.io import EdgeTable, Item, ReadOptions, Skipped, open_writer
+from gln.io import EdgeTable, Item, ReadOptions, Skipped, Writer, open_writer
 from gln.io.reading import node_files, read_all
 from gln.models.settings import misfit, unread, unseen
 from gln.workflows import Say, silent
@@ -145,6 +146,7 @@ class Outcome:
     ============  ====================================================================
     ``graphs``    number of graphs predicted and written
     ``edges``     total number of their edges
+    ``clusters``  total number of their clusters, if they were asked for
     ``skipped``   what was left out, and why
     ``labelled``  number of graphs that came with their true edges
     ``scores``    edge scores of those, the mean over graphs; empty if there are none
@@ -158,6 +160,7 @@ class Outcome:
     labelled: int = 0
     scores: dict[str, float] = field(default_factory=dict)
     answers: list[tuple[Item, Graph]] = field(default_factory=list)
+    clusters: int = 0
 
     def reasons(self) -> str:
         """How often each reason for skipping occurred, the most frequent first."""
@@ -279,6 +282,7 @@ class Job:
     choice: Choice = field(default_factory=Choice)
     known: Path | None = None
     force: bool = False  # replace ``output`` if it exists
+    clusters: Grouping | None = None  # write these instead of edges
 
     def __post_init__(self) -> None:
         others = [other for other in (self.output, self.known) if other is not None]
@@ -340,9 +344,12 @@ class Job:
                 return True
         return False
 
+    def _writer(self, force: bool) -> AbstractContextManager[Writer]:
+        return open_writer(self.output, force=self.force or force, clustered=self.clusters is not None)
+
     def check_output(self, force: bool = False) -> None:
         """Check before any work that the output may and can be written."""
-        with suppress(_Enough), open_writer(self.output, force=self.force or force):
+        with suppress(_Enough), self._writer(force):
             raise _Enough
 
     def write(
@@ -354,11 +361,17 @@ class Job:
     ) -> Outcome:
         """Write the answers to ``output`` atomically, unless there are none."""
         outcome = Outcome()
-        with open_writer(self.output, force=self.force or force) as writer:
+        with self._writer(force) as writer:
             for some in done:
                 for what in some.skipped:
                     complain(str(what))
                 for item, answer in some.answers:
+                    if self.clusters is not None:
+                        answer["cluster"] = clusters(
+                            item.graph.with_edges(answer.edge_index, edge_prob=answer.edge_prob),
+                            self.clusters,
+                        )
+                        outcome.clusters += int(answer["cluster"].max()) + 1
                     writer.add(item, answer)
                 outcome.add(some)
             if known is not None:

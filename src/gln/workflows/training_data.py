@@ -73,7 +73,7 @@ def read_labelled(paths: Sequence[Path], options: ReadOptions, skip: Skip, say: 
         )
     _check_alike(items)
     # Without what only some files have.
-    return [item.graph.with_edges(item.graph.edge_index) for item in items]
+    return [item.graph.with_edges(item.graph.edge_index, name=item.caption) for item in items]
 
 
 def check_patches(nodes: int | None) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from gln.decoding.clusters import Grouping, clusters
 from gln.errors import GLNError
 from gln.families import parse_family
 from gln.graphs import as_graphs
@@ -44,6 +45,10 @@ class View:
         labelled: whether the edges of ``graph`` are the truth.
         labels: names of the nodes; ``None``: their numbers.
         seen: the prediction; ``None``: the graph is shown as it is.
+        full: its name with that of its file, by which a prediction of several files knows it.
+        title: what else its file calls it.
+        symbols: what the nodes are, drawn beside them: the elements of atoms.
+        clusters: the cluster of every node ``[n]``, as :func:`gln.clusters` finds it in the prediction.
     """
 
     graph: Graph
@@ -51,6 +56,21 @@ class View:
     labelled: bool = True
     labels: Sequence[str] | None = None
     seen: Seen | None = None
+    full: str = ""
+    title: str = ""
+    symbols: Sequence[str] | None = None
+    clusters: np.ndarray | None = None
+
+    @classmethod
+    def of(cls, item: Item) -> View:
+        """A graph from a file; its edges are the truth, if it has any."""
+        known = item.graph.edge_index is not None
+        return cls(item.graph, item.label, known, item.ids, None, item.name, item.title, item.symbols)
+
+    def clustered(self, method: Grouping) -> View:
+        """The same with the clusters of what is predicted at the initial threshold."""
+        graph = self.graph if self.seen is None else self.seen.answer(self.graph)
+        return replace(self, clusters=clusters(graph, method).numpy())
 
 
 def views_of(graphs: Iterable[Any], names: Sequence[str] | None = None) -> list[View]:
@@ -159,7 +179,12 @@ def run_views(run: Path, count: int, seed: int, skip: Skip, say: Say) -> list[Vi
     if "family" in facts:
         return family_views(facts["family"], count, seed)
     test = run_data(run, skip, say).test[:count]
-    return views_of(test, [f"test graph {number}" for number in range(len(test))])
+    return views_of(test, [name_of(graph, number) for number, graph in enumerate(test)])
+
+
+def name_of(test: Graph, number: int) -> str:
+    """What a test graph is called: as in its file, if it comes from one."""
+    return str(test.get("name") or f"test graph {number}")
 
 
 def file_views(words: Sequence[str], options: ReadOptions, count: int, skip: Skip, say: Say) -> list[View]:
@@ -186,7 +211,7 @@ def _read(words: Sequence[str], options: ReadOptions, skip: Skip, say: Say) -> I
     others = [path for path in paths if path not in archives]
     if others:
         for item in read_items(others, options, on_bad=skip, say=say):
-            yield View(item.graph, item.name, item.graph.edge_index is not None, item.ids)
+            yield View.of(item)
     for path in archives:  # of gln predict: read like any archive, but their edges are predictions
         found = read_predictions(path)
         items = list(read_items([path], options, on_bad=skip, say=say))
@@ -201,6 +226,7 @@ def add_predictions(views: Sequence[View], path: Path) -> list[View]:
     found = read_predictions(path)
     if len(views) == len(found) == 1:
         return [_with_edges(views[0], next(iter(found.values())))]
+    found |= {view.name: found[view.full] for view in views if view.full in found}
     strange = next((view.name for view in views if view.name not in found), None)
     if strange is not None:
         raise GLNError(
@@ -251,5 +277,5 @@ def job_views(job: Job, shown: list[Item]) -> list[View]:
         cut = job.choice.cut(job.model)
         answers = ask(job.model, shown, job.choice, job.known_edges())
         seen = [Seen.last(answer, cut, floor=cut) for answer in answers]
-    views = [View(one.graph, one.name, one.graph.edge_index is not None, one.ids) for one in shown]
-    return _with_seen(views, seen)
+    views = _with_seen([View.of(item) for item in shown], seen)
+    return views if job.clusters is None else [view.clustered(job.clusters) for view in views]

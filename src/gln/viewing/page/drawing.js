@@ -12,7 +12,7 @@ class Drawing {
   constructor(canvas) {
     this.canvas = canvas;
     this.context = canvas.getContext("2d");
-    this.layers = { right: true, missing: true, extra: true, edges: true, nodes: true, image: true, labels: false };
+    this.layers = { right: true, missing: true, extra: true, edges: true, nodes: true, image: true, clusters: true, labels: false };
     this.graph = null;
     this.hit = null; // what is pointed at: {node} or {pair}
     this.frame = 0;
@@ -39,7 +39,8 @@ class Drawing {
     this.strength = new Float32Array(graph.pairs);
     this.seen = new Float32Array(graph.nodes * 2);
     this.depth = new Float32Array(graph.nodes).fill(1);
-    this.picture = graph.image ? paint(graph) : null;
+    this.picture = graph.image ? paint(graph, (node) => graph.image.subarray(3 * node, 3 * node + 3)) : null;
+    this.regions = graph.image && graph.clusters ? paint(graph, (node) => hue(graph.clusters[node])) : null;
     this.measure();
     this.hit = null;
     this.reset();
@@ -158,15 +159,17 @@ class Drawing {
     context.clearRect(0, 0, this.width, this.height);
     context.lineCap = graph.pairs > MANY ? "butt" : "round";
     this.onImage = Boolean(this.picture && this.layers.image);
-    if (this.onImage) this.drawImage();
+    if (this.onImage) this.drawImage(this.picture);
+    if (this.regions && this.layers.clusters) this.drawImage(this.regions, this.onImage ? 0.6 : 1);
     this.drawEdges();
     if (this.layers.nodes) this.drawNodes();
     if (this.hit) this.drawHit();
     if (this.layers.labels) this.drawLabels();
   }
 
-  drawImage() {
-    const unit = this.unit() * this.scale, { context, picture } = this;
+  drawImage(picture, strength = 1) {
+    const unit = this.unit() * this.scale, { context } = this;
+    context.globalAlpha = strength;
     context.imageSmoothingEnabled = false;
     context.drawImage(
       picture,
@@ -174,6 +177,7 @@ class Drawing {
       this.height / 2 + this.shift[1] - (this.extent[1] / 2) * unit,
       this.extent[0] * unit,
       this.extent[1] * unit);
+    context.globalAlpha = 1;
   }
 
   shown(kind) {
@@ -260,9 +264,10 @@ class Drawing {
 
   drawNodes() {
     const { context, graph, seen, depth, colours } = this, size = this.nodeSize(), solid = graph.dimensions === 3;
-    const groups = graph.groups ? this.palette.length : 1, rim = !solid && size > 2.2;
+    const byCluster = graph.clusters && this.layers.clusters, member = byCluster ? graph.clusters : graph.groups;
+    const groups = !member ? 1 : byCluster ? Math.max(...member) + 1 : this.palette.length, rim = !solid && size > 2.2;
     for (let group = 0; group < groups; group++) {
-      context.fillStyle = graph.groups ? this.palette[group] : colours.ink;
+      context.fillStyle = !member ? colours.ink : byCluster ? `rgb(${hue(group).join(" ")})` : this.palette[group];
       context.strokeStyle = colours.ground;
       context.lineWidth = Math.min(size * 0.45, 1.6);
       for (let slice = 0; slice < (solid ? SLICES : 1); slice++) {
@@ -270,7 +275,7 @@ class Drawing {
         context.globalAlpha = solid ? 0.25 + 0.75 * near : 1;
         context.beginPath();
         for (let node = 0; node < graph.nodes; node++) {
-          if (graph.groups && graph.groups[node] !== group) continue;
+          if (member && member[node] !== group) continue;
           if (solid && Math.min(Math.max(Math.floor(depth[node] * SLICES), 0), SLICES - 1) !== slice) continue;
           const x = seen[2 * node], y = seen[2 * node + 1];
           if (x < -9 || y < -9 || x > this.width + 9 || y > this.height + 9) continue;
@@ -326,7 +331,7 @@ class Drawing {
     for (const node of order) {
       const x = seen[2 * node] + size + 4, y = seen[2 * node + 1];
       if (x < 0 || y < 0 || x > this.width || y > this.height) continue;
-      const text = shorten(graph.label(node), 24), cells = [];
+      const text = shorten(graph.beside(node), 24), cells = [];
       for (let left = Math.floor(x / 12); left <= (x + text.length * 6.3) / 12; left++) {
         for (const up of [-6, 6]) cells.push(left * 100000 + Math.floor((y + up) / 12));
       }
@@ -349,8 +354,8 @@ function multiply(a, b) {
   });
 }
 
-/** The image whose pixels are the nodes. */
-function paint(graph) {
+/** An image whose pixels are the nodes, in the colours [red, green, blue] that `colour` gives them. */
+function paint(graph, colour) {
   let [left, top, right, bottom] = [Infinity, Infinity, 0, 0];
   for (let node = 0; node < graph.nodes; node++) {
     [left, right] = [Math.min(left, graph.pos[2 * node]), Math.max(right, graph.pos[2 * node])];
@@ -362,11 +367,16 @@ function paint(graph) {
   const context = canvas.getContext("2d"), pixels = context.createImageData(canvas.width, canvas.height);
   for (let node = 0; node < graph.nodes; node++) {
     const at = 4 * ((graph.pos[2 * node + 1] - top) * canvas.width + graph.pos[2 * node] - left);
-    for (let channel = 0; channel < 3; channel++) pixels.data[at + channel] = graph.image[3 * node + channel];
-    pixels.data[at + 3] = 255;
+    pixels.data.set([...colour(node), 255], at);
   }
   context.putImageData(pixels, 0, 0);
   return canvas;
+}
+
+/** A colour for every cluster, as [red, green, blue]: near numbers get distant hues. */
+function hue(number) {
+  const turn = (number * 0.618034) % 1, light = [150, 105, 190][Math.floor(number / 5) % 3];
+  return [0, 1 / 3, 2 / 3].map((offset) => Math.round(light + 62 * Math.cos(2 * Math.PI * (turn + offset))));
 }
 
 /** A colour between two, both as #rrggbb. */

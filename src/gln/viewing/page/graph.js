@@ -16,7 +16,10 @@ class Graph {
   constructor(packed, thresholds) {
     this.name = packed.name;
     this.nodes = packed.nodes;
-    this.labels = packed.labels ?? null;
+    this.title = packed.title ?? "";
+    this.labels = packed.labels ?? null; // the user's names of the nodes
+    this.symbols = packed.symbols ?? null; // what they are: the elements of atoms
+    this.clusters = packed.clusters ? decode(packed.clusters, Uint16Array) : null;
     this.dimensions = packed.dimensions;
     this.pos = decode(packed.pos, Float32Array);
     this.placedBy = packed.placed_by ?? null; // what the drawing follows if the nodes have no positions
@@ -52,6 +55,11 @@ class Graph {
 
   label(node) {
     return this.labels ? this.labels[node] : String(node);
+  }
+
+  /** What is written beside a node. */
+  beside(node) {
+    return this.symbols ? this.symbols[node] : this.label(node);
   }
 
   /** The probability of a pair after a step; 1 if nothing was predicted. */

@@ -1,5 +1,6 @@
 /* The page: sliders, layers, numbers and keys around one GraphView. */
 
+const FEW = 100; // nodes, whose symbols are shown from the start
 const PACE = 950, GLIDE = 520; // milliseconds per step, and of the transition between two
 
 class Page {
@@ -33,7 +34,7 @@ class Page {
     element("graphs").hidden = total < 2;
     setRange(element("graph"), 0, total - 1, number, `${number + 1} of ${total}`);
     element("graph-value").textContent = `${number + 1} of ${total}`;
-    element("name").textContent = graph.name;
+    element("name").textContent = graph.title ? `${graph.name} · ${graph.title}` : graph.name;
     element("recurrence").hidden = !several;
     element("scores").hidden = !(graph.truth && graph.predicted);
     element("decision").hidden = !graph.graded;
@@ -41,7 +42,9 @@ class Page {
     element("ramp").hidden = !(graph.predicted && !graph.truth && graph.graded);
     element("hint").textContent = graph.dimensions === 3 ? "drag to rotate · scroll to zoom" : "drag to move · scroll to zoom";
     this.view.layers.nodes = graph.image === null;
-    this.view.layers.edges = true;
+    const covered = Boolean(graph.image && graph.clusters); // edges would hide the regions
+    this.view.layers.edges = this.view.layers.right = !covered;
+    this.view.layers.labels = graph.symbols !== null && graph.nodes <= FEW;
     this.listLayers();
     this.listSteps();
     this.describe();
@@ -53,7 +56,7 @@ class Page {
     const { graph, view, step, threshold } = this, count = graph.count(step, threshold);
     const numbers = {
       right: count.found, missing: count.true - count.found, extra: count.chosen - count.found,
-      edges: count.chosen, nodes: graph.nodes,
+      edges: count.chosen, nodes: graph.nodes, clusters: graph.clusters ? Math.max(...graph.clusters) + 1 : 0,
     };
     for (const [name, number] of Object.entries(numbers)) {
       const shown = element(`count-${name}`);
@@ -71,7 +74,7 @@ class Page {
     if (graph.graded) {
       const value = this.threshold_text(threshold), own = threshold === graph.own;
       setRange(element("threshold"), graph.first, graph.thresholds.length - 1, threshold, own ? `${value}, the initial value` : value);
-      element("threshold-value").textContent = value;
+      element("threshold-value").value = value;
       this.drawCurve();
     }
     cancelAnimationFrame(this.gliding);
@@ -106,6 +109,28 @@ class Page {
     this.threshold = Math.min(Math.max(index, this.graph.first), this.graph.thresholds.length - 1);
     this.chosen = this.threshold !== this.graph.own;
     this.update();
+  }
+
+  /** Go to a threshold that was typed; the slider then offers it too. */
+  typeThreshold(text) {
+    const value = Number(text), { thresholds, views } = this.data;
+    if (text.trim() === "" || !(value >= 0 && value <= 1)) { this.update(); return; }
+    let place = thresholds.findIndex((offered) => offered >= value - 1e-9);
+    if (place < 0) place = thresholds.length;
+    if (Math.abs((thresholds[place] ?? 2) - value) > 1e-9) {
+      thresholds.splice(place, 0, value);
+      for (const view of views) {
+        if (view.own >= place) view.own++;
+        if (view.first >= place) view.first++;
+      }
+      this.decoded.clear();
+      this.chosen = true;
+      const { step } = this;
+      this.threshold = place;
+      this.open(this.number);
+      this.step = Math.min(step, this.graph.steps - 1);
+    }
+    this.goToThreshold(place);
   }
 
   goToGraph(number) {
@@ -149,7 +174,8 @@ class Page {
       : graph.predicted || graph.truth ? [["edges", "edges", ""]] : [];
     rows.push(["nodes", graph.image ? "pixels" : "nodes", ""]);
     if (graph.image) rows.push(["image", "image", ""]);
-    rows.push(["labels", "labels", ""]);
+    if (graph.clusters) rows.push(["clusters", graph.image ? "regions" : "clusters", "Nodes that belong together, by the prediction at the initial threshold"]);
+    rows.push(["labels", graph.symbols ? "elements" : "labels", ""]);
     list.replaceChildren(...rows.map(([name, text, title]) => {
       const row = document.createElement("li"), label = document.createElement("label");
       const box = document.createElement("input"), swatch = document.createElement("i");
@@ -256,8 +282,9 @@ class Page {
       for (const pair of view.order ?? []) {
         if (view.kinds[pair] !== MISSING && (graph.source[pair] === hit.node || graph.target[pair] === hit.node)) degree++;
       }
-      head.textContent = shorten(graph.labels ? graph.label(hit.node) : `node ${hit.node}`, 60);
-      rest.textContent = `${graph.labels ? `node ${hit.node}, ` : ""}${degree} ${degree === 1 ? "edge" : "edges"} shown`;
+      const own = graph.symbols || graph.labels, cluster = graph.clusters ? `${graph.image ? "region" : "cluster"} ${graph.clusters[hit.node]}, ` : "";
+      head.textContent = shorten(own ? graph.beside(hit.node) : `node ${hit.node}`, 60);
+      rest.textContent = `${own ? `node ${graph.label(hit.node)}, ` : ""}${cluster}${degree} ${degree === 1 ? "edge" : "edges"} shown`;
     } else {
       const kinds = ["", "right", "missing", "extra", "", ""], kind = kinds[view.kinds[hit.pair]];
       head.textContent = `${shorten(graph.label(graph.source[hit.pair]), 40)} – ${shorten(graph.label(graph.target[hit.pair]), 40)}`;
@@ -302,6 +329,7 @@ class Page {
     slide("graph", (value) => this.goToGraph(value));
     slide("step", (value) => { this.pause(); this.goToStep(value); });
     slide("threshold", (value) => this.goToThreshold(value));
+    element("threshold-value").addEventListener("change", (event) => this.typeThreshold(event.target.value));
     click("play", () => this.play());
     click("nearer", () => view.zoom(1.4));
     click("farther", () => view.zoom(1 / 1.4));
@@ -327,6 +355,7 @@ class Page {
     document.addEventListener("keydown", (event) => {
       if (event.ctrlKey || event.metaKey || event.altKey || element("keys").open) return;
       const { target } = event, arrow = event.key.startsWith("Arrow");
+      if (target.type === "number") return; // digits are typed
       if (target.type === "range" && arrow) return; // a focused slider moves itself
       if (event.key === " " && ["BUTTON", "INPUT"].includes(target.tagName) && target.type !== "range") return;
       const action = keys[event.key];

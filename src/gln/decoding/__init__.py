@@ -1,0 +1,1 @@
+"""From probabilities to an answer: which nodes belong together."""
