@@ -99,7 +99,11 @@ def test_one_graph_is_trained_on_in_patches(
     assert "cannot be split" in capsys.readouterr().err.splitlines()[-1]
     assert not Path("run").exists()
     assert run(monkeypatch, "train", "data", "-o", "run", "--patches", "8", *QUICK) == 0
-    assert "64 / 2 / 3 patches of up to 8 nodes" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "64 / 1 / 1 patches of up to 8 nodes, larger pieces and whole graphs" in out
+    assert "too few to choose the best epoch" in out
+    assert run(monkeypatch, "report", "run", "-o", "again.html") == 0
+    assert Path("again.html").read_text() == Path("run/report.html").read_text()
 
 
 def test_a_skipped_file_is_named_and_the_exit_code_is_1(

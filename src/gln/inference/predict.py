@@ -127,7 +127,8 @@ def predict_graphs(
 ) -> list[Graph]:
     """The graphs over the nodes of checked ``graphs``; with ``start``, the recurrence begins from their edges."""
     if isinstance(model, nn.Module):
-        answers = _answers(model, graphs, choice, start)
+        found = dict(answers_one_by_one(model, graphs, choice, start))
+        answers = [found[number] for number in range(len(graphs))]
     elif start or choice.steps is not None or choice.candidates is not None:
         raise GLNError(f"{type(model).__name__} does not take known, steps or candidates; leave them out.")
     else:
@@ -137,18 +138,21 @@ def predict_graphs(
     return answers
 
 
-def _answers(model: nn.Module, graphs: Sequence[Graph], choice: Choice, start: bool) -> list[Graph]:
-    answers: dict[int, Graph] = {}
+def answers_one_by_one(
+    model: nn.Module, graphs: Sequence[Graph], choice: Choice, start: bool = False
+) -> Iterator[tuple[int, Graph]]:
+    """The numbers of ``graphs``, in some order, each with the graph that ``model`` predicts."""
+    rest = []
     for number, graph in enumerate(graphs):
         if isinstance(model, ScoresCandidates) and graph.num_nodes > LARGE:
             edges, prob = _large_edges(model, graph, choice, start)
-            answers[number] = graph.with_edges(edges, edge_prob=prob)
-    rest = [number for number in range(len(graphs)) if number not in answers]
+            yield number, graph.with_edges(edges, edge_prob=prob)
+        else:
+            rest.append(number)
     some = [graphs[number] for number in rest]
     for numbers, _, output in outputs(model, some, choice, start):
         for number, (edges, prob) in zip(numbers, edges_above(output, choice.cut(model)), strict=True):
-            answers[rest[number]] = some[number].with_edges(edges, edge_prob=prob)
-    return [answers[number] for number in range(len(graphs))]
+            yield rest[number], some[number].with_edges(edges, edge_prob=prob)
 
 
 def soft_batches(

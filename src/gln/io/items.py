@@ -31,6 +31,7 @@ class Item:
         labelled: whether the file gives true edges, to train on.
         ids: the user's own node ids, if the file names nodes; ``None``: 0 … n−1.
         part: which graph of the file, as in ``name``; ``None`` if it is the only one.
+        groups: what the column ``ReadOptions.group`` says of each node, if it was asked for.
     """
 
     name: str
@@ -39,6 +40,7 @@ class Item:
     labelled: bool
     ids: Sequence[str] | None
     part: str | None = None
+    groups: Sequence[str] | None = None
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,7 @@ class ReadOptions:
         x: columns or node attributes that give its features; an empty tuple for none.
         graph: column that names the graph of a row.
         id: column that holds the node's id.
+        group: column of what must not be both in training and in test, such as a record or a patient.
         edges: table of true edges for a node table, with columns graph (if there are several), source and target.
         labels: label image of an image; for several, a folder, or a path in which * stands for the image's name.
         elements: chemical elements that get a feature each; all others share one more.
@@ -61,6 +64,7 @@ class ReadOptions:
     x: tuple[str, ...] | None = None
     graph: str | None = None
     id: str | None = None
+    group: str | None = None
     edges: Path | None = None
     labels: Path | None = None
     elements: tuple[str, ...] | None = None
@@ -109,6 +113,7 @@ class Source:
         part: str | int | None = None,
         ids: Sequence[str] | None = None,
         predicted: bool = False,
+        groups: Sequence[str] | None = None,
         **more: torch.Tensor,
     ) -> Item:
         """A checked item.
@@ -116,6 +121,7 @@ class Source:
         Args:
             edges: pairs ``[m, 2]`` (int64) in any order and direction, repeated or not; ``None``: the file gives none.
             part: which graph of the file, if it holds several.
+            groups: as in :class:`Item`.
             predicted: the edges carry probabilities: they are somebody's prediction and not the truth.
             more: further attributes of the graph.
         """
@@ -133,7 +139,7 @@ class Source:
         if predicted:
             self.say("its edges are predictions, not the truth")
         own = None if part is None else str(part)
-        return Item(self.named(part), self.path, graph, edges is not None and not predicted, ids, own)
+        return Item(self.named(part), self.path, graph, edges is not None and not predicted, ids, own, groups)
 
     def named(self, part: str | int | None) -> str:
         return self.name if part is None else f"{self.name}#{part}"

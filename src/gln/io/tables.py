@@ -32,6 +32,7 @@ class ColumnRoles:
     x: tuple[str, ...]
     graph: str | None
     id: str | None
+    group: str | None
     unused: tuple[str, ...]
 
     def __str__(self) -> str:
@@ -40,7 +41,8 @@ class ColumnRoles:
             for name, columns in (("pos", self.pos), ("x", self.x))
             if columns
         ]
-        parts += [f"{name} = {column}" for name, column in (("graph", self.graph), ("id", self.id)) if column]
+        rest = (("graph", self.graph), ("id", self.id), ("group", self.group))
+        parts += [f"{name} = {column}" for name, column in rest if column]
         parts += [f"not used: {', '.join(self.unused)}"] if self.unused else []
         return "; ".join(parts)
 
@@ -58,7 +60,8 @@ def choose_roles(
     numbers = set(numeric)
     graph = _given(options.graph, names) or (_first(GRAPHS, names) if named else None)
     node = _given(options.id, names) or (_first(IDS, names) if named else None)
-    taken = {graph, node, *(options.x or ())}
+    group = _given(options.group, names)
+    taken = {graph, node, group, *(options.x or ())}
     free = [name for name in names if name in numbers and name not in taken]
     if options.pos is not None:
         pos = tuple(_given(name, names) or "" for name in options.pos)
@@ -76,8 +79,8 @@ def choose_roles(
         raise GLNError(
             f"no numeric positions or features were found among {_listed(names)}; name them with pos and x."
         )
-    used = {graph, node, *pos, *x}
-    return ColumnRoles(pos, x, graph, node, tuple(name for name in names if name not in used))
+    used = {graph, node, group, *pos, *x}
+    return ColumnRoles(pos, x, graph, node, group, tuple(name for name in names if name not in used))
 
 
 def choose_ends(names: Sequence[str], named: bool) -> tuple[str, str] | None:
@@ -189,23 +192,24 @@ def _read_graph(
     part: str | None,
     edges: EdgeTable | None,
 ) -> Item:
-    data, ids = _read_rows(source, table, roles, rows)
+    data, ids, groups = _read_rows(source, table, roles, rows)
     pairs = None
     if edges is not None:
         names = map(str, range(len(data))) if ids is None else ids
         pairs = edges.pairs((part, source.named(part)), {name: number for number, name in enumerate(names)})
     pos, x = np.split(data, [len(roles.pos)], axis=1)
-    return source.item(pos if roles.pos else None, x if roles.x else None, pairs, part, ids)
+    return source.item(pos if roles.pos else None, x if roles.x else None, pairs, part, ids, groups=groups)
 
 
 def _read_rows(
     source: Source, table: CSVFile, roles: ColumnRoles, rows: Iterator[Row]
-) -> tuple[np.ndarray, tuple[str, ...] | None]:
-    """The positions and features ``[n, p + f]`` of the nodes, and their ids if the table has a column of them."""
+) -> tuple[np.ndarray, tuple[str, ...] | None, list[str] | None]:
+    """The positions and features ``[n, p + f]`` of the nodes, and their ids and groups if there are such columns."""
     used = roles.pos + roles.x
     at = [table.columns.index(name) for name in used]
     pick = itemgetter(*at) if len(at) > 1 else lambda cells: (cells[at[0]],)
-    id_at = table.columns.index(roles.id) if roles.id else None
+    id_at, group_at = (table.columns.index(name) if name else None for name in (roles.id, roles.group))
+    groups: list[str] = []
     values, numbers = array("d"), array("q")
     first: dict[str, int] = {}  # the row in which an id first appears
     for place, cells in rows:
@@ -219,6 +223,8 @@ def _read_rows(
         numbers.append(place.row)
         if len(numbers) > source.options.max_nodes:
             source.check_count(len(numbers))
+        if group_at is not None:
+            groups.append(cells[group_at].strip())
         if id_at is not None:
             node = cells[id_at].strip()
             if node in first:
@@ -232,7 +238,7 @@ def _read_rows(
         raise GLNError(
             f"row {numbers[row]}: {used[column]} is {data[row, column]}; remove or repair values that are not finite."
         )
-    return data, tuple(first) if id_at is not None else None
+    return data, tuple(first) if id_at is not None else None, None if group_at is None else groups
 
 
 class EdgeTable:

@@ -101,7 +101,7 @@ def _options(read: dict[str, Any]) -> ReadOptions:
             isinstance(value, tuple) and all(isinstance(word, str) for word in value)
         ):
             raise TypeError(f"{name} is not a list of names")
-    for name in ("graph", "id"):
+    for name in ("graph", "id", "group"):
         if not isinstance(getattr(options, name), str | None):
             raise TypeError(f"{name} is not a name")
     return options
