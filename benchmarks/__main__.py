@@ -18,6 +18,7 @@ NAMES = (
     "cold",
     "families",
     "graphrnn",
+    "honest-scores",
     "mmd",
     "mmd-scaling",
     "old-and-new",

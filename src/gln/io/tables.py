@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -14,13 +13,10 @@ from pathlib import Path
 import numpy as np
 
 from gln.errors import GLNError
+from gln.graphs.columns import GRAPHS, IDS, first_of, guess_positions
 from gln.io.csvfile import BrokenTable, CSVFile, Row, reads_as_number
 from gln.io.items import Item, ReadOptions, Skipped, Source, quote
 
-POSITIONS = (("x", "y", "z"), ("pos_x", "pos_y", "pos_z"), ("lon", "lat"), ("longitude", "latitude"))
-NUMBERED = re.compile(r"pos_?(\d{1,4})")
-GRAPHS = ("graph", "graph_id", "frame")
-IDS = ("id", "node", "node_id")
 ENDS = (("source", "target"), ("from", "to"), ("src", "dst"))
 
 
@@ -58,17 +54,17 @@ def choose_roles(
         named: whether the file itself names its columns; if not, all numbers are positions.
     """
     numbers = set(numeric)
-    graph = _given(options.graph, names) or (_first(GRAPHS, names) if named else None)
-    node = _given(options.id, names) or (_first(IDS, names) if named else None)
+    graph = _given(options.graph, names) or (first_of(GRAPHS, names) if named else None)
+    node = _given(options.id, names) or (first_of(IDS, names) if named else None)
     group = _given(options.group, names)
     taken = {graph, node, group, *(options.x or ())}
     free = [name for name in names if name in numbers and name not in taken]
     if options.pos is not None:
         pos = tuple(_given(name, names) or "" for name in options.pos)
     else:
-        pos = _guess_positions([name for name in names if name not in taken]) if named else tuple(free)
+        pos = guess_positions([name for name in names if name not in taken]) if named else tuple(free)
         if numbers.isdisjoint(pos):  # otherwise text among positions is a mistake, reported when it is read
-            pos = _guess_positions(free)
+            pos = guess_positions(free)
     if options.x is not None:
         x = tuple(_given(name, names) or "" for name in options.x)
     else:
@@ -88,7 +84,7 @@ def choose_ends(names: Sequence[str], named: bool) -> tuple[str, str] | None:
     if not named:
         return (names[0], names[1]) if len(names) == 2 else None
     for ends in ENDS:
-        source, target = (_first((end,), names) for end in ends)
+        source, target = (first_of((end,), names) for end in ends)
         if source and target:
             return source, target
     return None
@@ -98,20 +94,6 @@ def _given(name: str | None, names: Sequence[str]) -> str | None:
     if name is not None and name not in names:
         raise GLNError(f"there is no column or attribute {quote(name)}; there are {_listed(names)}.")
     return name
-
-
-def _first(wanted: Sequence[str], names: Sequence[str]) -> str | None:
-    lower = {name.lower(): name for name in reversed(names)}
-    return next((lower[name] for name in wanted if name in lower), None)
-
-
-def _guess_positions(free: Sequence[str]) -> tuple[str, ...]:
-    for group in POSITIONS:
-        found = [_first((name,), free) for name in group]
-        if found[0] is not None:
-            return tuple(name for name in found if name is not None)
-    numbered = [(int(match[1]), name) for name in free if (match := NUMBERED.fullmatch(name.lower()))]
-    return tuple(name for _, name in sorted(numbered))
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -254,12 +236,12 @@ class EdgeTable:
             )
         columns = self.file.columns
         self.ends = itemgetter(*map(columns.index, ends))
-        column = graph if graph in columns else _first(GRAPHS, columns)
+        column = graph if graph in columns else first_of(GRAPHS, columns)
         self.grouped = column is not None
         self.key = self.file.key(column)
         self.places = self.file.places(column)
         self.expected: set[str] = set()
-        weights = _first(("weight",), columns)
+        weights = first_of(("weight",), columns)
         self.weight = None if weights is None else columns.index(weights)
 
     def pairs(self, names: tuple[str | None, str], number: dict[str, int]) -> np.ndarray:

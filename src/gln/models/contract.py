@@ -192,6 +192,13 @@ def _inputs(model: Any, graph: Graph) -> dict[str, tuple[int, int | None]]:
     return {"pos": (pos, config.get("pos_channels")), "x": (x, config.get("in_channels"))}
 
 
+def input_widths(model: Any) -> tuple[int, int] | None:
+    """How many positions and features a model reads of a node; ``None`` if its config does not say both."""
+    config = getattr(model, "config", {})
+    pos, x = config.get("pos_channels"), config.get("in_channels")
+    return None if pos is None or x is None else (pos, x)
+
+
 def starting_structure(model: Any, pairs: Tensor) -> Tensor:
     """``A⁰`` at ``pairs [2, m]``: zeros, unless the model has another starting structure."""
     if not isinstance(model, StartsFromStructure):
