@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from statistics import fmean
@@ -111,31 +112,35 @@ def surfaces(count: int, points: int = 484) -> Draw:
     return draw
 
 
-def communities(count: int, nodes: int = 250, width: int = 8) -> Draw:
-    """LFR graphs of mixing .1 to .3, each node at its place in the first eigenvectors of the Laplacian."""
-
-    def one(rng: np.random.Generator) -> Graph:
-        mixing, seed = rng.uniform(0.1, 0.3), int(rng.integers(2**31))
-        for attempt in range(100):  # the generator does not always succeed
-            try:
-                graph = nx.LFR_benchmark_graph(
-                    nodes, 3, 1.5, mixing, average_degree=8, min_community=nodes // 10, seed=seed + attempt
-                )
-                break
-            except nx.ExceededMaxIterations:
-                continue
-        plain = nx.Graph(graph.edges())
-        plain.remove_edges_from(nx.selfloop_edges(plain))
-        plain.add_nodes_from(range(nodes))
-        laplacian = nx.normalized_laplacian_matrix(plain, nodelist=range(nodes)).toarray()
-        return make_graph(pos=np.linalg.eigh(laplacian)[1][:, 1 : width + 1], edges=np.array(plain.edges()))
+def communities(count: int, nodes: int = 250, pool: int = 60) -> Draw:
+    """LFR graphs of mixing .1 to .3, drawn from a pool of them, as the generator is slow."""
 
     def draw(seed: int) -> tuple[list[Graph], list[Graph]]:
-        rng = np.random.default_rng(seed)
-        graphs = [one(rng) for _ in range(count + KEPT)]
+        chosen = np.random.default_rng(seed).permutation(pool)[: count + KEPT]
+        graphs = [community(nodes, int(number)) for number in chosen]
         return graphs[:count], graphs[count:]
 
     return draw
+
+
+@cache
+def community(nodes: int, seed: int, width: int = 8) -> Graph:
+    """An LFR graph; each node is at its place in the first eigenvectors of the Laplacian."""
+    rng = np.random.default_rng(seed)
+    while True:  # the generator does not always succeed
+        settings = {"average_degree": 8, "min_community": nodes // 10, "max_iters": 100}
+        try:
+            drawn = nx.LFR_benchmark_graph(
+                nodes, 3, 1.5, rng.uniform(0.1, 0.3), seed=int(rng.integers(2**31)), **settings
+            )
+            break
+        except nx.ExceededMaxIterations:
+            continue
+    graph = nx.Graph()
+    graph.add_nodes_from(range(nodes))
+    graph.add_edges_from((i, j) for i, j in drawn.edges() if i != j)
+    laplacian = nx.normalized_laplacian_matrix(graph, nodelist=range(nodes)).toarray()
+    return make_graph(pos=np.linalg.eigh(laplacian)[1][:, 1 : width + 1], edges=np.array(graph.edges()))
 
 
 SHAPES = {

@@ -96,7 +96,7 @@ class Report {
     const legend = ["↑ higher is better, ↓ lower is better."];
     if (more.includes("pooled")) legend.push("Value is the mean over graphs; pooled counts all graphs as one.");
     if (scores.rules.length) legend.push(`Beside the model: simple rules, fitted on the training graphs (${scores.rules.join(", ")}).`);
-    if (more.includes("interval")) legend.push("Intervals are by bootstrap, over graphs or, where they are few, over nodes.");
+    if (more.includes("interval")) legend.push("Intervals are over graphs or, where these are few, over nodes drawn again and again.");
     if (more.includes("floor")) legend.push("Floor is the MMD² between training and test graphs: what a perfect model can expect.");
     element("scores-notes").append(...[legend.join(" "), ...scores.notes.filter((note) => !note.startsWith("MMD² floor"))].map((note) => make("p", {}, note)));
   }
