@@ -70,7 +70,7 @@ def table_of(name: str) -> Draw:
     return draw
 
 
-def meshes(count: int, vertices: int = 800) -> Draw:
+def meshes(count: int, vertices: int = 600) -> Draw:
     """Parts of the right half of a human cortex (fsaverage5, from nilearn), each around some vertex.
 
     Kept apart are as large parts of the left half.
@@ -102,7 +102,7 @@ def part_of_cortex(side: str, centre: int, vertices: int) -> Graph:
     return subgraph(whole, near)
 
 
-def surfaces(count: int, points: int = 484) -> Draw:
+def surfaces(count: int, points: int = 400) -> Draw:
     """Generated surfaces, each stretched and sheared in its own way, so that one says little about another."""
 
     def draw(seed: int) -> tuple[list[Graph], list[Graph]]:
@@ -144,12 +144,12 @@ def community(nodes: int, seed: int, width: int = 8) -> Graph:
 
 
 SHAPES = {
-    "wine": Shape(table_of("wine"), patches=40),
-    "cancer": Shape(table_of("breast_cancer"), patches=40),
-    "one mesh": Shape(meshes(1), patches=30),
-    "three meshes": Shape(meshes(3), patches=30, epochs=10),
-    "LFR communities": Shape(communities(15), patches=40, epochs=4),
-    "one surface, others stretched": Shape(surfaces(1), patches=30),
+    "wine": Shape(table_of("wine"), patches=30),
+    "cancer": Shape(table_of("breast_cancer"), patches=30, epochs=12),
+    "one mesh": Shape(meshes(1), patches=24, epochs=12),
+    "three meshes": Shape(meshes(3), patches=24, epochs=4),
+    "LFR communities": Shape(communities(10), patches=24, epochs=2),
+    "one surface, others stretched": Shape(surfaces(1), patches=24, epochs=12),
 }
 
 
