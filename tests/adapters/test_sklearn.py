@@ -120,7 +120,8 @@ def test_the_unit_of_a_feature_does_not_matter() -> None:
     one, other = (GraphLearner(**TINY).fit(part, Y).predict_proba(part) for part in (sets, scaled))
     for left, right in zip(one, other, strict=True):
         assert np.allclose(left.toarray(), right.toarray(), atol=1e-2)
-    raw = GraphLearner(**TINY, standardize=False).fit(scaled, Y)
+    with pytest.warns(UserWarning, match="times as much as another, and the model does not scale them"):
+        raw = GraphLearner(**TINY, standardize=False).fit(scaled, Y)
     assert raw.model_.config["x_mean"] is raw.model_.config["x_std"] is None
 
 

@@ -30,7 +30,7 @@ from gln.storage.models import annotate, check_model, save, write_model
 from gln.storage.runs import Checkpoint, RunFolder, describe_run, read_checkpoint, write_checkpoint
 from gln.storage.tensors import load_weights
 from gln.training.config import FREE, FitConfig
-from gln.training.data import Augment, Feed, Share, Source, describe, seed_step
+from gln.training.data import Augment, Feed, Share, Source, describe, seed_step, warn_of_scales
 from gln.training.losses import Loss as DefaultLoss
 from gln.training.processes import (
     Place,
@@ -111,6 +111,7 @@ def fit(
     loss = loss or DefaultLoss(every_step=getattr(model, "every_step", False))
     source: Source = train if callable(train) else as_graphs(train, "train")
     graphs = as_graphs(val, "val")
+    warn_of_scales(model, graphs)
     with TemporaryDirectory(prefix="gln-") if run is None else nullcontext(run) as path, quiet():
         folder = RunFolder(Path(path), kept=run is not None)
         fabric, place, devices = make_fabric(config)
