@@ -25,10 +25,11 @@ from gln.graphs import make_graph
 from gln.training.config import FitConfig
 from gln.viewing import Seen, View
 from gln.viewing.reports import GALLERY, pack_gallery, write_report
+from gln.workflows.divide import TrainValTest
 from gln.workflows.judge import Gallery, Judged, best_to_worst, judge, judge_run, report_of
 from gln.workflows.rules import load_rules
 from gln.workflows.runs import read_run
-from gln.workflows.training_data import TrainValTest, family_data
+from gln.workflows.training_data import family_data
 from tests.baselines.test_common import SMALL
 from tests.commands.test_train import write_graphs
 from tests.viewing import decoding

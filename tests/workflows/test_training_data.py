@@ -13,7 +13,8 @@ import gln
 from gln.errors import GLNError
 from gln.graphs import check_graph, make_graph
 from gln.io import ReadOptions, Skipped
-from gln.workflows.training_data import divide, find_data, read_labelled
+from gln.workflows.divide import divide
+from gln.workflows.training_data import find_data, read_labelled
 
 
 def numbered(nodes: int, first: int = 0) -> Data:

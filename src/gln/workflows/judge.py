@@ -22,10 +22,11 @@ from gln.inference.steps import Seen, every_step
 from gln.io import ReadOptions
 from gln.training.data import describe
 from gln.workflows import Say, Skip, silent
+from gln.workflows.divide import TrainValTest
 from gln.workflows.methods import check_fit, load, load_for
 from gln.workflows.rules import Rules, fit_rules, load_rules
 from gln.workflows.runs import RunFacts, has_learned_from, read_run, run_data
-from gln.workflows.training_data import TrainValTest, find_data, is_family, read_labelled
+from gln.workflows.training_data import find_data, is_family, read_labelled
 from gln.workflows.views import View
 
 EACH = 2  # test graphs shown of the best, the median and the worst

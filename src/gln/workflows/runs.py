@@ -22,9 +22,10 @@ from gln.storage.tensors import read_json, write_json
 from gln.training.config import FitConfig
 from gln.training.progress import Progress, is_finished
 from gln.workflows import Say, Skip
+from gln.workflows.divide import TrainValTest
 from gln.workflows.methods import FROM_DATA
 from gln.workflows.recipe import Recipe
-from gln.workflows.training_data import Held, TrainValTest, family_data, file_data
+from gln.workflows.training_data import Held, family_data, file_data
 
 DATA, RECIPE = "data.json", "recipe.json"  # what the run learned from
 COUNTED = ("epoch", "step")  # columns of whole numbers in metrics.csv
