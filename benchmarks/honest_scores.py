@@ -70,35 +70,43 @@ def table_of(name: str) -> Draw:
     return draw
 
 
-def meshes(count: int, vertices: int = 600) -> Draw:
+def meshes(count: int, alike: bool = True, vertices: int = 600) -> Draw:
     """Parts of the right half of a human cortex (fsaverage5, from nilearn), each around some vertex.
 
-    Kept apart are as large parts of the left half.
+    Kept apart are as large parts of the left half: those at the same places, or anywhere, which may be folded more or
+    less than the given ones.
     """
 
     def draw(seed: int) -> tuple[list[Graph], list[Graph]]:
         rng = np.random.default_rng(seed)
-        given, kept = (
-            [part_of_cortex(side, int(rng.integers(CORTEX)), vertices) for _ in range(number)]
-            for side, number in (("right", count), ("left", KEPT))
-        )
-        return given, kept
+        places = rng.integers(CORTEX, size=count + KEPT)
+        points = half_of_cortex("right")[0]
+        centres = points[places[:count]] * [-1, 1, 1] if alike else half_of_cortex("left")[0][places[count:]]
+        given = [part_of_cortex("right", points[place], vertices) for place in places[:count]]
+        return given, [part_of_cortex("left", centre, vertices) for centre in centres]
 
     return draw
 
 
-def part_of_cortex(side: str, centre: int, vertices: int) -> Graph:
-    """The mesh on the vertices of the white surface that are nearest to one of them."""
+@cache
+def half_of_cortex(side: str) -> tuple[np.ndarray, np.ndarray]:
+    """Vertices and triangles of the white surface."""
     spec = find_spec("nilearn")
     if spec is None or spec.origin is None:
         raise GLNError("The meshes need nilearn, which is not installed; pip install nilearn.")
     path = Path(spec.origin).parent / f"datasets/data/fsaverage5/white_{side}.gii.gz"
     points, faces = peer("nibabel", "load")(path).agg_data()
-    near = np.argsort(np.linalg.norm(points - points[centre], axis=1), kind="stable")[:vertices]
+    return points, faces
+
+
+def part_of_cortex(side: str, centre: np.ndarray, vertices: int) -> Graph:
+    """The mesh on the vertices that are nearest to a point."""
+    points, faces = half_of_cortex(side)
+    near = np.argsort(np.linalg.norm(points - centre, axis=1), kind="stable")[:vertices]
     pairs = np.unique(
         np.sort(np.concatenate([faces[:, [0, 1]], faces[:, [1, 2]], faces[:, [2, 0]]]), 1), axis=0
     )
-    whole = make_graph(pos=points - points[centre], edges=pairs)
+    whole = make_graph(pos=points - centre, edges=pairs)
     return subgraph(whole, near)
 
 
@@ -149,6 +157,7 @@ SHAPES = {
     "one mesh": Shape(meshes(1), patches=24, epochs=12),
     "three meshes": Shape(meshes(3), patches=24, epochs=4),
     "LFR communities": Shape(communities(10), patches=24, epochs=2),
+    "one mesh, others elsewhere": Shape(meshes(1, alike=False), patches=24, epochs=12),
     "one surface, others stretched": Shape(surfaces(1), patches=24, epochs=12),
 }
 
