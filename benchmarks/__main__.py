@@ -19,6 +19,7 @@ NAMES = (
     "communities",
     "families",
     "graphrnn",
+    "honest-scores",
     "loaded",
     "mixing",
     "mmd",

@@ -261,10 +261,10 @@ def coin_rows(model: torch.nn.Module, folder: Path) -> list[dict[str, Any]]:
         columns, height = (item.graph.pos.max(dim=0).values + 1).long().tolist()
         grey = item.graph.x[:, 0].view(height, columns).numpy()
         settings = [
-            dict(scale=a, sigma=b, min_size=c) for a in SCALES for b in (0.0, 0.5, 0.8) for c in (20, 50)
+            {"scale": a, "sigma": b, "min_size": c} for a in SCALES for b in (0.0, 0.5, 0.8) for c in (20, 50)
         ]
         parts = [torch.from_numpy(felzenszwalb(grey, **one)).flatten().long() for one in settings]
-        ways["felzenszwalb"] = parts[settings.index(dict(scale=100, sigma=0.5, min_size=50))]
+        ways["felzenszwalb"] = parts[settings.index({"scale": 100, "sigma": 0.5, "min_size": 50})]
         for name, labels in ways.items():
             row |= {
                 name: float(adjusted_rand([item.graph.region], [labels])),

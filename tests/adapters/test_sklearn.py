@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
+import networkx as nx
 import numpy as np
 import pytest
+import scipy.sparse as sp
 import torch
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from torch_geometric.data import Data
 
-from gln.adapters.sklearn import GraphLearner
+from gln.adapters.sklearn import GraphLearner, as_sets
 from gln.errors import GLNError
 from gln.inference.predict import predict
 from gln.storage.models import save
+from gln.training.loop import fit
 from gln.workflows.methods import load
 
 TINY = {"width": 8, "pair_width": 8, "steps": 2, "epochs": 2, "device": "cpu", "random_state": 0}
@@ -76,7 +80,7 @@ def test_the_same_random_state_learns_the_same_and_leaves_torch_alone() -> None:
 def test_save_and_load_give_the_same_learner(tmp_path: Path) -> None:
     features = [(points, points[:, :1] * 1e4) for points in X]
     learner = GraphLearner(**TINY, threshold=0.3).fit(features, Y)
-    loaded = GraphLearner.load(learner.save(tmp_path / "new" / "learner.safetensors"))
+    loaded = GraphLearner.load(learner.save(tmp_path / "new" / "learner"))
     assert loaded.get_params() == learner.get_params()
     assert loaded.history_ == learner.history_
     assert (loaded.threshold_, loaded.n_features_in_) == (0.3, 3)
@@ -85,9 +89,10 @@ def test_save_and_load_give_the_same_learner(tmp_path: Path) -> None:
     for one, other in zip(loaded.predict_proba(features), learner.predict_proba(features), strict=True):
         assert (one != other).nnz == 0
     alone = load(save(learner.model_, tmp_path / "alone"))  # the scale of the features goes with the model
-    for matrix, (points, x) in zip(learner.predict_proba(features), features, strict=True):
-        answer = predict(alone, Data(pos=torch.tensor(points), x=torch.tensor(x)), threshold=0.0)
-        assert matrix.data.tolist() == pytest.approx(answer.edge_prob.tolist(), abs=1e-6)
+    for model in (alone, load(tmp_path / "new" / "learner"), tmp_path / "new" / "learner"):
+        for matrix, (points, x) in zip(learner.predict_proba(features), features, strict=True):
+            answer = predict(model, Data(pos=torch.tensor(points), x=torch.tensor(x)), threshold=0.0)
+            assert matrix.data.tolist() == pytest.approx(answer.edge_prob.tolist(), abs=1e-6)
 
 
 def test_numbers_of_numpy_are_as_good(tmp_path: Path) -> None:
@@ -95,16 +100,16 @@ def test_numbers_of_numpy_are_as_good(tmp_path: Path) -> None:
     numbers = {name: np.int64(value) for name, value in TINY.items() if isinstance(value, int)}
     learner = GraphLearner(**TINY | numbers, threshold=np.float32(0.5)).fit(X, Y)
     assert learner.model_.config == LEARNER.model_.config
-    loaded = GraphLearner.load(learner.save(tmp_path / "learner.safetensors"))
+    loaded = GraphLearner.load(learner.save(tmp_path / "learner"))
     assert loaded.get_params() == LEARNER.get_params() | {"threshold": 0.5}
 
 
 def test_a_file_of_another_kind_is_refused(tmp_path: Path) -> None:
-    from gln.storage.tensors import write_tensors
-
-    write_tensors(tmp_path / "a", {}, {"format": "something"})
-    write_tensors(tmp_path / "b", {}, {"format": "gln learner 1", "settings": {"colour": 3}})
-    for name, words in (("a", "is not a"), ("b", "was changed")):
+    save(LEARNER.model_, tmp_path / "a")
+    facts = json.loads((LEARNER.save(tmp_path / "b") / "model.json").read_text())
+    facts["learner"]["settings"]["colour"] = 3
+    (tmp_path / "b" / "model.json").write_text(json.dumps(facts))
+    for name, words in (("a", "is not a GraphLearner"), ("b", "was changed"), ("c", "There is no folder")):
         with pytest.raises(GLNError, match=words):
             GraphLearner.load(tmp_path / name)
 
@@ -115,7 +120,8 @@ def test_the_unit_of_a_feature_does_not_matter() -> None:
     one, other = (GraphLearner(**TINY).fit(part, Y).predict_proba(part) for part in (sets, scaled))
     for left, right in zip(one, other, strict=True):
         assert np.allclose(left.toarray(), right.toarray(), atol=1e-2)
-    raw = GraphLearner(**TINY, standardize=False).fit(scaled, Y)
+    with pytest.warns(UserWarning, match="times as much as another, and the model does not scale them"):
+        raw = GraphLearner(**TINY, standardize=False).fit(scaled, Y)
     assert raw.model_.config["x_mean"] is raw.model_.config["x_std"] is None
 
 
@@ -123,6 +129,74 @@ def test_arrays_tuples_and_data_are_the_same_sets() -> None:
     expected = LEARNER.predict(X)
     for sets in ([(p, None) for p in X], [Data(pos=torch.from_numpy(p).float()) for p in X]):
         assert [edges.tolist() for edges in LEARNER.predict(sets)] == [edges.tolist() for edges in expected]
+
+
+def test_a_table_is_positions_or_features_by_width_and_by_name() -> None:
+    pd = pytest.importorskip("pandas")
+    rng = np.random.default_rng(2)
+    tables = [rng.random((6, 5)) for _ in range(4)]
+    edges = [[[0, 1], [2, 3]]] * 4
+    frames = [pd.DataFrame(table, columns=["mass", "y", "x", "age", "size"]) for table in tables]
+    for some in frames:
+        some["name"] = "text"
+    for sets, said in (
+        (tables, "5 features"),
+        ([table[:, :3] for table in tables], "3 positions"),
+        ([table[:, :2].tolist() for table in tables], "2 positions"),
+        (frames, "2 positions and 3 features"),
+    ):
+        learner = GraphLearner(**TINY).fit(sets, edges)
+        assert learner.nodes_ == said
+        assert len(learner.predict(sets)) == 4
+    columns = ["x", "y", "mass", "age", "size"]
+    assert as_sets(frames)[0].pos.numpy() == pytest.approx(frames[0][["x", "y"]].to_numpy())
+    assert as_sets(frames)[0].x.numpy() == pytest.approx(frames[0][columns[2:]].to_numpy())
+
+
+def test_positions_of_unequal_scales_are_probably_features() -> None:
+    sets = [points * [1, 1e4] for points in X]
+    with pytest.warns(UserWarning, match="taken for positions, but one varies"):
+        GraphLearner(**TINY).fit(sets, Y)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        lambda edges, n: edges[:, ::-1],
+        lambda edges, n: np.concatenate([edges, edges[:, ::-1]]),
+        lambda edges, n: np.concatenate([edges, edges[:, ::-1]]).T,
+        lambda edges, n: torch.from_numpy(np.concatenate([edges, edges[:, ::-1]]).T.copy()),
+        lambda edges, n: matrix(edges, n),
+        lambda edges, n: sp.csr_array(matrix(edges, n)),
+        lambda edges, n: nx.from_numpy_array(matrix(edges, n)),
+    ],
+)
+def test_edges_may_be_given_in_any_form(given: Any) -> None:
+    expected = [graph.edge_index.tolist() for graph in as_sets(X, Y)]
+    other = [given(edges, len(points)) for points, edges in zip(X, Y, strict=True)]
+    assert [graph.edge_index.tolist() for graph in as_sets(X, other)] == expected
+
+
+def matrix(edges: np.ndarray, nodes: int) -> np.ndarray:
+    dense = np.zeros((nodes, nodes), dtype=int)
+    dense[edges[:, 0], edges[:, 1]] = dense[edges[:, 1], edges[:, 0]] = 1
+    return dense
+
+
+def test_sets_of_one_group_are_learned_or_validated_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: dict[str, list[float]] = {}
+
+    def watch(model: Any, train: Any, val: Any, **settings: Any) -> Any:
+        seen.update(train=[float(g.pos[0, 0]) for g in train], val=[float(g.pos[0, 0]) for g in val])
+        return fit(model, train, val, **settings)
+
+    monkeypatch.setattr("gln.adapters.sklearn.fit", watch)
+    groups = [number // 3 for number in range(12)]
+    GraphLearner(**TINY).fit(X, Y, groups=groups)
+    group_of = {float(np.float32(points[0, 0])): group for points, group in zip(X, groups, strict=True)}
+    train, val = ({group_of[name] for name in seen[part]} for part in ("train", "val"))
+    assert not train & val
+    assert train | val == set(range(4))
 
 
 def test_it_runs_in_cross_validation_and_grid_search() -> None:
@@ -155,7 +229,9 @@ def test_it_learns() -> None:
         (X, Y, {"threshold": 2}, "threshold=2"),
         (X[:1], Y[:1], {}, "at least 2"),
         ([], [], {}, "no point sets"),
-        ([X[0], np.zeros((3, 4))], [Y[0], []], {}, r"X\[1\] has 4 positions"),
+        ([X[0], np.zeros((3, 4))], [Y[0], []], {}, r"X\[1\] has 0 positions and 4 features"),
+        (X[:2], [Y[0], np.zeros((3, 3, 2))], {}, r"X\[1\]: edges has shape"),
+        (X[:2], [Y[0], nx.path_graph(2)], {}, r"X\[1\]: The edges are of a graph of 2 nodes"),
         ([X[0], X[1] * np.nan], Y[:2], {}, r"X\[1\]: .*not finite"),
         (X[:2], [Y[0], [[0, 99]]], {}, r"X\[1\]: An edge names node 99"),
         ([X[0], (X[1],)], Y[:2], {}, "tuple of length 1"),

@@ -29,7 +29,7 @@ def near(radius: float, seed: int, count: int = 20) -> Data:
 @pytest.mark.parametrize("rule", RULES)
 def test_a_graph_of_its_own_kind_is_found_exactly(rule: str) -> None:
     maker = Neighbours(rule=rule)
-    maker.parameter_ = {"radius": 0.3}.get(rule, 4)
+    maker.parameter_, maker.scale_ = {"radius": 0.3}.get(rule, 4), torch.empty(0)
     graphs = [maker.predict(Data(pos=points(seed), num_nodes=20)) for seed in range(6)]
     fitted = Neighbours(rule=rule).fit(graphs[:3])
     assert gln.evaluate(fitted, graphs[3:])["dice"] > 0.98

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import shlex
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import gln
+from gln.workflows.runs import command_of, read_run
 from gln.workflows.train import is_first
 from tests.commands.test_cli import run
 from tests.training.processes import gln_in, join, start_two
@@ -99,7 +102,55 @@ def test_one_graph_is_trained_on_in_patches(
     assert "cannot be split" in capsys.readouterr().err.splitlines()[-1]
     assert not Path("run").exists()
     assert run(monkeypatch, "train", "data", "-o", "run", "--patches", "8", *QUICK) == 0
-    assert "64 / 2 / 3 patches of up to 8 nodes" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "64 / 1 / 1 patches of up to 8 nodes, larger pieces and whole graphs" in out
+    assert "too few to choose the best epoch" in out
+    assert run(monkeypatch, "report", "run", "-o", "again.html") == 0
+    assert Path("again.html").read_text() == Path("run/report.html").read_text()
+
+
+def test_parts_may_be_named_and_the_command_of_the_report_names_them_too(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    for name, count in (("data", 5), ("val", 2), ("test", 3)):
+        write_graphs(here / name, count)
+    words = ["train", "data", "-o", "run", "--val", "val", "--test", "test", *QUICK]
+    assert run(monkeypatch, *words) == 0
+    assert "5 / 2 / 3 graphs to train / validate / test" in capsys.readouterr().out
+    again = shlex.split(command_of(read_run(Path("run"))) or "")[1:]
+    assert again[again.index("--test") + 1] == str(here / "test")
+    assert run(monkeypatch, *again) == 0
+    assert Path("run/model.safetensors").read_bytes() == Path("run-again/model.safetensors").read_bytes()
+    capsys.readouterr()
+    assert run(monkeypatch, "train", "data", "-o", "none", "--test", "none", *QUICK) == 0
+    out = capsys.readouterr().out
+    assert "4 / 1 / 0 graphs" in out
+    assert "There are no test graphs" in out
+    assert run(monkeypatch, "report", "none", "-o", "none.html") == 0
+    assert "There are no test graphs" in Path("none.html").read_text()
+
+
+def test_records_are_kept_apart_by_group_and_shared_ones_are_counted(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    rng = np.random.default_rng(0)
+    values, kind = rng.random((40, 4)), rng.integers(3, size=40)
+    nodes, edges = ["graph,id,patient,a,b,c,d"], ["graph,source,target"]
+    for table in range(12):
+        rows = rng.permutation(40)[:12]
+        nodes += [f"t{table},r{i},p{i},{','.join(map(str, values[i]))}" for i in rows]
+        edges += [f"t{table},r{i},r{j}" for i in rows for j in rows if i < j and kind[i] == kind[j]]
+    Path("data").mkdir()
+    Path("data/nodes.csv").write_text("\n".join(nodes) + "\n")
+    Path("data/edges.csv").write_text("\n".join(edges) + "\n")
+    assert run(monkeypatch, "train", "data", "-o", "run", *QUICK) == 0
+    assert "test nodes are also in training" in capsys.readouterr().out
+    assert run(monkeypatch, "train", "data", "-o", "apart", "--group", "patient", *QUICK) == 0
+    out = capsys.readouterr().out
+    assert "from different groups" in out
+    assert "also in training" not in out
+    assert run(monkeypatch, "report", "apart", "-o", "again.html") == 0
+    assert Path("again.html").read_text() == Path("apart/report.html").read_text()
 
 
 def test_a_skipped_file_is_named_and_the_exit_code_is_1(
@@ -136,6 +187,9 @@ def test_evaluation_names_what_it_skips_and_what_the_model_cannot_read(
         (["data", "--recipe", "data/nodes.csv"], "expected a name that ends in .json"),
         (["delaunay", "--pos", "x,y"], "--pos, which is for files"),
         (["data", "--count", "9"], "--count, which is for families"),
+        (["delaunay", "--test", "none"], "--test, which is for files"),
+        (["data", "--val", "nowhere"], "no file and no family 'nowhere'"),
+        (["data", "--group", "colour"], "there is no column or attribute 'colour'"),
         (["data", "--patches", "1"], "patches of 1 nodes"),
         (["data", "--patches", "0"], "patches of 0 nodes"),
         (["data", "--from-recipe", "r.json"], "r.json cannot be read"),

@@ -10,7 +10,7 @@ from torch_geometric.data import Data
 import gln
 from gln.errors import GLNError
 from gln.graphs import check_graph, make_graph
-from gln.graphs.split import cut_patches, cut_regions
+from gln.graphs.split import cut_cells, cut_patches, judged_part, neighbours_of, subgraph
 from tests.conftest import assert_same_graph
 
 
@@ -60,18 +60,51 @@ def test_a_patch_larger_than_the_graph_is_the_graph() -> None:
         assert_same_graph(patch, whole)
 
 
-def test_regions_share_no_node_and_lose_none() -> None:
+def test_a_patch_of_any_nodes_is_not_local() -> None:
+    whole = numbered(60)
+    spreads = [
+        np.mean([part.pos.std().item() for part in cut_patches(whole, 12, 20, local=local)])
+        for local in (True, False)
+    ]
+    for part in cut_patches(whole, 12, 20, local=False):
+        assert len(assert_induced(part, whole)) == 12
+    assert spreads[1] > 1.5 * spreads[0]
+
+
+@pytest.mark.parametrize("most", [50, 25, 7, 1])
+def test_cells_share_no_node_and_lose_none_and_are_alike(most: int) -> None:
     whole = numbered(50)
-    regions = [assert_induced(region, whole) for region in cut_regions(whole, (0.72, 0.08, 0.2))]
-    assert [len(region) for region in regions] == [36, 4, 10]
-    assert sorted(np.concatenate(regions)) == list(range(50))
+    cells = cut_cells(whole, most)
+    assert sorted(np.concatenate(cells)) == list(range(50))
+    assert max(map(len, cells)) <= most
+    assert max(map(len, cells)) <= min(map(len, cells)) + 1
+    for cell in cells:
+        assert_induced(subgraph(whole, cell), whole)
 
 
-def test_regions_are_cut_across_the_longest_extent() -> None:
+def test_cells_are_cut_across_the_longest_extent() -> None:
     pos = torch.rand(40, 2, generator=torch.Generator().manual_seed(0)) * torch.tensor([1.0, 100.0])
-    low, high = cut_regions(make_graph(pos, edges=[]), (0.5, 0.5))
-    spans = sorted((float(part.pos[:, 1].min()), float(part.pos[:, 1].max())) for part in (low, high))
-    assert spans[0][1] < spans[1][0]
+    low, high = cut_cells(make_graph(pos, edges=[]), 20)
+    assert float(pos[low, 1].max()) < float(pos[high, 1].min())
+
+
+def test_what_is_judged_are_pairs_whose_values_reach_two() -> None:
+    whole = numbered(30)
+    chosen = np.arange(0, 30, 4)
+    for value in (1, 2):
+        judged = torch.zeros(30, dtype=torch.int64)
+        judged[chosen] = value
+        part = judged_part(whole, judged)
+        names = part.x[:, 0].long()
+        found = {(int(names[i]), int(names[j])) for i, j in part.edge_index.T.tolist()}
+        assert found == {(i, j) for i, j in whole.edge_index.T.tolist() if int(judged[i] + judged[j]) >= 2}
+    assert judged_part(whole, None) is whole
+
+
+def test_neighbours_are_those_that_an_edge_joins() -> None:
+    whole = numbered(20)
+    expected = {j for i, j in whole.edge_index.T.tolist() if i in (3, 4)}
+    assert set(neighbours_of(whole, np.array([3, 4])).tolist()) == expected
 
 
 @pytest.mark.parametrize(("size", "count"), [(1, 3), (5, 0)])
@@ -81,8 +114,6 @@ def test_a_mistake_is_one_sentence(size: int, count: int) -> None:
 
 
 def test_too_small_a_graph_is_not_cut() -> None:
-    with pytest.raises(GLNError, match="too few"):
-        cut_regions(numbered(8), (0.72, 0.08, 0.2))
     with pytest.raises(GLNError, match="neither pos nor x"):
         cut_patches(make_graph(num_nodes=5), 2, 1)
 
@@ -94,7 +125,7 @@ def test_what_a_graph_says_of_its_nodes_and_edges_is_cut_too() -> None:
     whole.names = [f"node {number}" for number in range(40)]
     whole.title = "mesh"
     source, target = whole.edge_index
-    for part in [*cut_patches(whole, 9, 5), *cut_regions(whole, [0.5, 0.5])]:
+    for part in [*cut_patches(whole, 9, 5), subgraph(whole, np.arange(3, 30))]:
         nodes = part.x[:, 0].long()
         assert torch.equal(part.label, nodes * 2)
         assert part.names == [f"node {number}" for number in nodes.tolist()]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from gln.inference.evaluate import evaluate
 from gln.inference.generate import generate
 from gln.inference.predict import edges_above, predict, soft_batches
 from gln.models import GLN, StructureOutput
+from gln.storage.models import save
 from tests.conftest import assert_same_graph
 from tests.training.tiny import Tiny, graphs, tiny
 
@@ -54,6 +56,30 @@ def test_arrays_tensors_data_and_lists_of_them_are_the_same_points() -> None:
     for answer in predict(MODEL, [pos, pos.numpy(), GRAPHS[0]]):
         assert_same_graph(answer, expected)
     assert predict(MODEL, []) == []
+
+
+def test_rows_and_frames_are_what_the_model_reads_and_a_name_is_a_model(tmp_path: Path) -> None:
+    pd = pytest.importorskip("pandas")
+    torch.manual_seed(1)
+    table = np.random.default_rng(0).random((7, 5)).astype(np.float32)
+    frame = pd.DataFrame(table, columns=["x", "y", "mass", "age", "size"]).assign(id=range(7), name="n")
+    for pos, x in ((2, 3), (0, 5), (5, 0)):
+        model = GLN(x, pos, width=8, pair_width=8, steps=1).eval()
+        parts = {"pos": table[:, :pos] if pos else None, "x": table[:, pos:] if x else None}
+        expected = predict(model, make_graph(**parts).to_data(), threshold=0.0)
+        for points in (table, torch.from_numpy(table), table.tolist(), frame):
+            assert_same_graph(predict(model, points, threshold=0.0), expected)
+    by_name = GLN(3, 2, width=8, pair_width=8, steps=1).eval()
+    turned = frame[["mass", "y", "age", "x", "size"]]
+    assert_same_graph(predict(by_name, turned, threshold=0.0), predict(by_name, frame, threshold=0.0))
+    save(model, tmp_path / "saved")
+    for name in (tmp_path / "saved", str(tmp_path / "saved")):
+        assert_same_graph(predict(name, table, threshold=0.0), expected)
+    several = predict(model, [table.tolist(), table], threshold=0.0)
+    assert len(several) == 2
+    assert_same_graph(several[0], several[1])
+    with pytest.raises(GLNError, match="no shipped model of that name"):
+        predict("delauney", table)
 
 
 def test_a_list_is_answered_in_order_whatever_the_batches() -> None:

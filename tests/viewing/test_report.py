@@ -25,7 +25,9 @@ from gln.graphs import make_graph
 from gln.training.config import FitConfig
 from gln.viewing import Seen, View
 from gln.viewing.reports import GALLERY, pack_gallery, write_report
+from gln.workflows.divide import TrainValTest
 from gln.workflows.judge import Gallery, Judged, best_to_worst, judge, judge_run, report_of
+from gln.workflows.rules import load_rules
 from gln.workflows.runs import read_run
 from gln.workflows.training_data import family_data
 from tests.baselines.test_common import SMALL
@@ -109,6 +111,17 @@ def test_scores_are_those_of_evaluate_with_the_floor_of_mmd(made: Path, parts: A
     assert rows["iou"]["pooled"] == scores["pooled_iou"]
     assert (rows["iou"]["arrow"], rows["mmd_orbit"]["arrow"]) == ("↑", "↓")
     assert tuple(data["notes"]) == scores.notes
+    rules = load_rules(made)
+    assert data["rules"] == list(rules)
+    for place, rule in enumerate(rules.values()):
+        beside = gln.edge_scores(test, [rule.predict(graph.to_data()) for graph in test])
+        assert rows["dice"]["rules"][place] == beside["dice"]
+    best = max(rows["dice"]["rules"])
+    assert bool(data["verdict"]) == (best > scores["dice"])
+    for name, (low, high) in scores.intervals.items():
+        assert rows[name]["interval"] == [low, high]
+        assert low <= scores[name] <= high
+    assert {"dice", "iou", "precision", "recall"} <= scores.intervals.keys()
 
 
 def test_gln_report_writes_what_gln_train_wrote(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -119,7 +132,7 @@ def test_gln_report_writes_what_gln_train_wrote(made: Path, monkeypatch: pytest.
 
 def test_the_gallery_shows_what_the_model_predicts(made: Path, parts: Any) -> None:
     gallery, model = decoding.data_of(made / "report.html")["gallery"], gln.load(made)
-    test = parts[2]
+    test = parts.test
     assert len(test) == 8
     assert gallery["words"] == ["best"] * 2 + ["median"] * 2 + ["worst"] * 2
     dice = [gln.edge_scores([true], [gln.predict(model, true)])["dice"] for true in test]
@@ -312,7 +325,8 @@ def test_a_report_on_large_graphs_is_small(made: Path, tmp_path: Path) -> None:
     model = gln.GLN(pos_channels=2, width=8, pair_width=8, steps=6)
     model.threshold = 0.0  # every pair that is scored is an edge, at every step
     page = write_report(
-        tmp_path / "a.html", report_of(read_run(made), model, judge(model, (truths, truths, truths)))
+        tmp_path / "a.html",
+        report_of(read_run(made), model, judge(model, TrainValTest(truths, truths, truths))),
     )
     assert page.stat().st_size < BUDGET
 
@@ -370,7 +384,7 @@ def test_only_the_threshold_of_the_model_is_asked(made: Path, parts: Any) -> Non
     judged = judge(gln.load(made), parts)
     assert isinstance(judged, Judged)
     assert judged.paired
-    assert all(torch.equal(a.pos, b.pos) for a, b in zip(judged.true, parts[2], strict=True))
+    assert all(torch.equal(a.pos, b.pos) for a, b in zip(judged.true, parts.test, strict=True))
 
 
 def test_what_is_no_run_is_said(tmp_path: Path, copied: Path) -> None:

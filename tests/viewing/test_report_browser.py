@@ -69,9 +69,13 @@ def test_everything_is_there_at_any_size(visit: Callable, made: Path, size: str,
 def test_scores_are_shown_with_their_direction_and_floor(visit: Callable, made: Path) -> None:
     browser, rows = visit(made), decoding.data_of(made)["scores"]["rows"]
     parts = family_data(FAMILY, COUNT, 0)
-    scores = gln.evaluate(gln.load(made.parent), parts[2], floor=parts[0])
+    scores = gln.evaluate(gln.load(made.parent), parts.test, floor=parts.train)
     for row in rows:
-        title, value, pooled, floor = texts(browser, f"#scores tr[data-name={row['name']}] > *")
+        title, value, interval, pooled, floor, *rules = texts(
+            browser, f"#scores tr[data-name={row['name']}] > *"
+        )
+        assert (interval == "") == (row["interval"] is None)
+        assert [bool(value) for value in rules] == [value is not None for value in row["rules"]]
         assert title == f"{row['title']}{row['arrow']}"
         assert float(value) == pytest.approx(scores[row["name"]], abs=0.50001e-4)
         partner = scores.get(f"pooled_{row['name']}")
@@ -133,7 +137,7 @@ def test_a_curve_is_read_with_keys(visit: Callable, made: Path) -> None:
 
 def test_the_step_slider_shows_every_step_of_every_graph(visit: Callable, made: Path) -> None:
     browser, gallery = visit(made), decoding.data_of(made)["gallery"]
-    model, test = gln.load(made.parent), family_data(FAMILY, COUNT, 0)[2]
+    model, test = gln.load(made.parent), family_data(FAMILY, COUNT, 0).test
     pictures = [drawn(browser)]
     for step in (2, 1, 0):
         browser.execute_script(

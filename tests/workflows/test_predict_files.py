@@ -100,7 +100,7 @@ def test_scores_are_the_mean_over_labelled_graphs_however_they_are_windowed() ->
     outcome = Outcome()
     for part in (pairs[:1], pairs[1:5], pairs[5:]):
         one = Outcome(answers=part)
-        one.score()
+        one.score({})
         outcome.add(one)
     labelled = [(one.graph, answer) for one, answer in pairs if one.labelled]
     expected = gln.edge_scores(*map(list, zip(*labelled, strict=True)))

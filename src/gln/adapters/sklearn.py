@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import warnings
+from collections.abc import Hashable, Sequence
 from numbers import Real
 from pathlib import Path
 from typing import Any, Literal
@@ -13,16 +14,17 @@ import torch
 
 from gln.errors import GLNError
 from gln.evaluation.edges import edge_scores
-from gln.files import check_format
-from gln.graphs import to_scipy
-from gln.graphs.check import as_record, make_graph
+from gln.graphs import split, to_scipy
+from gln.graphs.check import make_graph
+from gln.graphs.columns import is_table
+from gln.graphs.convert import pairs_of
 from gln.graphs.features import feature_scale
-from gln.graphs.record import Graph, is_data
-from gln.inference.predict import Choice, predict_graphs
+from gln.graphs.record import Graph
+from gln.inference.predict import Choice, as_points, predict_graphs
 from gln.models.gln import GLN
 from gln.seeds import seeded
-from gln.storage.models import annotate
-from gln.storage.tensors import load_weights, read_tensors, write_tensors
+from gln.storage.models import find_saved, load_model, write_model
+from gln.storage.tensors import read_json
 from gln.training.config import FitConfig
 from gln.training.loop import fit
 from gln.training.losses import Edge, Loss
@@ -36,7 +38,8 @@ except ImportError:
         "GraphLearner needs scikit-learn, which is not installed; run pip install 'gln[sklearn]'."
     ) from None
 
-FORMAT = "gln learner 1"
+KEY = "learner"  # of model.json
+UNEQUAL = 30  # positions whose columns differ this much in scale are probably features
 
 Sets = Sequence[Any]
 
@@ -44,9 +47,14 @@ Sets = Sequence[Any]
 class GraphLearner(BaseEstimator):
     """Learns which points of a set are joined, from sets whose edges are known.
 
-    A set of points is an array ``[n, p]`` of positions, a pair ``(positions [n, p], features [n, f])`` in which either
-    may be ``None``, or a PyG ``Data``. Its edges are pairs ``[m, 2]`` of row numbers, each edge once. Sets may differ
-    in size. ``GridSearchCV`` and ``cross_val_score`` can split lists of sets: one set is one sample.
+    A set of nodes is a table with one row per node: an array ``[n, w]``, a list of rows or a DataFrame. In a DataFrame,
+    columns named x, y, z (and the like) are positions and all other numbers are features; without names, up to three
+    columns are positions and more are features. A pair ``(positions [n, p], features [n, f])``, in which either may be
+    ``None``, or a PyG ``Data`` says it itself. ``nodes_`` says what was decided.
+
+    The edges of a set are pairs of row numbers ``[m, 2]`` or ``[2, m]``, in one direction or both, an adjacency matrix
+    ``[n, n]``, or a graph of networkx. Sets may differ in size. ``GridSearchCV`` and ``cross_val_score`` can split
+    lists of sets: one set is one sample.
 
     Args:
         width: width of the node states of :class:`gln.GLN`.
@@ -73,6 +81,7 @@ class GraphLearner(BaseEstimator):
     ``threshold_``      a pair with at least this probability is an edge
     ``history_``        one row per epoch, as in :class:`gln.training.FitResult`
     ``n_features_in_``  positions and features per node
+    ``nodes_``          the same in words: "2 positions", "13 features"
     ==================  ==================================================================
     """
 
@@ -111,8 +120,14 @@ class GraphLearner(BaseEstimator):
         self.random_state = random_state
         self.verbose = verbose
 
-    def fit(self, X: Sets, y: Sets) -> GraphLearner:
-        """Learn from point sets ``X`` and their edges ``y``, one table ``[m, 2]`` for each."""
+    def fit(self, X: Sets, y: Sets, groups: Sequence[Hashable] | None = None) -> GraphLearner:
+        """Learn from sets of nodes ``X`` and their edges ``y``.
+
+        Args:
+            X: the sets.
+            y: the edges of each.
+            groups: one label per set, as in scikit-learn: sets of one group are all learned, or all validated on.
+        """
         graphs = _with_edges(X, y)
         if len(graphs) < 2:
             raise GLNError(f"Got {len(graphs)} point set; expected at least 2, one of them to validate on.")
@@ -132,9 +147,9 @@ class GraphLearner(BaseEstimator):
             seed=int(check_random_state(self.random_state).randint(2**31 - 1)),
         )
         loss = Loss(edge=self.edge_loss, every_step=True)
-        order = np.random.default_rng(settings.seed).permutation(len(graphs))
-        held_out = min(max(round(self.validation_fraction * len(graphs)), 1), len(graphs) - 1)
-        val, train = ([graphs[i] for i in part] for part in np.split(order, [held_out]))
+        fraction = float(self.validation_fraction)
+        train, val, _ = split(graphs, settings.seed, test=0, val=fraction, groups=groups)
+        self._remark(X, graphs)
         with seeded(settings.seed):
             model = GLN(**self._shape(train))
         result = fit(model, train, val, loss=loss, config=settings)
@@ -168,40 +183,29 @@ class GraphLearner(BaseEstimator):
         return float(edge_scores(_with_edges(X, y), self._answers(X, self.threshold_))["dice"])
 
     def save(self, path: Path | str) -> Path:
-        """Save the fitted learner as one safetensors file; loading it never runs code."""
+        """Save the fitted learner into a folder, like any model: ``gln.load`` and the commands read it too."""
         check_is_fitted(self)
         settings = self._plain_params()
         # A generator is not a plain value; its seed has been drawn.
         if not isinstance(settings["random_state"], int | None):
             settings["random_state"] = None
-        facts = {
-            "format": FORMAT,
-            "settings": settings,
-            "model": self.model_.config,
-            "threshold": self.threshold_,
-            "training": self.model_.training_facts,
-            "history": self.history_,
-        }
-        path = Path(path)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_tensors(path, self.model_.state_dict(), facts)
-        return path
+        learner = {"settings": settings, "history": self.history_}
+        write_model(self.model_, self.model_.state_dict(), Path(path), {KEY: learner})
+        return Path(path)
 
     @classmethod
     def load(cls, path: Path | str) -> GraphLearner:
         """Load a learner that :meth:`save` wrote."""
-        tensors, facts = read_tensors(Path(path))
-        check_format(facts.get("format"), FORMAT, Path(path), "a file that GraphLearner.save wrote")
+        model = load_model(path)
+        facts = read_json(find_saved(path) / "model.json").get(KEY)
+        if not isinstance(model, GLN) or facts is None:
+            raise GLNError(f"{path} is not a GraphLearner; expected a folder that GraphLearner.save wrote.")
         try:
-            learner, threshold, history = cls(**facts["settings"]), facts["threshold"], facts["history"]
-            with torch.random.fork_rng(devices=[]):  # random weights, overwritten below
-                model = GLN(**facts["model"]).eval()
+            learner, history = cls(**facts["settings"]), facts["history"]
         except (KeyError, TypeError) as error:
             raise GLNError(
                 f"{path} was changed after GraphLearner.save wrote it ({error}); save it again."
             ) from None
-        load_weights(model, tensors, Path(path))
-        annotate(model, threshold, facts.get("training"))
         learner._keep(model, history)
         return learner
 
@@ -209,9 +213,25 @@ class GraphLearner(BaseEstimator):
         """Set what was learned, all at once: a training that fails leaves nothing half-learned."""
         self.model_, self.threshold_, self.history_ = model, model.threshold, history
         self.n_features_in_ = model.pos_channels + model.in_channels
+        counts = (("positions", model.pos_channels), ("features", model.in_channels))
+        self.nodes_ = " and ".join(f"{count} {name}" for name, count in counts if count)
 
     def _answers(self, X: Sets, threshold: float) -> list[Graph]:
-        return predict_graphs(self.model_, as_sets(X), Choice(threshold, batch_size=self.batch_size))
+        graphs = as_sets(X, widths=(self.model_.pos_channels, self.model_.in_channels))
+        return predict_graphs(self.model_, graphs, Choice(threshold, batch_size=self.batch_size))
+
+    def _remark(self, X: Sets, graphs: list[Graph]) -> None:
+        """Warn if columns taken for positions differ so much in scale that they are rather features."""
+        pos = graphs[0].pos
+        if pos is None or not isinstance(X[0], np.ndarray | torch.Tensor):
+            return
+        spread = np.concatenate([graph.pos.numpy() for graph in graphs]).std(axis=0)
+        if spread.max() > UNEQUAL * spread.min() > 0:
+            warnings.warn(
+                f"The {len(spread)} columns are taken for positions, but one varies {spread.max() / spread.min():,.0f} "
+                "times as much as another; if they are features, which are scaled, pass (None, X) for each X.",
+                stacklevel=3,
+            )
 
     def _plain_params(self) -> dict[str, Any]:
         """The settings with NumPy scalars, which a search over ``np.arange`` passes, as Python numbers."""
@@ -240,8 +260,8 @@ def _with_edges(X: Sets, y: Sets) -> list[Graph]:
     return as_sets(X, list(y))  # a list: pandas would look up y[number] by label, not by place
 
 
-def as_sets(X: Sets, y: Sets | None = None) -> list[Graph]:
-    """Checked graphs from point sets and, if given, their edges; all sets must have the same widths."""
+def as_sets(X: Sets, y: Sets | None = None, widths: tuple[int, int] | None = None) -> list[Graph]:
+    """Checked graphs from sets of nodes and, if given, their edges; all sets must have the same widths."""
     if y is not None and len(X) != len(y):
         raise GLNError(
             f"Got {len(X)} point sets and {len(y)} sets of edges; expected one set of edges per point set."
@@ -249,7 +269,7 @@ def as_sets(X: Sets, y: Sets | None = None) -> list[Graph]:
     graphs: list[Graph] = []
     for number, points in enumerate(X):
         try:
-            graphs.append(_as_set(points, None if y is None else y[number]))
+            graphs.append(_as_set(points, None if y is None else y[number], widths))
         except GLNError as error:
             raise GLNError(f"X[{number}]: {error}") from None
         now, first = graphs[-1].widths, graphs[0].widths
@@ -263,12 +283,13 @@ def as_sets(X: Sets, y: Sets | None = None) -> list[Graph]:
     return graphs
 
 
-def _as_set(points: Any, edges: Any) -> Graph:
-    if isinstance(points, Graph) or is_data(points):
-        graph = as_record(points)
-        return make_graph(**graph.rows(), edges=edges, num_nodes=graph.num_nodes)
-    if isinstance(points, tuple):
+def _as_set(points: Any, edges: Any, widths: tuple[int, int] | None) -> Graph:
+    if isinstance(points, tuple) and not is_table(points):
         if len(points) != 2:
             raise GLNError(f"got a tuple of length {len(points)}; expected (positions, features).")
-        return make_graph(pos=points[0], x=points[1], edges=edges)
-    return make_graph(pos=points, edges=edges)
+        graph = make_graph(pos=points[0], x=points[1])
+    else:
+        graph = as_points(points, widths=widths)
+    if edges is None:
+        return graph
+    return make_graph(**graph.rows(), edges=pairs_of(edges, graph.num_nodes), num_nodes=graph.num_nodes)

@@ -11,7 +11,9 @@ import numpy as np
 from tqdm.auto import tqdm  # type: ignore[import-untyped]
 
 from gln.baselines.base import Predictor, register
+from gln.errors import GLNError
 from gln.graphs import as_graphs, make_graph
+from gln.graphs.features import feature_scale
 from gln.graphs.record import Graph
 from gln.later import spatial, torch
 
@@ -24,8 +26,8 @@ class Neighbours(Predictor):
     """Joins nodes that lie near each other, by one of five rules.
 
     ``k`` or the radius is the one with the highest mean F1 over the validation graphs, or over the training graphs
-    if there are none. Without ``pos``, distances are between rows of ``x``. Nodes at equal distance are treated
-    alike, so a node may get more than ``k`` neighbours.
+    if there are none. Without ``pos``, distances are between rows of ``x``, standardised as GLN does it. Nodes at
+    equal distance are treated alike, so a node may get more than ``k`` neighbours.
 
     Args:
         rule: ``"knn"`` joins a node to its ``k`` nearest, ``"mutual"`` only if that holds both ways, ``"radius"`` to
@@ -37,7 +39,7 @@ class Neighbours(Predictor):
     most: int = 32
 
     fitted: ClassVar[str] = "pooled: one k or radius for all graphs."
-    learned: ClassVar[tuple[str, ...]] = ("parameter",)
+    learned: ClassVar[tuple[str, ...]] = ("parameter", "scale")
 
     def __post_init__(self) -> None:
         self._check_choice("rule", get_args(Rule))
@@ -49,6 +51,8 @@ class Neighbours(Predictor):
         """Choose ``k`` or the radius; this is quick, so nothing is kept in ``folder``."""
         judges = as_graphs(val, "val") if len(val) else graphs
         judges[0].where()  # fail now, not at the first prediction
+        scale = (None, None) if judges[0].widths[0] else feature_scale(graphs)
+        self.scale_ = torch.tensor([] if scale[0] is None else scale, dtype=torch.float64)  # [2, f] or empty
         choices = self._choices(judges)
         scores = np.zeros(len(choices))
         if len(choices) > 1:
@@ -59,8 +63,13 @@ class Neighbours(Predictor):
     def answer(self, points: Graph) -> Graph:
         """The graph over ``points`` by the rule, with the chosen ``k`` or radius."""
         self._need_fit()
-        pairs, _ = self._pairs(points.where(), float(self.parameter_))
+        pairs, _ = self._pairs(self._where(points), float(self.parameter_))
         return make_graph(**points.rows(), edges=torch.from_numpy(pairs), num_nodes=points.num_nodes)
+
+    def _where(self, graph: Graph) -> np.ndarray:
+        """The places ``[n, p]`` between which distances are taken."""
+        where = graph.where()
+        return where if not self.scale_.numel() else (where - self.scale_[0].numpy()) / self.scale_[1].numpy()
 
     def _pairs(self, where: np.ndarray, limit: float) -> tuple[np.ndarray, np.ndarray]:
         """The pairs ``[m, 2]`` for a ``k`` or radius of ``limit``, and the least value ``[m]`` that includes each."""
@@ -79,14 +88,23 @@ class Neighbours(Predictor):
         if self.rule != "radius":
             return np.zeros(1)
         # The best radius is the length of an edge: shrinking it to the next shorter one loses only wrong pairs.
-        edges = [lengths(graph.where(), *graph.edge_index.numpy(force=True)) for graph in graphs]
-        return np.unique(np.concatenate([[0.0], *edges]))
+        edges = [lengths(self._where(graph), *graph.edge_index.numpy(force=True)) for graph in graphs]
+        found = np.unique(np.concatenate([[0.0], *edges]))
+        for where in map(self._where, graphs):
+            while len(found) > 1 and pairs_within(where, found[-1]) > MOST_PAIRS:
+                found = found[: -max(1, len(found) // 10)]
+        return found
 
     def _scores(self, graph: Graph, choices: np.ndarray) -> np.ndarray:
         """The F1 of every choice ``[C]`` on one graph."""
         count = graph.num_nodes
-        true = graph.edges_once() @ (count, 1)
-        pairs, entry = self._pairs(graph.where(), choices[-1])
+        pairs, entry = self._pairs(self._where(graph), choices[-1])
+        edges, judged = graph.edges_once(), graph.get("judged")
+        if judged is not None:  # only pairs of these nodes count
+            inside = judged.numpy() > 0
+            kept = inside[pairs].all(1)
+            edges, pairs, entry = edges[inside[edges].all(1)], pairs[kept], entry[kept]
+        true = edges @ (count, 1)
         hit = np.isin(pairs[:, 0] * count + pairs[:, 1], true)
         found, drawn = (np.searchsorted(np.sort(part), choices, side="right") for part in (entry[hit], entry))
         total = drawn + len(true)
@@ -96,6 +114,7 @@ class Neighbours(Predictor):
 TIE = 1e-12  # distances with a smaller relative difference count as equal
 NEAR = 16  # how many nearest nodes to look up first
 CELLS = 2**22  # pairs processed at a time
+MOST_PAIRS = 2**24  # pairs of one graph within a radius
 
 # Whether a node at squared distances ``a`` and ``b`` from the ends of a pair of squared length ``c`` rules it out.
 Spoils = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
@@ -127,9 +146,20 @@ def pairs_by_rank(points: np.ndarray, most: int, mutual: bool = False) -> tuple[
 
 def pairs_by_distance(points: np.ndarray, radius: float) -> tuple[np.ndarray, np.ndarray]:
     """Pairs up to ``radius`` apart, and their distances ``[m]``."""
+    if (count := pairs_within(points, radius)) > 2 * MOST_PAIRS:
+        raise GLNError(
+            f"{count:,} pairs of the {len(points):,} nodes lie within the radius of {radius:g}; expected fewer: "
+            "the unit of length may differ from that of the training graphs."
+        )
     pairs = spatial.cKDTree(points).query_pairs(radius * (1 + TIE), output_type="ndarray").astype(np.int64)
     distance = lengths(points, pairs[:, 0], pairs[:, 1])
     return pairs[distance <= radius], distance[distance <= radius]
+
+
+def pairs_within(points: np.ndarray, radius: float) -> int:
+    """How many pairs are up to about ``radius`` apart."""
+    tree = spatial.cKDTree(points)
+    return int(tree.count_neighbors(tree, radius) - len(points)) // 2
 
 
 def gabriel(points: np.ndarray) -> np.ndarray:

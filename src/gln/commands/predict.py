@@ -102,8 +102,12 @@ def predict(
 
         check_alone()
     local = place.local if place is not None and place.world > 1 else None
-    network = put_on(load_for("predict", model), device, local)
-    job = Job(network, paths, output, options, choice, known, force, clusters)
+    network, rules = put_on(load_for("predict", model), device, local), {}
+    if (find_saved(model) / "rules.json").is_file():
+        from gln.workflows.rules import load_rules
+
+        rules = load_rules(model)
+    job = Job(network, paths, output, options, choice, known, force, clusters, rules)
     if view is not None:
         from gln.workflows.views import job_items
 
@@ -129,10 +133,8 @@ def predict(
         write_page(view, job_views(job, shown), f"{model} on {' '.join(files)}")
         print(f"Wrote {view}.")
     if outcome.labelled:
-        from gln.evaluation.metrics import Scores
-
         note = f"mean over {count_of(outcome.labelled, 'graph')} that came with true edges"
-        print(f"\n{Scores(outcome.scores, [note])}")
+        print(f"\n{outcome.table([note])}")
     if outcome.skipped:
         print(f"\nSkipped {len(outcome.skipped)}:\n{outcome.reasons()}")
         sys.exit(1)

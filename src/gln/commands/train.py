@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from tyro.conf import OmitArgPrefixes, Positional, arg
 
-from gln.commands.flags import SEVERAL, File, FitFlags, PagePath, ReadFlags, Skips, Whole, remark
+from gln.commands.flags import SEVERAL, File, FitFlags, PagePath, ReadFlags, Skips, Whole, Word, remark
 from gln.commands.look import write_shown
 from gln.errors import GLNError
 
@@ -23,6 +24,9 @@ def train(
     model: Annotated[str | None, arg(metavar="MODEL")] = None,
     count: Whole = None,
     patches: Whole = None,
+    group: Word = None,
+    val: Annotated[tuple[str, ...], arg(metavar="FILES")] = (),
+    test: Annotated[tuple[str, ...], arg(metavar="FILES|none")] = (),
     recipe: File = None,
     from_recipe: File = None,
     edge_loss: Literal["balanced", "literal", "plain", "released"] = "balanced",
@@ -35,10 +39,11 @@ def train(
 ) -> None:
     """Train a model on a family or on your own files.
 
-    Of the graphs, 80 % are for training (a tenth of these for validation) and 20 % for testing. The seed determines
-    the graphs, split, initial weights and order. Ctrl-C keeps what was learned; --resume continues. Train on a single
-    large graph, such as a mesh, with --patches. The samples of a baseline that generates graphs are compared with the
-    test graphs as a whole. RUN/report.html shows the results.
+    Of the graphs, 80 % are for training (a tenth of these for validation) and 20 % for testing, at least one each. The
+    seed determines the graphs, split, initial weights and order. Ctrl-C keeps what was learned; --resume continues.
+    Train on one or a few large graphs, such as meshes, with --patches: each is then divided into areas. Test graphs are
+    predicted whole, and simple rules are scored beside the model. The samples of a baseline that generates graphs are
+    compared with the test graphs as a whole. RUN/report.html shows the results.
 
     Examples: gln train community -o runs/community --epochs 20; gln train meshes/ -o runs/meshes --patches 100
 
@@ -48,7 +53,10 @@ def train(
         model: GLN, PaperGLN, Set2Graph or a baseline (see gln list), with settings as in GLN:width=64,steps=3 or
             neighbours:rule=gabriel. If omitted, GLN, sized to fit the files.
         count: Number of graphs to draw from a family; if omitted, the paper's number, or else 1200.
-        patches: Cut graphs from files into local patches of this many nodes.
+        patches: Cut training graphs from files into local patches of this many nodes.
+        group: Column of what must not be both in training and in test, such as a record or a patient.
+        val: Files to validate on; if omitted, some of DATA.
+        test: Files to test on, or none; if omitted, some of DATA.
         recipe: Save the choices made for the files as JSON.
         from_recipe: Use the choices saved in this recipe.
         edge_loss: How edges and non-edges are weighted.
@@ -59,9 +67,10 @@ def train(
     from gln.storage.runs import refuse_run
     from gln.viewing.paths import check_page
     from gln.workflows.asked import check_graphs, check_labelled
+    from gln.workflows.divide import check_patches
     from gln.workflows.methods import find_method
     from gln.workflows.recipe import Recipe, check_new_recipe
-    from gln.workflows.training_data import check_patches, find_data, is_family
+    from gln.workflows.training_data import find_data, is_family
 
     config = settings.config()
     if output.is_file():
@@ -74,9 +83,18 @@ def train(
     check_patches(patches)
     if view is not None:
         check_page(view)
-    for_files = {"patches": patches, "recipe": recipe, "from_recipe": from_recipe, **vars(read)}
+    for_files = {
+        "patches": patches,
+        "group": group,
+        "recipe": recipe,
+        "from_recipe": from_recipe,
+        **vars(read),
+    }
+    val_files = val or None
+    test_files = () if test == ("none",) else test or None
+    held = {"val": val_files, "test": test_files}
     if is_family(data):
-        _refuse(for_files, "files")
+        _refuse(for_files | held, "files")
     else:
         _refuse({"count": count}, "families")
     if from_recipe is not None:
@@ -93,15 +111,16 @@ def train(
         given |= {name: value for name, value in vars(config).items() if name not in ANY_METHOD}
         changed = {name: value for name, value in given.items() if value != usual[name]}
         _refuse(changed, "networks, whereas a baseline's settings follow its name, as in graphrnn:epochs=9")
-    check_graphs(data, count)
+    for words in (data, *filter(None, held.values())):
+        check_graphs(words, count)
     if count is not None and count < 3:
         raise GLNError(f"Got --count {count}; expected at least 3 graphs: to train, to validate and to test.")
-    options = read.options()
+    options = replace(read.options(), group=group)
     skip = Skips()
     if not is_family(data):
         check_labelled(find_data(data), options if ready is None else ready.read, skip)
     from gln.viewing.reports import write_report
-    from gln.workflows.judge import report_of
+    from gln.workflows.judge import NO_TEST, report_of
     from gln.workflows.runs import read_run
     from gln.workflows.train import train as train_on
 
@@ -115,6 +134,8 @@ def train(
         count=count,
         read=options,
         patches=patches,
+        val=val_files,
+        test=test_files,
         recipe=recipe,
         ready=ready,
         losses=losses,
@@ -123,12 +144,11 @@ def train(
     if trained is None:  # the first process reports
         return
     method, judged = trained
-    page = write_report(output / "report.html", report_of(read_run(output), method, judged))
-    print(f"Wrote {page}.")
-    if view is not None and judged.paired:
-        write_shown(view, method, judged.true, f"{output}, test graphs")
-    elif view is not None:
-        write_shown(view, None, judged.made, f"{output}, sampled graphs")
+    report = report_of(read_run(output), method, judged, "" if judged else NO_TEST)
+    print(f"Wrote {write_report(output / 'report.html', report)}.")
+    if view is not None and judged is not None:
+        predicts, graphs = (method, judged.graphs) if judged.paired else (None, judged.made)
+        write_shown(view, predicts, graphs, f"{output}, {'test' if judged.paired else 'sampled'} graphs")
     skip.end()
 
 

@@ -96,6 +96,15 @@ def edge_scores(true: Iterable[Any], predicted: Iterable[Any], entries: Entries 
             without an edge has probability 0.
         entries: ``"pairs"`` counts unordered pairs i < j; ``"all"`` the n² entries, diagonal included.
     """
+    table, values = score_table(true, predicted, entries)
+    note = "over unordered pairs" if entries == "pairs" else "over all n² entries, diagonal included"
+    return Scores(named(values.mean(1), table.sum(1)), notes=[f"{table.shape[1]} graphs, {note}"])
+
+
+def score_table(
+    true: Iterable[Any], predicted: Iterable[Any], entries: Entries = "pairs"
+) -> tuple[Tensor, Tensor]:
+    """For every graph, the counts of :func:`ratios` ``[4, G]`` and the scores :data:`PER_GRAPH` ``[7, G]``."""
     check_entries(entries)
     truths, guesses = as_graph_pairs(true, predicted)
     counts, precisions = [], []
@@ -107,10 +116,8 @@ def edge_scores(true: Iterable[Any], predicted: Iterable[Any], entries: Entries 
         counts.append([int(hit.sum()), len(chosen), len(actual), total])
         score = _chances(guess, f"predicted[{index}]", entries)[counted]
         precisions.append(_sparse_average_precision(score, hit, len(actual), total))
-    table = torch.tensor(counts).T  # [4, G]
-    means = per_graph(table, torch.tensor(precisions, dtype=torch.float64)).mean(1)
-    note = "over unordered pairs" if entries == "pairs" else "over all n² entries, diagonal included"
-    return Scores(named(means, table.sum(1)), notes=[f"{len(truths)} graphs, {note}"])
+    table = torch.tensor(counts).T
+    return table, per_graph(table, torch.tensor(precisions, dtype=torch.float64))
 
 
 def _counted(graph: Graph, entries: Entries) -> tuple[Tensor, Tensor]:

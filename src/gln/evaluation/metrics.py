@@ -63,25 +63,57 @@ class Scores(dict[str, float]):
     """Scores by metric name that print as a table; ``notes`` are printed under it.
 
     A key is a name in :data:`METRICS`, with the prefix ``pooled_`` where all graphs count as one.
+
+    ==============  =================================================================================
+    ``intervals``   the ends of the 95 % intervals of some scores
+    ``rules``       the scores of simple rules on the same graphs, by the words for the rule
+    ==============  =================================================================================
     """
 
-    def __init__(self, scores: Mapping[str, SupportsFloat], notes: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        scores: Mapping[str, SupportsFloat],
+        notes: Sequence[str] = (),
+        intervals: Mapping[str, tuple[float, float]] | None = None,
+        rules: Mapping[str, Mapping[str, float]] | None = None,
+    ) -> None:
         super().__init__({name: float(value) for name, value in scores.items()})
         self.notes = tuple(notes)
+        self.intervals = dict(intervals or {})
+        self.rules = {words: dict(values) for words, values in (rules or {}).items()}
+
+    @property
+    def verdict(self) -> str:
+        """That a rule reaches a higher F1, if one does."""
+        best = max(self.rules, key=lambda words: self.rules[words]["dice"], default=None)
+        if best is None or self.rules[best]["dice"] <= self["dice"]:
+            return ""
+        return (
+            f"A simple rule does better: {best} reaches F1 {number(self.rules[best]['dice'])}, "
+            f"the model {number(self['dice'])}."
+        )
 
     def __repr__(self) -> str:
         partners = {POOLED + name for name in self}  # shown in the row of their partner, not in their own
         names = [name for name in self if name not in partners]
-        pooled = any(POOLED + name in self for name in names)
-        rows = []
-        for name in names:
-            info = METRICS.get(name.removeprefix(POOLED))
-            title = f"{info.title} {info.arrow}" if info else name
-            rows.append([title, number(self[name]), number(self.get(POOLED + name)) if pooled else ""])
-        if not pooled:
-            return table(["metric", "value", ""], rows, self.notes)
-        legend = "value: mean over graphs where a pooled score is given; pooled: all graphs counted as one"
-        return table(["metric", "value", "pooled"], rows, [legend, *self.notes])
+        columns: dict[str, list[str]] = {"value": [number(self[name]) for name in names]}
+        if self.intervals:
+            columns["95 % interval"] = [interval(self.intervals.get(name)) for name in names]
+        legend = []
+        if any(POOLED + name in self for name in names):
+            columns["pooled"] = [number(self.get(POOLED + name)) for name in names]
+            legend = [
+                "value: mean over graphs where a pooled score is given; pooled: all graphs counted as one"
+            ]
+        for words, values in self.rules.items():
+            columns[words] = [number(values.get(name)) for name in names]
+        infos = [METRICS.get(name.removeprefix(POOLED)) for name in names]
+        titles = [
+            f"{info.title} {info.arrow}" if info else name for name, info in zip(names, infos, strict=True)
+        ]
+        rows = [list(row) for row in zip(titles, *columns.values(), strict=True)]
+        printed = table(["metric", *columns], rows, [*legend, *self.notes])
+        return f"{self.verdict}\n\n{printed}" if self.verdict else printed
 
 
 def number(value: float | None) -> str:
@@ -89,6 +121,11 @@ def number(value: float | None) -> str:
     if value is None:
         return ""
     return f"{value:.4f}" if value == 0 or abs(value) >= 1e-3 else f"{value:.3g}"
+
+
+def interval(ends: tuple[float, float] | None) -> str:
+    """The ends of an interval; empty for ``None``."""
+    return "" if ends is None else f"{number(ends[0])} – {number(ends[1])}"
 
 
 def table(

@@ -162,6 +162,36 @@ def _from_networkx(source: nx.Graph) -> Graph:
     return graph
 
 
+def pairs_of(edges: Any, nodes: int) -> np.ndarray:
+    """Undirected edges ``[m, 2]``, each once, however they are given; whether they fit the nodes is not checked.
+
+    Args:
+        edges: pairs ``[m, 2]`` or ``[2, m]``, each in one direction or both; an adjacency matrix ``[n, n]``; a graph of
+            networkx or PyG. A table ``[2, 2]`` is a list of pairs.
+        nodes: how many nodes there are.
+    """
+    whole = isinstance(edges, Graph) or is_data(edges) or is_networkx(edges) or sparse.issparse(edges)
+    if not whole:
+        table = edges.numpy(force=True) if isinstance(edges, torch.Tensor) else edges
+        try:
+            edges = np.asarray(table if len(table) else np.empty((0, 2)), dtype=np.float64)
+        except (TypeError, ValueError):
+            raise GLNError("edges is not a table of node numbers; expected pairs [[i, j], ...].") from None
+        whole = edges.shape == (nodes, nodes) and nodes > 2
+    if whole:
+        graph = as_graph(edges)
+        if graph.num_nodes != nodes:
+            raise GLNError(f"The edges are of a graph of {graph.num_nodes} nodes, but there are {nodes}.")
+        return graph.edges_once()
+    if edges.ndim == 2 and edges.shape[0] == 2 != edges.shape[1]:
+        edges = edges.T
+    if edges.ndim != 2 or edges.shape[1] != 2:
+        raise GLNError(
+            f"edges has shape {list(edges.shape)}; expected pairs [m, 2] or [2, m], or a matrix [{nodes}, {nodes}]."
+        )
+    return np.unique(np.sort(edges, axis=1), axis=0)
+
+
 def labels(source: nx.Graph) -> list[Any]:
     """The nodes of a networkx graph in the order of their numbers: 0 … n−1 if so named, else as in ``source.nodes``."""
     counted = list(range(len(source)))

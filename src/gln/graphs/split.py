@@ -1,9 +1,9 @@
-"""Seeded split into training, validation and test graphs."""
+"""Seeded split into training, validation and test graphs, and parts cut out of one graph."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -18,32 +18,62 @@ T = TypeVar("T")
 
 
 def split(
-    graphs: Iterable[T], seed: int = 0, test: float = 0.2, val: float = 0.1
+    graphs: Iterable[T],
+    seed: int = 0,
+    test: float = 0.2,
+    val: float = 0.1,
+    groups: Iterable[Hashable] | None = None,
 ) -> tuple[list[T], list[T], list[T]]:
     """Shuffle by ``seed`` and cut into ``(train, val, test)``.
 
     Args:
-        graphs: at least three, so that no part is empty.
+        graphs: enough that no part is empty.
         seed: the same seed gives the same parts.
-        test: share of all graphs held out for testing (20 % in the paper).
-        val: share of the remaining graphs held out for validation.
+        test: share of all graphs held out for testing (20 % in the paper); 0 for none.
+        val: share of the remaining graphs held out for validation; 0 for none.
+        groups: one label per graph, as in scikit-learn; graphs of one group stay together, and a part that would
+            begin with half a group takes all of it.
     """
     items = list(each_of(graphs))
     number = check_seed("split", seed)
-    count = len(items)
-    if count < 3:
-        raise GLNError(f"Got {count} graphs; expected at least 3, one each for train, val and test.")
-    if not (0 < test < 1 and 0 < val < 1):
+    count, parts = len(items), 1 + (test > 0) + (val > 0)
+    if not (0 <= test < 1 and 0 <= val < 1):
         raise GLNError(f"Got test={test} and val={val}; expected shares between 0 and 1.")
-    n_test = min(max(round(count * test), 1), count - 2)
-    n_val = min(max(round((count - n_test) * val), 1), count - n_test - 1)
-    order = np.random.default_rng(number).permutation(count)
-    parts = np.split(order, [count - n_test - n_val, count - n_test])
-    train, validation, held_out = ([items[i] for i in part] for part in parts)
-    return train, validation, held_out
+    labels = list(range(count)) if groups is None else list(groups)
+    if len(labels) != count:
+        raise GLNError(f"Got {len(labels)} groups for {count} graphs; expected one group per graph.")
+    members: dict[Hashable, list[int]] = {}
+    for place, label in enumerate(labels):
+        members.setdefault(label, []).append(place)
+    if len(members) < parts:
+        what = "graphs" if groups is None else "groups"
+        raise GLNError(
+            f"Got {len(members)} {what}; expected at least {parts}, one for each of train, val and test."
+        )
+    n_test = min(max(round(count * test), 1), count - parts + 1) if test else 0
+    n_val = min(max(round((count - n_test) * val), 1), count - n_test - 1) if val else 0
+    sets = list(members.values())
+    rest = [sets[i] for i in np.random.default_rng(number).permutation(len(sets))]
+    held_out = _take(rest, n_test, parts - 1)
+    validation = _take(rest, n_val, 1)
+    train, val_items, test_items = (
+        [items[i] for some in part for i in some] for part in (rest, validation, held_out)
+    )
+    return train, val_items, test_items
 
 
-def cut_patches(graph: Graph, size: int, count: int, seed: int | Sequence[int] = 0) -> list[Graph]:
+def _take(rest: list[list[int]], wanted: int, leave: int) -> list[list[int]]:
+    """Move groups from the end of ``rest`` until they have ``wanted`` members, but leave some groups."""
+    taken, members = [], 0
+    while members < wanted and len(rest) > leave:
+        taken.append(rest.pop())
+        members += len(taken[-1])
+    return taken[::-1]
+
+
+def cut_patches(
+    graph: Graph, size: int, count: int, seed: int | Sequence[int] = 0, local: bool = True
+) -> list[Graph]:
     """Cut out ``count`` patches: a random node, its ``size`` − 1 nearest nodes, and the edges among them.
 
     Args:
@@ -51,35 +81,59 @@ def cut_patches(graph: Graph, size: int, count: int, seed: int | Sequence[int] =
         size: nodes per patch; in a smaller graph, every patch is the whole graph.
         count: number of patches; no node is a centre twice before every node has been one.
         seed: one number or several; the same seed cuts the same patches.
+        local: False: in place of the nearest nodes, any others.
     """
     if size < 2 or count < 1:
         raise GLNError(f"Got patches of size={size}, count={count}; expected at least 2 nodes and 1 patch.")
+    rng, cutter, nodes = np.random.default_rng(seed), _Cutter(graph), graph.num_nodes
+    if not local:
+        return [cutter.part(rng.permutation(nodes)[:size]) for _ in range(count)]
     where = graph.where()
-    rng = np.random.default_rng(seed)
-    rounds = -(-count // len(where))
-    centres = np.concatenate([rng.permutation(len(where)) for _ in range(rounds)])[:count]
-    _, near = spatial.cKDTree(where).query(where[centres], k=min(size, len(where)))
-    cutter = _Cutter(graph)
-    return [cutter.part(nodes) for nodes in near.reshape(count, -1)]
+    rounds = -(-count // nodes)
+    centres = np.concatenate([rng.permutation(nodes) for _ in range(rounds)])[:count]
+    _, near = spatial.cKDTree(where).query(where[centres], k=min(size, nodes))
+    return [cutter.part(some) for some in near.reshape(count, -1)]
 
 
-def cut_regions(graph: Graph, shares: Sequence[float]) -> list[Graph]:
-    """Cut the graph across its longest extent into regions with these ``shares`` of the nodes.
+def cut_cells(graph: Graph, most: int) -> list[np.ndarray]:
+    """Halve the nodes across their longest extent, and the halves again, until no cell has more than ``most``."""
+    where = graph.where()
 
-    No node is in two regions, and edges between regions are dropped, so nothing leaks from one to another.
+    def halve(nodes: np.ndarray) -> list[np.ndarray]:
+        if len(nodes) <= most:
+            return [nodes]
+        widest = np.ptp(where[nodes], axis=0).argmax()
+        nodes = nodes[np.argsort(where[nodes, widest], kind="stable")]
+        middle = len(nodes) // 2
+        return [*halve(nodes[:middle]), *halve(nodes[middle:])]
+
+    return [np.sort(nodes) for nodes in halve(np.arange(len(where)))]
+
+
+def neighbours_of(graph: Graph, nodes: np.ndarray) -> np.ndarray:
+    """The nodes that an edge joins to one of ``nodes``, themselves perhaps among them."""
+    source, target = graph.edge_index.numpy(force=True)
+    return np.unique(target[np.isin(source, nodes)])
+
+
+def judged_part(graph: Graph, judged: torch.Tensor | None) -> Graph:
+    """What is scored of a truth or a prediction: pairs of nodes whose values ``judged [n]`` add up to at least 2.
+
+    Where a single value is 2, all nodes stay, and edges with neither end judged are dropped; otherwise the other nodes
+    are dropped. ``None``: everything is scored.
     """
-    where = graph.where()
-    centred = where - where.mean(axis=0)
-    longest = np.linalg.svd(centred, full_matrices=False)[2][0]
-    order = np.argsort(centred @ longest, kind="stable")
-    cuts = np.round(np.cumsum(shares)[:-1] * len(order)).astype(int)
-    regions = np.split(order, cuts)
-    if min(map(len, regions)) < 2:
-        raise GLNError(
-            f"The graph has {len(order)} nodes, too few for {len(shares)} regions of at least 2; give a larger graph."
-        )
-    cutter = _Cutter(graph)
-    return [cutter.part(nodes) for nodes in regions]
+    if judged is None:
+        return graph
+    if int(judged.max()) < 2:
+        return subgraph(graph, judged.nonzero().flatten().numpy())
+    counts = judged[graph.edge_index].sum(0) >= 2
+    of_edges = {} if graph.edge_prob is None else {"edge_prob": graph.edge_prob[counts]}
+    return graph.with_edges(graph.edge_index[:, counts], **of_edges)
+
+
+def subgraph(graph: Graph, nodes: np.ndarray) -> Graph:
+    """The graph on some of the nodes, which keep their order, with all that belongs to them and their edges."""
+    return _Cutter(graph).part(nodes)
 
 
 class _Cutter:

@@ -2,16 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from statistics import fmean
 from typing import Any
 
+import torch
 from torch import nn
 
-from gln.evaluation.edges import edge_scores
+from gln.errors import GLNError
+from gln.evaluation.edges import PER_GRAPH, edge_scores, named, score_table
+from gln.evaluation.intervals import score_intervals
 from gln.evaluation.metrics import Scores, number
 from gln.evaluation.mmd import MMDResult, mmd
 from gln.graphs import as_graphs
 from gln.graphs.record import Graph
-from gln.inference.predict import AS_TRAINED, Choice, Method, edges_above, outputs, predict_graphs
+from gln.graphs.split import judged_part, subgraph
+from gln.inference.predict import (
+    AS_TRAINED,
+    CanPredict,
+    Choice,
+    Method,
+    answers_one_by_one,
+    predict_graphs,
+)
 
 
 def evaluate(
@@ -39,52 +54,105 @@ def evaluate(
         largest_component: take the MMD² over the largest component of every graph, as the paper did.
     """
     choice = Choice(threshold, steps=steps, batch_size=batch_size)
-    return evaluated(model, as_graphs(graphs), floor, largest_component, choice)[0]
+    return evaluated(model, as_graphs(graphs), floor, largest_component, choice).scores
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What was scored, ``true`` and ``predicted``, the scores, and the MMD² among them with its floor."""
+
+    true: list[Graph]
+    predicted: list[Graph]
+    scores: Scores
+    distance: MMDResult
 
 
 def evaluated(
     model: Method,
-    true: list[Graph],
+    graphs: list[Graph],
     floor: Any = None,
     largest_component: bool = False,
     choice: Choice = AS_TRAINED,
-) -> tuple[Scores, list[Graph], MMDResult]:
-    """What :func:`evaluate` returns, for checked graphs, with the predicted graphs and their MMD²."""
+    rules: Mapping[str, CanPredict] | None = None,
+) -> Evaluation:
+    """What :func:`evaluate` returns, for checked graphs, with what was predicted.
+
+    Of a graph that says which nodes are ``judged``, only these are scored; the model sees all its nodes.
+
+    Args:
+        rules: what to score beside the model, by the words for it.
+    """
+    true = [judged_part(graph, graph.get("judged")) for graph in graphs]
+    note = f"{len(true)} graph{'' if len(true) == 1 else 's'}"
     if not isinstance(model, nn.Module):
-        predicted = predict_graphs(model, true, choice)
-        scores: dict[str, float] = edge_scores(true, predicted)
-        note = f"{len(true)} graphs"
+        predicted, ranked = _judged(graphs, predict_graphs(model, graphs, choice)), None
     else:
-        predicted, scores, recall = predict_and_score(model, true, choice)
-        note = f"{len(true)} graphs, threshold {choice.cut(model):.2f}"
+        predicted, ranked, recall = _predict_and_rank(model, graphs, true, choice)
+        note += f", threshold {choice.cut(model):.2f}"
         if recall < 1:
             note += f"; candidate recall {recall:.4f}: the share of true edges that were scored at all"
-    distance = mmd(true, predicted, floor=floor, largest_component=largest_component)
+    counts, values = score_table(true, predicted)
+    each = dict(zip(PER_GRAPH, values.tolist(), strict=True))
+    if ranked is not None:
+        each["average_precision"] = ranked
+    scores = named(torch.tensor([fmean(value) for value in each.values()]), counts.sum(1))
+    inner = [[_inside(*pair) for pair in zip(some, graphs, strict=True)] for some in (true, predicted)]
+    distance = mmd(inner[0], inner[1], floor=floor, largest_component=largest_component)
     notes = [note, distance.summary]
     if distance.floor:
         floors = ", ".join(f"{name} {number(value)}" for name, value in distance.floor.items())
         notes.append(f"MMD² floor: {floors}")
-    return Scores(scores | distance.named(), notes), predicted, distance
+    beside = score_rules(rules or {}, graphs)
+    found = Scores({**scores, **distance.named()}, notes, score_intervals(each, true, predicted), beside)
+    return Evaluation(true, predicted, found, distance)
+
+
+def score_rules(rules: Mapping[str, CanPredict], graphs: Sequence[Graph]) -> dict[str, Scores]:
+    """The edge scores of each rule on ``graphs``, as :func:`evaluated` scores a model; without one that fails."""
+    true, found = [judged_part(graph, graph.get("judged")) for graph in graphs], {}
+    for words, rule in rules.items():
+        with suppress(GLNError):  # a radius in another unit of length
+            found[words] = edge_scores(true, _judged(graphs, predict_graphs(rule, graphs)))
+    return found
+
+
+def _judged(graphs: Sequence[Graph], answers: Sequence[Graph]) -> list[Graph]:
+    return [judged_part(answer, graph.get("judged")) for answer, graph in zip(answers, graphs, strict=True)]
+
+
+def _inside(part: Graph, whole: Graph) -> Graph:
+    """The judged nodes of a part that still has the others, as many isolated ones would hide a difference."""
+    judged = whole.get("judged")
+    if judged is None or part.num_nodes < len(judged):
+        return part
+    return subgraph(part, judged.nonzero().flatten().numpy())
 
 
 def predict_and_score(
     model: nn.Module, true: list[Graph], choice: Choice
 ) -> tuple[list[Graph], dict[str, float], float]:
-    """The predicted graphs, their edge scores, and the candidate recall: the share of true edges that were scored.
+    """The predicted graphs, their edge scores, and the candidate recall: the share of true edges that were scored."""
+    predicted, ranked, recall = _predict_and_rank(model, true, true, choice)
+    return predicted, dict(edge_scores(true, predicted)) | {"average_precision": fmean(ranked)}, recall
+
+
+def _predict_and_rank(
+    model: nn.Module, graphs: list[Graph], true: list[Graph], choice: Choice
+) -> tuple[list[Graph], list[float], float]:
+    """The predicted parts that are ``true``'s, the average precision of each, and the mean candidate recall.
 
     Pairs that were not scored take no memory.
     """
-    predicted: list[Any] = [None] * len(true)
-    precision, recall = 0.0, 0.0  # sums over graphs
+    predicted: list[Any] = [None] * len(graphs)
+    precision, recall = [0.0] * len(graphs), 0.0
     threshold = choice.cut(model)
-    for numbers, _, output in outputs(model, true, choice):
-        for index, (edges, prob) in zip(numbers, edges_above(output, 0.0), strict=True):
-            truth, chosen = true[index], prob >= threshold
-            predicted[index] = truth.with_edges(edges[:, chosen], edge_prob=prob[chosen])
-            if truth.num_edges:
-                ranked = edge_scores([truth], [truth.with_edges(edges, edge_prob=prob)])
-                precision, recall = precision + ranked["average_precision"], recall + ranked["recall"]
-            else:  # nothing to rank and nothing to find: right if nothing was predicted
-                precision, recall = precision + float(not chosen.any()), recall + 1
-    scores = dict(edge_scores(true, predicted)) | {"average_precision": precision / len(true)}
-    return predicted, scores, recall / len(true)
+    for index, every in answers_one_by_one(model, graphs, replace(choice, threshold=0.0)):
+        truth, every = true[index], judged_part(every, graphs[index].get("judged"))
+        chosen = every.edge_prob >= threshold
+        predicted[index] = truth.with_edges(every.edge_index[:, chosen], edge_prob=every.edge_prob[chosen])
+        if truth.num_edges:
+            ranked = edge_scores([truth], [every])
+            precision[index], recall = ranked["average_precision"], recall + ranked["recall"]
+        else:  # nothing to rank and nothing to find: right if nothing was predicted
+            precision[index], recall = float(not chosen.any()), recall + 1
+    return predicted, precision, recall / len(graphs)

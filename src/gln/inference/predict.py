@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, overload, runtime_checkable
 
 import numpy as np
@@ -14,10 +15,13 @@ from tqdm.auto import tqdm  # type: ignore[import-untyped]
 from gln.errors import GLNError
 from gln.graphs import GraphBatch
 from gln.graphs.check import as_record, check_graph, make_graph
+from gln.graphs.columns import is_frame, is_table, node_rows
 from gln.graphs.record import ROWS, Graph, is_a, is_data
 from gln.inference.choice import AS_TRAINED, Choice
 from gln.models.candidates import TREE_NODES
 from gln.models.contract import ScoresCandidates, StructureOutput
+from gln.models.settings import input_widths
+from gln.storage.models import load_model
 from gln.threads import at_most, threads_for
 
 if TYPE_CHECKING:
@@ -61,20 +65,27 @@ Tick = Callable[[int], object]
 Method = nn.Module | CanPredict | CanSample
 
 
-@overload
-def predict(model: Method, points: np.ndarray | Tensor | Graph, **choice: Any) -> Data: ...
+Row = Sequence[float]
 
 
 @overload
-def predict(model: Method, points: list[Any] | tuple[Any, ...], **choice: Any) -> list[Data]: ...
+def predict(
+    model: Method | Path | str, points: np.ndarray | Tensor | Graph | Sequence[Row], **choice: Any
+) -> Data: ...
 
 
 @overload
-def predict(model: Method, points: Data | Batch, **choice: Any) -> Any: ...
+def predict(
+    model: Method | Path | str, points: Sequence[np.ndarray | Tensor | Data | Sequence[Row]], **choice: Any
+) -> list[Data]: ...
+
+
+@overload
+def predict(model: Method | Path | str, points: Data | Batch | Any, **choice: Any) -> Any: ...
 
 
 def predict(  # type: ignore[misc]  # the settings are the same in all three
-    model: Method,
+    model: Method | Path | str,
     points: Any,
     *,
     threshold: float | None = None,
@@ -90,9 +101,12 @@ def predict(  # type: ignore[misc]  # the settings are the same in all three
     with the number of scored pairs; the answer is the same.
 
     Args:
-        model: a model, or anything with a method ``predict(points)``, as baselines have.
-        points: positions ``[n, p]`` as an array or tensor, a ``Data`` with ``pos`` and/or ``x``, a list
-            of these, or a PyG ``Batch``. Its ``edge_index`` is never read, unless ``known`` says so.
+        model: a model, the name of a shipped one, the folder of a saved one, or anything with a method
+            ``predict(points)``, as baselines have.
+        points: one row per node: an array or tensor, a list of rows, or a DataFrame, whose columns named x, y, z (and
+            the like) are positions. Of other tables, the model says how many columns are positions, which come first,
+            and how many are features. Or a ``Data`` with ``pos`` and/or ``x``, a list of any of these, or a PyG
+            ``Batch``. Its ``edge_index`` is never read, unless ``known`` says so.
         threshold: a scored pair is an edge if its probability reaches this; default: the threshold stored with the
             model.
         top_k: of these edges, keep the k most probable of every node, ties included; an edge stays if either end
@@ -111,16 +125,19 @@ def predict(  # type: ignore[misc]  # the settings are the same in all three
         ``edge_prob [2m]``, the probability of each of its columns, on the CPU; a list of them for a list.
     """
     choice = Choice(threshold, top_k, steps, candidates, batch_size)
+    if isinstance(model, Path | str):
+        model = load_model(model)
     if is_a(points, "torch_geometric.data.Batch"):
         points = points.to_data_list() if known is True else _sets(points)
-    many = isinstance(points, list | tuple)
+    many = isinstance(points, list | tuple) and not is_table(points)
     items = list(points) if many else [points]
     structures = known if many and isinstance(known, list | tuple) else [known] * len(items)
     if len(structures) != len(items):
         raise GLNError(
             f"Got known edges for {len(structures)} of {len(items)} sets of points; give them for every set."
         )
-    graphs = [as_points(item, edges) for item, edges in zip(items, structures, strict=True)]
+    widths = input_widths(model)
+    graphs = [as_points(item, edges, widths) for item, edges in zip(items, structures, strict=True)]
     answers = [graph.to_data() for graph in predict_graphs(model, graphs, choice, known is not None)]
     return answers if many else answers[0]
 
@@ -137,7 +154,11 @@ def predict_graphs(
     ``tick`` is called with the number of graphs of every batch that is done.
     """
     if isinstance(model, nn.Module):
-        answers = _answers(model, graphs, choice, start, tick)
+        found = {}
+        for number, answer in answers_one_by_one(model, graphs, choice, start):
+            found[number] = answer
+            tick(1)
+        answers = [found[number] for number in range(len(graphs))]
     elif start or choice.steps is not None or choice.candidates is not None:
         raise GLNError(f"{type(model).__name__} does not take known, steps or candidates; leave them out.")
     else:
@@ -147,22 +168,21 @@ def predict_graphs(
     return answers
 
 
-def _answers(
-    model: nn.Module, graphs: Sequence[Graph], choice: Choice, start: bool, tick: Tick
-) -> list[Graph]:
-    answers: dict[int, Graph] = {}
+def answers_one_by_one(
+    model: nn.Module, graphs: Sequence[Graph], choice: Choice, start: bool = False
+) -> Iterator[tuple[int, Graph]]:
+    """The numbers of ``graphs``, in some order, each with the graph that ``model`` predicts."""
+    rest = []
     for number, graph in enumerate(graphs):
         if isinstance(model, ScoresCandidates) and graph.num_nodes > LARGE:
             edges, prob = _large_edges(model, graph, choice, start)
-            answers[number] = graph.with_edges(edges, edge_prob=prob)
-            tick(1)
-    rest = [number for number in range(len(graphs)) if number not in answers]
+            yield number, graph.with_edges(edges, edge_prob=prob)
+        else:
+            rest.append(number)
     some = [graphs[number] for number in rest]
     for numbers, _, output in outputs(model, some, choice, start):
         for number, (edges, prob) in zip(numbers, edges_above(output, choice.cut(model)), strict=True):
-            answers[rest[number]] = some[number].with_edges(edges, edge_prob=prob)
-        tick(len(numbers))
-    return [answers[number] for number in range(len(graphs))]
+            yield rest[number], some[number].with_edges(edges, edge_prob=prob)
 
 
 def soft_batches(
@@ -286,8 +306,8 @@ def keep_strongest(graph: Graph, count: int) -> Graph:
     return graph.with_edges(graph.edge_index[:, stays], edge_prob=graph.edge_prob[stays])
 
 
-def as_points(item: Any, known: Any = None) -> Graph:
-    """Checked nodes with no edges, or with the known ones."""
+def as_points(item: Any, known: Any = None, widths: tuple[int, int] | None = None) -> Graph:
+    """Checked nodes with no edges, or with the known ones; ``widths`` as in :func:`gln.graphs.columns.node_rows`."""
     if isinstance(item, Graph) or is_data(item):
         graph = as_record(item)
         if known is True:
@@ -299,11 +319,12 @@ def as_points(item: Any, known: Any = None) -> Graph:
         raise GLNError(
             f"known=True reads the edges of a Data, but got a {type(item).__name__}; give the edges instead."
         )
-    if not isinstance(item, np.ndarray | Tensor):
+    if not (isinstance(item, np.ndarray | Tensor) or is_table(item) or is_frame(item)):
         raise GLNError(
-            f"Got a {type(item).__name__}; expected points as an array [n, p], a tensor or a Data."
+            f"Got a {type(item).__name__}; expected points as an array [n, p], a tensor, a list of rows, a DataFrame "
+            "or a Data."
         )
-    return make_graph(pos=item, edges=known)
+    return make_graph(**node_rows(item, widths), edges=known)
 
 
 def _sets(batch: Batch) -> list[Graph]:

@@ -37,6 +37,7 @@ class Item:
         label: its name in outputs: the user's own name of the graph if only one file is read, otherwise ``name``.
         title: what else the file calls it, as the first line of a molecule in an SDF.
         symbols: what its nodes are, to be drawn beside them: the elements of atoms.
+        groups: what the column ``ReadOptions.group`` says of each node, if it was asked for.
     """
 
     name: str
@@ -50,6 +51,7 @@ class Item:
     label: str = ""
     title: str = ""
     symbols: Sequence[str] | None = None
+    groups: Sequence[str] | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "label", self.label or self.name)
@@ -74,6 +76,7 @@ class ReadOptions:
         x: columns or node attributes that give its features; an empty tuple for none.
         graph: column that names the graph of a row.
         id: column that holds the node's id.
+        group: column of what must not be both in training and in test, such as a record or a patient.
         edges: table of true edges for a node table, with columns graph (if there are several), source and target.
         labels: label image of an image; for several, a folder, or a path in which * stands for the image's name.
         elements: chemical elements that get a feature each; all others share one more.
@@ -85,6 +88,7 @@ class ReadOptions:
     x: tuple[str, ...] | None = None
     graph: str | None = None
     id: str | None = None
+    group: str | None = None
     edges: Path | None = None
     labels: Path | None = None
     elements: tuple[str, ...] | None = None
@@ -140,6 +144,7 @@ class Source:
         x_names: Sequence[str] | None = None,
         title: str = "",
         symbols: Sequence[str] | None = None,
+        groups: Sequence[str] | None = None,
         **more: torch.Tensor,
     ) -> Item:
         """A checked item.
@@ -147,6 +152,7 @@ class Source:
         Args:
             edges: pairs ``[m, 2]`` (int64) in any order and direction, repeated or not; ``None``: the file gives none.
             part: which graph of the file, if it holds several: a word if the file names it, a number if it is counted.
+            groups: as in :class:`Item`.
             predicted: the edges carry probabilities: they are somebody's prediction and not the truth.
             x_names: what the columns of ``x`` stand for, where they are classes.
             title, symbols: as in :class:`Item`.
@@ -180,6 +186,7 @@ class Source:
         named = part if self.alone and isinstance(part, str) else ""
         own, labelled = None if part is None else str(part), edges is not None and not predicted
         known = {"origin": origin, "x_names": x_names, "label": named, "title": title, "symbols": symbols}
+        known["groups"] = groups
         return Item(self.named(part), self.path, graph, labelled, ids, own, **known)  # type: ignore[arg-type]
 
     def named(self, part: str | int | None) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -14,13 +13,10 @@ from pathlib import Path
 import numpy as np
 
 from gln.errors import GLNError
+from gln.graphs.columns import GRAPHS, IDS, first_of, guess_positions
 from gln.io.csvfile import BrokenTable, CSVFile, Row, reads_as_number
 from gln.io.items import Item, ReadOptions, Skipped, Source, quote
 
-POSITIONS = (("x", "y", "z"), ("pos_x", "pos_y", "pos_z"), ("lon", "lat"), ("longitude", "latitude"))
-NUMBERED = re.compile(r"pos_?(\d{1,4})")
-GRAPHS = ("graph", "graph_id", "frame")
-IDS = ("id", "node", "node_id")
 ENDS = (("source", "target"), ("from", "to"), ("src", "dst"))
 
 
@@ -32,6 +28,7 @@ class ColumnRoles:
     x: tuple[str, ...]
     graph: str | None
     id: str | None
+    group: str | None
     unused: tuple[str, ...]
 
     def __str__(self) -> str:
@@ -40,7 +37,8 @@ class ColumnRoles:
             for name, columns in (("pos", self.pos), ("x", self.x))
             if columns
         ]
-        parts += [f"{name} = {column}" for name, column in (("graph", self.graph), ("id", self.id)) if column]
+        rest = (("graph", self.graph), ("id", self.id), ("group", self.group))
+        parts += [f"{name} = {column}" for name, column in rest if column]
         parts += [f"not used: {', '.join(self.unused)}"] if self.unused else []
         return "; ".join(parts)
 
@@ -56,16 +54,17 @@ def choose_roles(
         named: whether the file itself names its columns; if not, all numbers are positions.
     """
     numbers = set(numeric)
-    graph = _given(options.graph, names) or (_first(GRAPHS, names) if named else None)
-    node = _given(options.id, names) or (_first(IDS, names) if named else None)
-    taken = {graph, node, *(options.x or ())}
+    graph = _given(options.graph, names) or (first_of(GRAPHS, names) if named else None)
+    node = _given(options.id, names) or (first_of(IDS, names) if named else None)
+    group = _given(options.group, names)
+    taken = {graph, node, group, *(options.x or ())}
     free = [name for name in names if name in numbers and name not in taken]
     if options.pos is not None:
         pos = tuple(_given(name, names) or "" for name in options.pos)
     else:
-        pos = _guess_positions([name for name in names if name not in taken]) if named else tuple(free)
+        pos = guess_positions([name for name in names if name not in taken]) if named else tuple(free)
         if numbers.isdisjoint(pos):  # otherwise text among positions is a mistake, reported when it is read
-            pos = _guess_positions(free)
+            pos = guess_positions(free)
     if options.x is not None:
         x = tuple(_given(name, names) or "" for name in options.x)
     else:
@@ -76,8 +75,8 @@ def choose_roles(
         raise GLNError(
             f"no numeric positions or features were found among {_listed(names)}; name them with pos and x."
         )
-    used = {graph, node, *pos, *x}
-    return ColumnRoles(pos, x, graph, node, tuple(name for name in names if name not in used))
+    used = {graph, node, group, *pos, *x}
+    return ColumnRoles(pos, x, graph, node, group, tuple(name for name in names if name not in used))
 
 
 def choose_ends(names: Sequence[str], named: bool) -> tuple[str, str] | None:
@@ -85,7 +84,7 @@ def choose_ends(names: Sequence[str], named: bool) -> tuple[str, str] | None:
     if not named:
         return (names[0], names[1]) if len(names) == 2 else None
     for ends in ENDS:
-        source, target = (_first((end,), names) for end in ends)
+        source, target = (first_of((end,), names) for end in ends)
         if source and target:
             return source, target
     return None
@@ -95,20 +94,6 @@ def _given(name: str | None, names: Sequence[str]) -> str | None:
     if name is not None and name not in names:
         raise GLNError(f"there is no column or attribute {quote(name)}; there are {_listed(names)}.")
     return name
-
-
-def _first(wanted: Sequence[str], names: Sequence[str]) -> str | None:
-    lower = {name.lower(): name for name in reversed(names)}
-    return next((lower[name] for name in wanted if name in lower), None)
-
-
-def _guess_positions(free: Sequence[str]) -> tuple[str, ...]:
-    for group in POSITIONS:
-        found = [_first((name,), free) for name in group]
-        if found[0] is not None:
-            return tuple(name for name in found if name is not None)
-    numbered = [(int(match[1]), name) for name in free if (match := NUMBERED.fullmatch(name.lower()))]
-    return tuple(name for _, name in sorted(numbered))
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -190,23 +175,24 @@ def _read_graph(
     part: str | None,
     edges: EdgeTable | None,
 ) -> Item:
-    data, ids = _read_rows(source, table, roles, rows)
+    data, ids, groups = _read_rows(source, table, roles, rows)
     pairs = None
     if edges is not None:
         names = map(str, range(len(data))) if ids is None else ids
         pairs = edges.pairs((part, source.named(part)), {name: number for number, name in enumerate(names)})
     pos, x = np.split(data, [len(roles.pos)], axis=1)
-    return source.item(pos if roles.pos else None, x if roles.x else None, pairs, part, ids)
+    return source.item(pos if roles.pos else None, x if roles.x else None, pairs, part, ids, groups=groups)
 
 
 def _read_rows(
     source: Source, table: CSVFile, roles: ColumnRoles, rows: Iterator[Row]
-) -> tuple[np.ndarray, tuple[str, ...] | None]:
-    """The positions and features ``[n, p + f]`` of the nodes, and their ids if the table has a column of them."""
+) -> tuple[np.ndarray, tuple[str, ...] | None, list[str] | None]:
+    """The positions and features ``[n, p + f]`` of the nodes, and their ids and groups if there are such columns."""
     used = roles.pos + roles.x
     at = [table.columns.index(name) for name in used]
     pick = itemgetter(*at) if len(at) > 1 else lambda cells: (cells[at[0]],)
-    id_at = table.columns.index(roles.id) if roles.id else None
+    id_at, group_at = (table.columns.index(name) if name else None for name in (roles.id, roles.group))
+    groups: list[str] = []
     values, numbers = array("d"), array("q")
     first: dict[str, int] = {}  # the row in which an id first appears
     for place, cells in rows:
@@ -220,6 +206,8 @@ def _read_rows(
         numbers.append(place.row)
         if len(numbers) > source.options.max_nodes:
             source.check_count(len(numbers))
+        if group_at is not None:
+            groups.append(cells[group_at].strip())
         if id_at is not None:
             node = cells[id_at].strip()
             if node in first:
@@ -233,7 +221,7 @@ def _read_rows(
         raise GLNError(
             f"row {numbers[row]}: {used[column]} is {data[row, column]}; remove or repair values that are not finite."
         )
-    return data, tuple(first) if id_at is not None else None
+    return data, tuple(first) if id_at is not None else None, None if group_at is None else groups
 
 
 class EdgeTable:
@@ -249,12 +237,12 @@ class EdgeTable:
             )
         columns = self.file.columns
         self.ends = itemgetter(*map(columns.index, ends))
-        column = graph if graph in columns else _first(GRAPHS, columns)
+        column = graph if graph in columns else first_of(GRAPHS, columns)
         self.grouped = column is not None
         self.key = self.file.key(column)
         self.places = self.file.places(column)
         self.expected: set[str] = set()
-        weights = _first(("weight",), columns)
+        weights = first_of(("weight",), columns)
         self.weight = None if weights is None else columns.index(weights)
 
     def pairs(self, names: tuple[str | None, str], number: dict[str, int]) -> np.ndarray:

@@ -132,6 +132,13 @@ def unfit(config: Settings, graph: Graph) -> str | None:
     return None
 
 
+def input_widths(model: Any) -> tuple[int, int] | None:
+    """How many positions and features a model reads of a node; ``None`` if its config does not say both."""
+    config = getattr(model, "config", {})
+    pos, x = config.get("pos_channels"), config.get("in_channels")
+    return None if pos is None or x is None else (pos, x)
+
+
 def unread(model: Any, graph: Graph) -> list[str]:
     """Which of ``pos`` and ``x`` the graph has but the model does not read."""
     if isinstance(model, ChecksNodes):

@@ -45,13 +45,16 @@ def save(model: nn.Module, path: Path | str) -> Path:
     return folder
 
 
-def write_model(model: nn.Module, tensors: Mapping[str, Tensor], folder: Path) -> None:
-    """Write ``model`` with ``tensors`` as its weights."""
+def write_model(
+    model: nn.Module, tensors: Mapping[str, Tensor], folder: Path, more: Mapping[str, Any] | None = None
+) -> None:
+    """Write ``model`` with ``tensors`` as its weights, and ``more`` facts beside its own."""
     facts = {
         "model": type(model).__name__,
         "config": model.config,
         "threshold": float(getattr(model, "threshold", 0.5)),
         "training": getattr(model, "training_facts", None),
+        **(more or {}),
     }
     write_saved(folder, tensors, facts)
 
@@ -70,9 +73,8 @@ def write_saved(folder: Path, tensors: Mapping[str, Tensor], facts: dict[str, An
 def load_model(path: Path | str) -> nn.Module:
     """Load the model saved in a folder, such as a run folder, or a shipped model by its name."""
     folder = find_saved(path)
-    facts, tensors = read_saved(
-        folder, "a model written by gln.save or a run", ("model", "config", "threshold")
-    )
+    expected = "a model written by gln.save or a run (gln.load also reads baselines)"
+    facts, tensors = read_saved(folder, expected, ("model", "config", "threshold"))
     model = _build(facts, folder / "model.json")
     load_weights(model, tensors, folder / "model.safetensors")
     annotate(model, float(facts["threshold"]), facts.get("training"))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 import hashlib
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
@@ -21,7 +22,9 @@ from torch.utils.data import DataLoader, Dataset
 from gln.errors import GLNError
 from gln.graphs import GraphBatch, as_graphs
 from gln.graphs.check import as_record
+from gln.graphs.features import feature_scale
 from gln.graphs.record import Graph
+from gln.models.contract import ScalesFeatures
 from gln.seeds import FRESH, NOISE, ORDER, SEEDS, STEP, check_seed, seed_of
 from gln.training.config import FitConfig
 from gln.training.replay import padded_size
@@ -32,6 +35,7 @@ if TYPE_CHECKING:
 Source = Sequence[Any] | Callable[[int], Sequence[Any]]
 Augment = Callable[["Data", np.random.Generator], "Data"]
 
+UNEQUAL = 100  # times that one feature may vary as much as another
 RESIDENT = 2**32  # bytes of adjacency that may be kept on a GPU
 WINDOW = 32  # batches whose graphs are sorted by size together
 
@@ -201,6 +205,21 @@ def describe(source: Source) -> dict[str, Any]:
             if value is not None:
                 digest.update(value.numpy(force=True).tobytes())
     return {"graphs": len(source), "sha256": digest.hexdigest()}
+
+
+def warn_of_scales(model: Any, graphs: Sequence[Graph]) -> None:
+    """Warn of features that drown out others, unless the model scales them."""
+    deviation = feature_scale(graphs)[1]
+    if deviation is None or getattr(model, "config", {}).get("x_mean") is not None:
+        return
+    ratio = max(deviation) / min(deviation)
+    if ratio > UNEQUAL:
+        way_out = "model.scale_features(*gln.graphs.features.feature_scale(train))"
+        warnings.warn(
+            f"One column of x varies {ratio:,.0f} times as much as another, and the model does not scale them; "
+            + (f"call {way_out} first." if isinstance(model, ScalesFeatures) else "scale them first."),
+            stacklevel=3,
+        )
 
 
 @dataclass

@@ -31,7 +31,7 @@ from gln.storage.runs import Checkpoint, RunFolder, describe_run, read_checkpoin
 from gln.storage.tensors import load_weights
 from gln.threads import at_most, threads_for
 from gln.training.config import FREE, FitConfig
-from gln.training.data import Augment, Feed, Share, Source, describe, seed_step
+from gln.training.data import Augment, Feed, Share, Source, describe, seed_step, warn_of_scales
 from gln.training.losses import Loss as DefaultLoss
 from gln.training.processes import (
     Place,
@@ -112,6 +112,7 @@ def fit(
     loss = loss or DefaultLoss(every_step=getattr(model, "every_step", False))
     source: Source = train if callable(train) else as_graphs(train, "train")
     graphs = as_graphs(val, "val")
+    warn_of_scales(model, graphs)
     with TemporaryDirectory(prefix="gln-") if run is None else nullcontext(run) as path, quiet():
         folder = RunFolder(Path(path), kept=run is not None)
         fabric, place, devices = make_fabric(config)

@@ -9,7 +9,7 @@ from typing import Any
 
 from gln.training.config import FitConfig
 from gln.viewing.pages import embed, pack, write_html
-from gln.workflows.judge import Gallery, RunReport
+from gln.workflows.judge import Gallery, Judged, RunReport
 from gln.workflows.runs import COMFORT, RunFacts, command_of
 from gln.workflows.views import View
 
@@ -36,7 +36,7 @@ def report_content(report: RunReport) -> dict[str, Any]:
         "best": facts.best_epoch,
         "threshold": facts.model.get("threshold"),
         "weights": report.weights,
-        "scores": None if judged is None else {"rows": judged.rows(), "notes": judged.scores.notes},
+        "scores": None if judged is None else _scores(judged),
         "why": report.why,
         "gallery": None if report.gallery is None else pack_gallery(report.gallery),
         "data": _learned_from(facts),
@@ -44,6 +44,16 @@ def report_content(report: RunReport) -> dict[str, Any]:
         "starts": starts or ([made] if made else []),
         "command": command_of(facts),
         "resume": facts.data != {} and not facts.finished,
+    }
+
+
+def _scores(judged: Judged) -> dict[str, Any]:
+    scores = judged.scores
+    return {
+        "rows": judged.rows(),
+        "notes": scores.notes,
+        "rules": list(scores.rules),
+        "verdict": scores.verdict if judged.paired else "",
     }
 
 

@@ -22,9 +22,11 @@ from gln.inference.steps import Seen, every_step
 from gln.io import ReadOptions
 from gln.training.data import describe
 from gln.workflows import Say, Skip, silent
+from gln.workflows.divide import TrainValTest
 from gln.workflows.methods import check_fit, load, load_for
+from gln.workflows.rules import Rules, fit_rules, load_rules
 from gln.workflows.runs import RunFacts, has_learned_from, read_run, run_data
-from gln.workflows.training_data import TrainValTest, find_data, is_family, read_labelled
+from gln.workflows.training_data import find_data, is_family, read_labelled
 from gln.workflows.views import View, name_of
 
 EACH = 2  # test graphs shown of the best, the median and the worst
@@ -36,6 +38,7 @@ NO_DATA = (
     "This folder does not say what the run learned from, so its test graphs are unknown and there are no scores. "
     "gln train records it when training ends or is interrupted; gln.fit and older versions do not."
 )
+NO_TEST = "There are no test graphs (--test none), so there are no scores."
 CHANGED = (
     "The files or the family that the run learned from have changed since. "
     "Which graphs it has not seen is unknown, so there are no scores."
@@ -47,7 +50,8 @@ class Judged:
     """The scores of a method, and what was scored.
 
     Attributes:
-        true: the test graphs.
+        graphs: the test graphs.
+        true: the same, or what was scored of them.
         made: as many graphs made by the method: on the same nodes if ``paired``, otherwise sampled.
         paired: ``made[i]`` was predicted for the nodes of ``true[i]``.
         scores: all scores by name: those of :func:`gln.evaluate`, or MMD², novelty and uniqueness.
@@ -55,6 +59,7 @@ class Judged:
         printed: the tables that a command prints.
     """
 
+    graphs: list[Graph]
     true: list[Graph]
     made: list[Graph]
     paired: bool
@@ -63,30 +68,35 @@ class Judged:
     printed: str
 
     def rows(self) -> list[dict[str, Any]]:
-        """A row for each score: title, direction, value, pooled value and floor."""
+        """A row for each score: title, direction, value, interval, pooled value, floor, and the value of each rule."""
         rows = []
         for name, value in self.scores.items():
             if name.startswith(POOLED):
                 continue
             info = METRICS[name]
             more = {
+                "interval": self.scores.intervals.get(name),
                 "pooled": self.scores.get(POOLED + name),
+                "rules": [values.get(name) for values in self.scores.rules.values()],
                 "floor": self.distance.floor.get(name.removeprefix("mmd_")),
             }
             rows.append({"name": name, "title": info.title, "arrow": info.arrow, "value": value, **more})
         return rows
 
 
-def judge(method: Any, data: TrainValTest, seed: int = 0) -> Judged:
+def judge(method: Any, data: TrainValTest, seed: int = 0, rules: Rules | None = None) -> Judged:
     """Score a model or predictor as :func:`gln.evaluate` does, and a sampler by as many samples as test graphs."""
     train, _, test = data
     if isinstance(method, nn.Module) or hasattr(method, "predict"):
-        scores, made, distance = evaluated(method, test, floor=train)
-        return Judged(test, made, True, scores, distance, str(scores))
+        floor = None if data.whole else train  # patches are not like whole graphs
+        found = evaluated(method, test, floor, rules=rules)
+        return Judged(
+            test, found.true, found.predicted, True, found.scores, found.distance, str(found.scores)
+        )
     made = generate_graphs(method, len(test), seed)
     distance, new = mmd(test, made, floor=train), novelty(train, made)
     scores = Scores(distance.named() | new, [distance.summary, *new.notes])
-    return Judged(test, made, False, scores, distance, f"{distance}\n{new}")
+    return Judged(test, test, made, False, scores, distance, f"{distance}\n{new}")
 
 
 def evaluate_on(
@@ -101,11 +111,12 @@ def evaluate_on(
     say: Say,
 ) -> tuple[Any, list[Graph], Scores]:
     """The model of this name, the graphs it was scored on, of a family or from files, and its scores."""
-    method = load_for("predict", model)
+    method, rules = load_for("predict", model), load_rules(model)
     floor = None
     if is_family((on,)):
         graphs = parse_family(on).graphs(2 * count, seed=seed)
         true, floor = graphs[:count], graphs[count:]
+        rules = rules or fit_rules(floor)
     else:
         paths = find_data([on])
         if has_learned_from(Path(model), paths):
@@ -116,7 +127,8 @@ def evaluate_on(
         true = read_labelled(paths, options, skip, say)
         for graph in true:
             check_fit(method, graph, on)
-    return method, true, evaluated(method, true, floor, largest_component, Choice(steps=steps))[0]
+    found = evaluated(method, true, floor, largest_component, Choice(steps=steps), rules)
+    return method, true, found.scores
 
 
 @dataclass(frozen=True)
@@ -172,7 +184,9 @@ def judge_run(run: Path, skip: Skip = silent, say: Say = silent) -> RunReport:
     known = facts.config.get("data", {})
     if describe(data.train) != (known if facts.baseline else known.get("train")):
         return report_of(facts, method, why=CHANGED)
-    return report_of(facts, method, judge(method, data, int(facts.config.get("seed", 0))))
+    if not data.test:
+        return report_of(facts, method, why=NO_TEST)
+    return report_of(facts, method, judge(method, data, int(facts.config.get("seed", 0)), load_rules(run)))
 
 
 def choose_gallery(judged: Judged, method: Any) -> Gallery:
@@ -216,7 +230,9 @@ def _seen(judged: Judged, method: Any, numbers: list[int]) -> tuple[list[Seen], 
     if not isinstance(method, nn.Module):  # all that it predicts are edges
         answers = [Seen.last(answer, 0.5) for answer in made]
         return [replace(answer, chances=np.ones_like(answer.chances)) for answer in answers], ""
-    if sum(graph.num_nodes for graph in true) <= WATCHED:
+    # A part alone would be predicted differently.
+    whole = not any("judged" in judged.graphs[number] for number in numbers)
+    if whole and sum(graph.num_nodes for graph in true) <= WATCHED:
         return [seen.decided() for seen in every_step(method, true)], ""
     cut = AS_TRAINED.cut(method)
     return [

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -26,11 +27,16 @@ from gln.models.settings import misfit, unread, unseen
 from gln.workflows import Say, silent
 from gln.workflows.methods import coinciding, out_of_memory
 
+if TYPE_CHECKING:
+    from gln.evaluation.metrics import Scores
+    from gln.workflows.rules import Rules
+
 BLOCK = 256  # files; no window crosses the end of a block, so that blocks can be read separately
 WINDOW = 256  # items considered together, so that those of similar size share a batch
 WINDOW_NODES = 2**17  # fewer items where they are large
 SHOWN = 8  # reasons in a summary
 SCORES = ("dice", "precision", "recall", "iou")
+OF = ": "  # between the words for a rule and the name of its score
 
 
 @dataclass
@@ -149,7 +155,7 @@ class Outcome:
     ``clusters``  total number of their clusters, if they were asked for
     ``skipped``   what was left out, and why
     ``labelled``  number of graphs that came with their true edges
-    ``scores``    edge scores of those, the mean over graphs; empty if there are none
+    ``scores``    edge scores of those, the mean over graphs; empty if there are none; those of a rule follow its words
     ``answers``   the items of a window that was just predicted, with their graphs
     ============  ====================================================================
     """
@@ -169,14 +175,29 @@ class Outcome:
         rest = sum(count for _, count in counts[SHOWN:])
         return "\n".join([*shown, f"{rest:>6} × other reasons, given above"] if rest else shown)
 
-    def score(self) -> None:
-        """Compare the answers with the true edges, where an item has them."""
+    def score(self, rules: Rules) -> None:
+        """Compare the answers with the true edges, where an item has them, and with what the rules predict."""
         true = [(item.graph, answer) for item, answer in self.answers if item.labelled]
         if true:
             from gln.evaluation.edges import edge_scores  # here, as it loads torchmetrics
+            from gln.inference.evaluate import score_rules
 
-            found = edge_scores([graph for graph, _ in true], [answer for _, answer in true])
+            graphs = [graph for graph, _ in true]
+            found = edge_scores(graphs, [answer for _, answer in true])
             self.labelled, self.scores = len(true), {name: found[name] for name in SCORES}
+            beside = score_rules(rules, graphs)
+            for words in rules:  # one that cannot be followed finds nothing
+                self.scores |= {
+                    f"{words}{OF}{name}": (beside[words][name] if words in beside else 0.0) for name in SCORES
+                }
+
+    def table(self, notes: Sequence[str]) -> Scores:
+        """The scores, with those of the rules beside them."""
+        from gln.evaluation.metrics import Scores  # as above
+
+        words = dict.fromkeys(key.partition(OF)[0] for key in self.scores if OF in key)
+        rules = {rule: {name: self.scores[f"{rule}{OF}{name}"] for name in SCORES} for rule in words}
+        return Scores({name: self.scores[name] for name in SCORES}, notes, rules=rules)
 
     def add(self, more: Outcome) -> None:
         """Add the outcome of further files, without the answers themselves."""
@@ -202,11 +223,13 @@ def answer_window(
     known: KnownEdges | None = None,
     scored: bool = True,
     say: Say = silent,
+    rules: Rules | None = None,
     tick: Tick = silent,
 ) -> Outcome:
-    """Predict the items of ``window``; skip those that do not fit the model. ``scored``: compare with true edges.
+    """Predict the items of ``window``; skip those that do not fit the model.
 
-    ``tick`` is called with the number of graphs of every batch that is done.
+    ``scored``: compare with true edges, and what ``rules`` predict too. ``tick`` is called with the number of graphs of
+    every batch that is done.
     """
     results: list[Graph | str | None] = [misfit(model, item.graph) for item in window.items]
     fitting = [number for number, reason in enumerate(results) if reason is None]
@@ -233,7 +256,7 @@ def answer_window(
             done.skipped.append(Skipped(item.path, f"{where}{result}"))
     done.graphs = len(done.answers)
     if scored:
-        done.score()
+        done.score(rules or {})
     return done
 
 
@@ -283,6 +306,7 @@ class Job:
     known: Path | None = None
     force: bool = False  # replace ``output`` if it exists
     clusters: Grouping | None = None  # write these instead of edges
+    rules: Rules = field(default_factory=dict)  # to be scored beside the model
 
     def __post_init__(self) -> None:
         others = [other for other in (self.output, self.known) if other is not None]
@@ -326,7 +350,8 @@ class Job:
 
             for window in read_windows(self.paths, self.options, say, blocks):
                 if wanted(window):
-                    done = answer_window(self.model, window, self.choice, known, scored, say_once, tick)
+                    rest = (scored, say_once, self.rules, tick)
+                    done = answer_window(self.model, window, self.choice, known, *rest)
                     remarked = remarked or self._remark_on_coinciding(done, say)
                     yield window, done
                 if window.items:

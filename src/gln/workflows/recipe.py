@@ -27,6 +27,7 @@ MOST = 64  # the most candidates per node: time grows with their square
 NEARLY = 0.005  # how far K may fall short of the recall of MOST, if that is below RECALL
 GOOD = 0.99  # below this recall, a learned score proposes distant edges,
 PROPOSALS = 16  # this many per node
+ALL_PAIRS = 512  # or, in graphs of up to this many nodes, all pairs are scored
 LOOKED_AT = 200  # training graphs that are examined
 MANY_PAIRS = 100_000  # with fewer training pairs, a small model
 BATCH_PAIRS = 400_000  # the most pairs in one optimiser step
@@ -111,7 +112,7 @@ def _options(read: dict[str, Any]) -> ReadOptions:
             isinstance(value, tuple) and all(isinstance(word, str) for word in value)
         ):
             raise TypeError(f"{name} is not a list of names")
-    for name in ("graph", "id"):
+    for name in ("graph", "id", "group"):
         if not isinstance(getattr(options, name), str | None):
             raise TypeError(f"{name} is not a name")
     return options
@@ -140,7 +141,7 @@ def choose_recipe(
     reasons = {}
     settings: dict[str, Any] = {}
     if name == "GLN":
-        settings, reasons["candidates"] = choose_candidates(whole or train)
+        settings, reasons["candidates"] = choose_candidates(whole or train, bool(whole))
         gpu = config.accelerator in ("auto", "gpu", "cuda") and torch.cuda.is_available()
         size, reasons["model"] = choose_size(train, gpu)
         settings |= size
@@ -166,12 +167,16 @@ def choose_size(train: Sequence[Graph], gpu: bool) -> tuple[dict[str, int], str]
     return {}, f"GLN's default size: {pairs:,} training pairs and a GPU"
 
 
-def choose_candidates(train: Sequence[Graph]) -> tuple[dict[str, int], str]:
-    """Settings for the pairs that GLN scores, and why: the smallest K that reaches :data:`RECALL`."""
+def choose_candidates(train: Sequence[Graph], in_pieces: bool = False) -> tuple[dict[str, int], str]:
+    """Settings for the pairs that GLN scores, and why: the smallest K that reaches :data:`RECALL`.
+
+    If training sees only pieces of the graphs, and K is for prediction alone, it may be as large as a graph.
+    """
     from gln.models.candidates import TREE_NODES  # here and below, as these load torch
     from gln.models.gln import FEWEST, SMALL
 
-    if max(graph.num_nodes for graph in train) <= SMALL:
+    largest = max(graph.num_nodes for graph in train)
+    if largest <= SMALL:
         return {}, f"all pairs: no graph has more than {SMALL} nodes"
     mean, std = feature_scale(train)
     ranks = np.concatenate(
@@ -180,10 +185,12 @@ def choose_candidates(train: Sequence[Graph]) -> tuple[dict[str, int], str]:
     if not len(ranks):
         return {}, "GLN's default number: the training graphs have no edges to measure"
     recall = np.bincount(ranks, minlength=MOST + 2)[1 : MOST + 1].cumsum() / len(ranks)  # by K, from 1
-    most, large = recall[-1], max(graph.num_nodes for graph in train) > TREE_NODES
-    if most < GOOD and not large:
+    most = recall[-1]
+    reason = f"only {most:.2%} of the training edges join a node to one of its {MOST} nearest"
+    if most < GOOD and in_pieces and largest <= ALL_PAIRS:
+        return {"candidates": ALL_PAIRS}, f"all pairs of up to {ALL_PAIRS} nodes: {reason}"
+    if most < GOOD and largest <= TREE_NODES:
         settings = {"candidates": MOST // 2, "proposals": PROPOSALS}
-        reason = f"only {most:.2%} of the training edges join a node to one of its {MOST} nearest"
         return settings, f"{reason}; a learned score proposes {PROPOSALS} more"
     enough = RECALL if most >= RECALL else most - NEARLY
     k = max(FEWEST, int((recall >= enough).argmax()) + 1)

@@ -22,9 +22,10 @@ from gln.storage.tensors import read_json, write_json
 from gln.training.config import PATIENCE, FitConfig
 from gln.training.progress import Progress, is_finished
 from gln.workflows import Say, Skip
+from gln.workflows.divide import TrainValTest
 from gln.workflows.methods import FROM_DATA
 from gln.workflows.recipe import Recipe
-from gln.workflows.training_data import TrainValTest, divide, family_data, find_data, read_labelled
+from gln.workflows.training_data import Held, family_data, file_data
 
 DATA, RECIPE = "data.json", "recipe.json"  # what the run learned from
 COUNTED = ("epoch", "step")  # columns of whole numbers in metrics.csv
@@ -132,7 +133,13 @@ def _history(path: Path) -> list[dict[str, Any]]:
 
 @contextmanager
 def noting_data(
-    run: Path, words: Sequence[str], count: int | None, seed: int, recipe: Recipe | None
+    run: Path,
+    words: Sequence[str],
+    count: int | None,
+    seed: int,
+    recipe: Recipe | None,
+    val: Held = None,
+    test: Held = None,
 ) -> Iterator[None]:
     """When the training inside ends or is interrupted, record in the run folder what the run learned from."""
 
@@ -140,7 +147,13 @@ def noting_data(
         if recipe is None:
             write_json(run / DATA, {"family": words[0], "count": count, "seed": seed})
         else:
-            write_json(run / DATA, {"files": [str(Path(word).absolute()) for word in words]})
+            parts = {"files": words, "val": val, "test": test}
+            named = {
+                name: [str(Path(word).absolute()) for word in some]
+                for name, some in parts.items()
+                if some is not None
+            }
+            write_json(run / DATA, named)
             recipe.save(run / RECIPE)
 
     try:
@@ -167,15 +180,16 @@ def run_data(run: Path, skip: Skip, say: Say) -> TrainValTest:
     if "family" in facts:
         return family_data(facts["family"], facts.get("count"), facts.get("seed", 0))
     recipe = Recipe.load(run / RECIPE)
-    graphs = read_labelled(find_data([str(file) for file in facts["files"]]), recipe.read, skip, say)
-    return divide(graphs, recipe.patches, recipe.seed)[0]
+    words, val, test = (facts.get(name) for name in ("files", "val", "test"))
+    how: dict[str, Any] = {"options": recipe.read, "patches": recipe.patches, "seed": recipe.seed}
+    return file_data(words or [], val, test, **how, skip=skip, say=say)
 
 
 def has_learned_from(run: Path, paths: Sequence[Path]) -> bool:
     """Whether any of ``paths`` is among the files that a run was trained, validated and tested on."""
     facts = learned_from(run) if run.is_dir() else None
     known: set[Path] = set()
-    for word in (facts or {}).get("files", []):
+    for word in [word for name in ("files", "val", "test") for word in (facts or {}).get(name, [])]:
         with suppress(GLNError):  # the file has been moved
             known |= {file.resolve() for file in find_files([str(word)])}
     return any(path.resolve() in known for path in paths)
@@ -191,6 +205,9 @@ def command_of(facts: RunFacts) -> str | None:
         words += ["--model", spec] if spec and spec != "GLN" else []
     elif isinstance(files, list) and facts.recipe:
         words += [*map(str, files), "--from-recipe", str(facts.run / RECIPE)]
+        for name in ("val", "test"):
+            if (held := facts.data.get(name)) is not None:
+                words += [f"--{name}", *(map(str, held) if held else ["none"])]
     else:
         return None
     if facts.baseline:

@@ -27,8 +27,9 @@ from gln.workflows import Say, Skip, silent
 from gln.workflows.judge import Judged, judge
 from gln.workflows.methods import find_method
 from gln.workflows.recipe import Recipe, check_new_recipe, choose_recipe
+from gln.workflows.rules import fit_rules, save_rules
 from gln.workflows.runs import noting_data
-from gln.workflows.training_data import divide, family_data, find_data, is_family, read_labelled
+from gln.workflows.training_data import Held, family_data, file_data, is_family
 
 
 def train(
@@ -43,12 +44,14 @@ def train(
     count: int | None = None,
     read: ReadOptions = ReadOptions(),  # noqa: B008 - frozen
     patches: int | None = None,
+    val: Held = None,
+    test: Held = None,
     recipe: Path | None = None,
     ready: Recipe | None = None,
     losses: dict[str, Any] | None = None,
     resume: bool = False,
-) -> tuple[Any, Judged] | None:
-    """Train, and score on the test graphs: the method and its scores.
+) -> tuple[Any, Judged | None] | None:
+    """Train, and score on the test graphs: the method and its scores, if there are test graphs.
 
     Of several processes only the first speaks, scores and returns something.
 
@@ -63,6 +66,8 @@ def train(
         count: graphs to draw from the family.
         read: how files are read.
         patches: nodes of the pieces that graphs from files are cut into.
+        val: files to validate on; if omitted, some of the graphs.
+        test: files to test on, perhaps none; if omitted, some of the graphs.
         recipe: where to write the recipe that is chosen for files.
         ready: a recipe to follow, instead of ``model``, ``read`` and ``patches``.
         losses: settings of :class:`gln.Loss`.
@@ -82,12 +87,12 @@ def train(
     else:
         if ready is not None:
             read, patches = ready.read, ready.patches
-        everything = read_labelled(find_data(data), read, skip, say)
-        graphs, how = divide(everything, patches, config.seed if ready is None else ready.seed)
-        title = f"{len(everything):,} graph{'' if len(everything) == 1 else 's'} from files"
-        whole = everything if patches else None
-        chosen = ready or choose_recipe(graphs.train, read, patches, spec, config, whole)
-        tell("\n".join([f"{'split':<12}{how}", *chosen.lines()]))
+        seed = config.seed if ready is None else ready.seed
+        graphs = file_data(data, val, test, options=read, patches=patches, seed=seed, skip=skip, say=say)
+        title = f"{graphs.read:,} graph{'' if graphs.read == 1 else 's'} from files"
+        chosen = ready or choose_recipe(graphs.train, read, patches, spec, config, graphs.whole)
+        warnings = [f"{'warning':<12}{words}" for words in graphs.remarks]
+        tell("\n".join([f"{'split':<12}{graphs.how}", *warnings, *chosen.lines()]))
         spec, config = chosen.model, replace(config, batch_size=chosen.batch_size)
     if not is_baseline:
         torch.manual_seed(config.seed)
@@ -96,7 +101,7 @@ def train(
         tell(f"{'features':<12}{words}")
     if chosen is not None and recipe is not None and first:
         chosen.save(recipe)
-    noting = noting_data(run, data, count, config.seed, chosen)
+    noting = noting_data(run, data, count, config.seed, chosen, val, test)
     with noting if first else nullcontext():
         if is_baseline:
             tell(f"{title}; {method}, {method.fitted}")
@@ -111,7 +116,12 @@ def train(
             tell(f"{result}\n")
     if not first:  # which goes on once the others are done
         return None
-    judged = judge(method, graphs, config.seed)
+    rules = fit_rules(graphs.whole or graphs.train)
+    save_rules(run, rules)
+    if not graphs.test:
+        tell("There are no test graphs, so there are no scores.")
+        return method, None
+    judged = judge(method, graphs, config.seed, rules)
     tell(judged.printed)
     return method, judged
 

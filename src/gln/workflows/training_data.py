@@ -4,33 +4,20 @@ from __future__ import annotations
 
 import glob
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
 
 from gln.errors import GLNError
 from gln.families import FAMILIES, parse_family
 from gln.graphs import split
 from gln.graphs.record import ROWS, Graph
-from gln.graphs.split import cut_patches, cut_regions
 from gln.io import Item, ReadOptions, Skipped, find_files, read_items
 from gln.workflows import Say, Skip
+from gln.workflows.divide import TrainValTest, divide
 
-SHARES = (0.72, 0.08, 0.2)  # of the nodes of a single graph: as gln.split divides graphs
-COVER = 8  # training patches that contain a node, on average; 2 for validation and test
-FEWEST_PATCHES = 64  # at least, to train on
 NO_EDGES = "it has no true edges; give a table of edges with --edges."
 
-
-class TrainValTest(NamedTuple):
-    """Graphs to train, validate and test on."""
-
-    train: list[Graph]
-    val: list[Graph]
-    test: list[Graph]
-
-    def sizes(self) -> str:
-        """How many graphs each part has, in words."""
-        return " / ".join(str(len(part)) for part in self)
+Held = Sequence[str] | None  # the files of a part, perhaps none; None: it is split off from the others
 
 
 def is_family(words: Sequence[str]) -> bool:
@@ -58,7 +45,11 @@ def find_data(words: Sequence[str]) -> list[Path]:
 
 
 def read_labelled(paths: Sequence[Path], options: ReadOptions, skip: Skip, say: Say) -> list[Graph]:
-    """The graphs of all files that have edges; files without edges, or that cannot be read, are skipped."""
+    """The graphs of all files that have edges; files without edges, or that cannot be read, are skipped.
+
+    Where a file names its nodes, and does not only count them, the graph has their ``ids``, and with ``options.group``
+    the ``group`` of each.
+    """
     items = []
     bare: set[Path] = set()
     for item in read_items(paths, options, on_bad=skip, say=say):
@@ -72,56 +63,50 @@ def read_labelled(paths: Sequence[Path], options: ReadOptions, skip: Skip, say: 
             "There is no graph with true edges: none was read, or no file gives them; see --edges."
         )
     _check_alike(items)
+    return [_labelled(item, options.group) for item in items]
+
+
+def file_data(
+    words: Sequence[str],
+    val: Held,
+    test: Held,
+    *,
+    options: ReadOptions,
+    patches: int | None,
+    seed: int,
+    skip: Skip,
+    say: Say,
+) -> TrainValTest:
+    """Graphs from files, divided by :func:`divide`; ``val`` and ``test`` name files of their own."""
+
+    def read(some: Held) -> list[Graph] | None:
+        return read_labelled(find_data(some), options, skip, say) if some else None if some is None else []
+
+    graphs, held = read(words) or [], [read(val), read(test)]
+    for part in held:
+        for graph in part or []:
+            if graph.widths != graphs[0].widths:
+                raise GLNError(
+                    f"The training graphs have {graphs[0].widths} values of pos and x per node, but those named with "
+                    f"--val or --test have {graph.widths}; all graphs must have the same number."
+                )
+    divided = divide(graphs, patches, seed, *held)
+    return replace(divided, read=len(graphs) + sum(len(part or []) for part in held))
+
+
+def _labelled(item: Item, group: str | None) -> Graph:
     # Without what only some files have.
-    return [item.graph.with_edges(item.graph.edge_index, name=item.caption) for item in items]
-
-
-def check_patches(nodes: int | None) -> None:
-    """Refuse pieces without an edge."""
-    if nodes is not None and nodes < 2:
-        raise GLNError(f"Got patches of {nodes} nodes; expected at least 2.")
-
-
-def divide(graphs: Sequence[Graph], patches: int | None, seed: int) -> tuple[TrainValTest, str]:
-    """Graphs to train, validate and test on, and a description of how they were divided.
-
-    The graphs are split first; with ``patches`` they are then cut into pieces of that many nodes, so that the pieces of
-    a graph stay together. Fewer than three graphs cannot be split: each is cut into three regions that share no node.
-    """
-    check_patches(patches)
-    parts: Sequence[list[Graph]]
-    if len(graphs) >= 3:
-        parts, source = split(graphs, seed=seed), "different graphs"
-    elif patches is None:
-        nodes = " and ".join(f"{graph.num_nodes:,}" for graph in graphs)
-        what = "one graph" if len(graphs) == 1 else f"{len(graphs)} graphs"
-        raise GLNError(
-            f"Got {what} of {nodes} nodes, which cannot be split into graphs to train and to test on; "
-            "give more graphs, or cut into patches with --patches 100."
-        )
-    else:
-        parts = list(map(list, zip(*(cut_regions(graph, SHARES) for graph in graphs), strict=True)))
-        source = "regions that share no node"
-    what = "graphs"
-    if patches is not None:
-        what = f"patches of up to {patches} nodes"
-        amounts = ((COVER, FEWEST_PATCHES), (2, 1), (2, 1))
-        parts = [
-            _patches(part, patches, *amount, [seed, number])
-            for number, (part, amount) in enumerate(zip(parts, amounts, strict=True))
-        ]
-    data = TrainValTest(*parts)
-    return data, f"{data.sizes()} {what} to train / validate / test, from {source}"
-
-
-def _patches(graphs: Sequence[Graph], size: int, cover: int, least: int, seed: Sequence[int]) -> list[Graph]:
-    """Cut patches in proportion to the nodes of each graph."""
-    least = -(-least // len(graphs))
-    cut = []
-    for number, graph in enumerate(graphs):
-        count = max(least, -(-cover * graph.num_nodes // size))
-        cut += cut_patches(graph, size, count, [*seed, number])
-    return cut
+    graph = item.graph.with_edges(item.graph.edge_index, name=item.caption)
+    counted = {str(number) for number in range(graph.num_nodes + 1)}
+    if item.ids is not None and not counted.issuperset(
+        item.ids
+    ):  # more than 0 to n − 1, or 1 to n, in every graph
+        graph.ids = list(item.ids)
+    if group is not None:
+        if item.groups is None:
+            raise GLNError(f"{item.name} has no column {group!r}, which --group names; it is for tables.")
+        graph.group = list(item.groups)
+    return graph
 
 
 def _check_alike(items: Sequence[Item]) -> None:

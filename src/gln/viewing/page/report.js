@@ -1,5 +1,7 @@
 /* The report of a run: every number and word of the run comes from the data in the page, as text. */
 
+const ends = ([low, high]) => `${digits(low)} – ${digits(high)}`;
+
 class Report {
   constructor(data) {
     this.data = data;
@@ -9,6 +11,7 @@ class Report {
     element("title").textContent = data.title;
     element("method").textContent = data.method;
     this.tell("state", data.state.words);
+    this.tell("verdict", data.scores?.verdict);
     this.heads();
     this.training();
     this.scores();
@@ -20,7 +23,7 @@ class Report {
 
   /** Show a sentence in its place, or hide the place if there is none. */
   tell(id, words) {
-    element(id).textContent = words;
+    element(id).textContent = words ?? "";
     element(id).hidden = !words;
   }
 
@@ -29,7 +32,7 @@ class Report {
     const score = (name) => scores?.rows.find((row) => row.name === name);
     for (const name of ["dice", "iou", "mmd_degree", "novelty"]) {
       const row = score(name);
-      if (row && heads.length < 2) heads.push([`${row.title} ${row.arrow}`, digits(row.value), "on the test graphs"]);
+      if (row && heads.length < 2) heads.push([`${row.title} ${row.arrow}`, digits(row.value), row.interval ? `${ends(row.interval)} on the test graphs` : "on the test graphs"]);
     }
     if (best !== null) heads.push(["validation IoU ↑", digits(history[best - 1].val_iou), `epoch ${best} of ${history.length}`]);
     if (history.length) heads.push(["training", duration(history.at(-1).seconds), `${whole(history.at(-1).step)} steps`]);
@@ -81,14 +84,19 @@ class Report {
     this.tell("why", why);
     element("scores").classList.toggle("scored", Boolean(scores));
     if (!scores) return;
-    const more = ["pooled", "floor"].filter((name) => scores.rows.some((row) => row[name] !== null));
-    const head = make("tr", {}, ...["metric", "value", ...more].map((name) => make("th", { scope: "col" }, name)));
+    const more = ["interval", "pooled", "floor"].filter((name) => scores.rows.some((row) => row[name] !== null));
+    const show = (name, value) => (value === null ? "" : name === "interval" ? ends(value) : digits(value));
+    const titles = ["metric", "value", ...more.map((name) => (name === "interval" ? "95 % interval" : name)), ...scores.rules];
+    const head = make("tr", {}, ...titles.map((name) => make("th", { scope: "col" }, name)));
     const rows = scores.rows.map((row) => make("tr", { "data-name": row.name },
       make("th", { scope: "row" }, row.title, make("span", { class: "arrow", title: row.arrow === "↑" ? "higher is better" : "lower is better" }, row.arrow)),
-      ...["value", ...more].map((name) => make("td", {}, row[name] === null ? "" : digits(row[name])))));
+      ...["value", ...more].map((name) => make("td", {}, show(name, row[name]))),
+      ...row.rules.map((value) => make("td", { class: "rule" }, show("rule", value)))));
     element("scores").querySelector(".scroll").append(make("table", {}, make("thead", {}, head), make("tbody", {}, ...rows)));
     const legend = ["↑ higher is better, ↓ lower is better."];
     if (more.includes("pooled")) legend.push("Value is the mean over graphs; pooled counts all graphs as one.");
+    if (scores.rules.length) legend.push(`Beside the model: simple rules, fitted on the training graphs (${scores.rules.join(", ")}).`);
+    if (more.includes("interval")) legend.push("Intervals are over graphs or, where these are few, over nodes drawn again and again.");
     if (more.includes("floor")) legend.push("Floor is the MMD² between training and test graphs: what a perfect model can expect.");
     element("scores-notes").append(...[legend.join(" "), ...scores.notes.filter((note) => !note.startsWith("MMD² floor"))].map((note) => make("p", {}, note)));
   }

@@ -1,0 +1,62 @@
+"""Intervals of mean edge scores: what other test graphs, or other nodes in them, might have given."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+import torch
+from scipy.special import stdtrit
+
+from gln.evaluation.edges import ratios
+from gln.graphs.record import Graph
+
+DRAWS = 200
+MANY = 10  # from this many graphs on, they vary enough to speak for themselves
+COVERED = 0.95
+
+Ends = tuple[float, float]
+
+
+def score_intervals(
+    values: Mapping[str, Sequence[float]], true: Sequence[Graph], predicted: Sequence[Graph]
+) -> dict[str, Ends]:
+    """95 % intervals of the means of ``values``, one value per graph.
+
+    From ten graphs on, these are Student's. Of fewer, graphs and their nodes are drawn with replacement (the vertex
+    bootstrap of Snijders and Borgatti, 1999); scores that are not ratios of counted edges then have no interval.
+    """
+    rng, count = np.random.default_rng(0), len(true)
+    if count >= MANY:
+        return {name: _students(np.asarray(value)) for name, value in values.items()}
+    each = [torch.tensor(list(_draw_nodes(*pair, rng))) for pair in zip(true, predicted, strict=True)]
+    scores = ratios(*torch.stack(each).permute(2, 1, 0))  # [draws, graphs] each
+    drawn = rng.integers(count, size=(DRAWS, count))
+    rows = np.arange(DRAWS)[:, None]
+    return {
+        name: _middle(scores[name].numpy()[rows, drawn].mean(1))
+        for name in values
+        if name in scores and not np.isnan(values[name]).any()
+    }
+
+
+def _students(values: np.ndarray) -> Ends:
+    reach = stdtrit(len(values) - 1, (1 + COVERED) / 2) * values.std(ddof=1) / len(values) ** 0.5
+    low, high = np.clip([values.mean() - reach, values.mean() + reach], 0, 1)
+    return float(low), float(high)
+
+
+def _middle(means: np.ndarray) -> Ends:
+    low, high = np.quantile(means, [(1 - COVERED) / 2, (1 + COVERED) / 2])
+    return float(low), float(high)
+
+
+def _draw_nodes(truth: Graph, guess: Graph, rng: np.random.Generator) -> Iterator[list[int]]:
+    """The counts of :func:`gln.evaluation.edges.ratios` after drawing nodes with replacement, again and again."""
+    nodes = truth.num_nodes
+    true, predicted = truth.edges_once(), guess.edges_once()
+    found = predicted[np.isin(predicted @ (nodes, 1), true @ (nodes, 1))]
+    for _ in range(DRAWS):
+        times = np.bincount(rng.integers(nodes, size=nodes), minlength=nodes)
+        pairs = [int((times[edges[:, 0]] * times[edges[:, 1]]).sum()) for edges in (found, predicted, true)]
+        yield [*pairs, int(nodes**2 - (times**2).sum()) // 2]

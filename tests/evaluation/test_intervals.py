@@ -1,0 +1,55 @@
+"""Intervals hold what other graphs, or other nodes, would have given."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from gln.evaluation.edges import PER_GRAPH, score_table
+from gln.evaluation.intervals import score_intervals
+from gln.graphs import make_graph
+from gln.graphs.record import Graph
+
+
+def pair(rng: np.random.Generator, nodes: int) -> tuple[Graph, Graph]:
+    """A random graph, and a prediction that misses some edges and invents others."""
+    every = np.stack(np.triu_indices(nodes, 1), axis=1)
+    true = rng.random(len(every)) < 0.3
+    guess = np.where(true, rng.random(len(every)) < 0.8, rng.random(len(every)) < 0.08)
+    return tuple(make_graph(edges=every[some], num_nodes=nodes) for some in (true, guess))  # type: ignore[return-value]
+
+
+def intervals_of(pairs: list[tuple[Graph, Graph]]) -> tuple[dict[str, float], dict[str, tuple[float, float]]]:
+    true, guesses = map(list, zip(*pairs, strict=True))
+    values = dict(zip(PER_GRAPH, score_table(true, guesses)[1].tolist(), strict=True))
+    return {name: float(np.mean(value)) for name, value in values.items()}, score_intervals(
+        values, true, guesses
+    )
+
+
+@pytest.mark.parametrize(("graphs", "nodes"), [(1, 40), (3, 25), (12, 12)])
+def test_most_intervals_hold_the_score_of_very_many_graphs(graphs: int, nodes: int) -> None:
+    rng = np.random.default_rng(0)
+    expected, _ = intervals_of([pair(rng, nodes) for _ in range(150)])
+    inside = []
+    for _ in range(40):
+        means, found = intervals_of([pair(rng, nodes) for _ in range(graphs)])
+        low, high = found["dice"]
+        assert low <= means["dice"] <= high
+        assert 0 <= low < high <= 1
+        inside.append(low <= expected["dice"] <= high)
+    assert np.mean(inside) >= 0.8
+
+
+def test_more_graphs_narrow_an_interval() -> None:
+    rng = np.random.default_rng(1)
+    pairs = [pair(rng, 12) for _ in range(400)]
+    wide, narrow = (intervals_of(some)[1]["iou"] for some in (pairs[:10], pairs))
+    assert narrow[1] - narrow[0] < 0.5 * (wide[1] - wide[0])
+
+
+def test_a_perfect_prediction_has_no_width_and_few_graphs_no_interval_of_a_ranking() -> None:
+    truth, _ = pair(np.random.default_rng(2), 20)
+    _, found = intervals_of([(truth, truth)])
+    assert found["dice"] == (1, 1)
+    assert found.keys() == {"accuracy", "iou", "dice", "precision", "recall"}
