@@ -205,7 +205,7 @@ def test_ctrl_c_and_a_polite_kill_leave_no_partial_file(
     assert join([process]) == [status]
     error = said.with_suffix(".err").read_text()
     assert "Traceback" not in error
-    assert (error.splitlines()[-1] == "gln: interrupted.") == (kind == signal.SIGINT)
+    assert (error.splitlines()[-1:] == ["gln: interrupted."]) == (kind == signal.SIGINT)
     assert [path.name for path in here.iterdir()] == ["in"]
 
 
