@@ -11,7 +11,7 @@ import torch
 
 from gln.errors import GLNError
 from gln.graphs import check_graph
-from gln.io import READABLE, ReadOptions, find_files, open_writer, read_items
+from gln.io import READABLE, ReadOptions, find_files, open_writer, read_items, reading
 from gln.io.reading import node_files
 from tests.io.samples import CSV, GOOD, OBJ, POS, once, put, read_all, read_one
 
@@ -204,3 +204,29 @@ def test_an_edge_list_gives_the_edges_of_the_nodes_beside_it(name: str, tmp_path
     put(tmp_path, name, b"0 1\n1 2\n")
     assert once(read_one(nodes)) == [[0, 1], [1, 2]]
     assert node_files([nodes, tmp_path / name], ReadOptions()) == [nodes]
+
+
+@pytest.mark.parametrize("suffix", READABLE)
+def test_a_look_at_a_file_sees_what_reading_it_gives(suffix: str, tmp_path: Path) -> None:
+    path = put(tmp_path, f"good{suffix}", GOOD[suffix])
+
+    def seen(look: bool) -> list[tuple]:
+        items = reading.read_all([path], ReadOptions(), look=look)
+        return [(item.name, item.graph.widths, item.graph.num_nodes, item.labelled) for item in items]  # type: ignore[union-attr]
+
+    assert seen(look=True) == seen(look=False)
+
+
+def test_files_are_refused_at_a_glance_only_if_none_serves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    good, bad = put(tmp_path, "good.csv", CSV), put(tmp_path, "bad.csv", b"x,y\n1,what\n")
+
+    def reasons(*paths: Path, unfit: str | None = None) -> list[str]:
+        return [str(what) for what in reading.reasons_against(paths, ReadOptions(), lambda item: unfit)]
+
+    assert reasons(good) == reasons(bad, good) == []
+    assert len(reasons(bad)) == 1
+    assert reasons(good, unfit="it does not fit.") == [f"{good}: it does not fit."]
+    monkeypatch.setattr(reading, "GLANCE", 5)  # a large file is left to those who read it anyway
+    assert reasons(bad) == []
