@@ -261,10 +261,10 @@ def coin_rows(model: torch.nn.Module, folder: Path) -> list[dict[str, Any]]:
         columns, height = (item.graph.pos.max(dim=0).values + 1).long().tolist()
         grey = item.graph.x[:, 0].view(height, columns).numpy()
         settings = [
-            dict(scale=a, sigma=b, min_size=c) for a in SCALES for b in (0.0, 0.5, 0.8) for c in (20, 50)
+            {"scale": a, "sigma": b, "min_size": c} for a in SCALES for b in (0.0, 0.5, 0.8) for c in (20, 50)
         ]
         parts = [torch.from_numpy(felzenszwalb(grey, **one)).flatten().long() for one in settings]
-        ways["felzenszwalb"] = parts[settings.index(dict(scale=100, sigma=0.5, min_size=50))]
+        ways["felzenszwalb"] = parts[settings.index({"scale": 100, "sigma": 0.5, "min_size": 50})]
         for name, labels in ways.items():
             row |= {
                 name: float(adjusted_rand([item.graph.region], [labels])),
@@ -289,9 +289,8 @@ def draw(folder: Positional[Path], run: str, output: Path) -> None:
                 graph = gln.predict(model, item.graph, threshold=threshold)
                 region = gln.clusters(graph, "linkage" if threshold is None else "components")
                 way = "linkage" if threshold is None else f"components at {threshold}"
-                size = region.bincount()
                 colour = mean_colours(region, colour)[region]
-                title = f"{way}: {len(size)} regions, {int((size > 20).sum())} of over 20 pixels"
+                title = f"{way}: {len(region.unique())} regions"
             columns, rows = (item.graph.pos.max(dim=0).values + 1).long().tolist()
             ax.imshow(colour.view(rows, columns, 3), interpolation="nearest")
             ax.set_title(title, fontsize=9)
