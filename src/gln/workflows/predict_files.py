@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from tqdm.auto import tqdm  # type: ignore[import-untyped]
 
-from gln.decoding.clusters import Grouping, clusters
 from gln.errors import GLNError
 from gln.graphs.record import Graph
 from gln.inference.predict import Choice, Method, predict_graphs
@@ -25,6 +25,9 @@ from gln.io.reading import node_files, read_all
 from gln.models.contract import misfit, unread
 from gln.workflows import Say, silent
 from gln.workflows.methods import coinciding, out_of_memory
+
+if TYPE_CHECKING:
+    from gln.decoding.clusters import Grouping
 
 BLOCK = 256  # files; no window crosses the end of a block, so that blocks can be read separately
 WINDOW = 256  # items considered together, so that those of similar size share a batch
@@ -355,6 +358,8 @@ class Job:
                     complain(str(what))
                 for item, answer in some.answers:
                     if self.clusters is not None:
+                        from gln.decoding.clusters import clusters  # here, as it loads scipy
+
                         answer["cluster"] = clusters(
                             item.graph.with_edges(answer.edge_index, edge_prob=answer.edge_prob),
                             self.clusters,
