@@ -289,9 +289,8 @@ def draw(folder: Positional[Path], run: str, output: Path) -> None:
                 graph = gln.predict(model, item.graph, threshold=threshold)
                 region = gln.clusters(graph, "linkage" if threshold is None else "components")
                 way = "linkage" if threshold is None else f"components at {threshold}"
-                size = region.bincount()
                 colour = mean_colours(region, colour)[region]
-                title = f"{way}: {len(size)} regions, {int((size > 20).sum())} of over 20 pixels"
+                title = f"{way}: {len(region.unique())} regions"
             columns, rows = (item.graph.pos.max(dim=0).values + 1).long().tolist()
             ax.imshow(colour.view(rows, columns, 3), interpolation="nearest")
             ax.set_title(title, fontsize=9)

@@ -17,7 +17,6 @@ import numpy as np
 import torch
 from tqdm.auto import tqdm  # type: ignore[import-untyped]
 
-from gln.decoding.clusters import Grouping, clusters
 from gln.errors import GLNError
 from gln.graphs.record import Graph
 from gln.inference.predict import Choice, Method, Tick, predict_graphs
@@ -28,6 +27,7 @@ from gln.workflows import Say, silent
 from gln.workflows.methods import coinciding, out_of_memory
 
 if TYPE_CHECKING:
+    from gln.decoding.clusters import Grouping
     from gln.evaluation.metrics import Scores
     from gln.workflows.rules import Rules
 
@@ -392,6 +392,8 @@ class Job:
                     complain(str(what))
                 for item, answer in some.answers:
                     if self.clusters is not None:
+                        from gln.decoding.clusters import clusters  # here, as it loads scipy
+
                         answer["cluster"] = clusters(
                             item.graph.with_edges(answer.edge_index, edge_prob=answer.edge_prob),
                             self.clusters,

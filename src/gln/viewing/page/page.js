@@ -230,7 +230,7 @@ class Page {
     element("facts").textContent = facts.join(" ");
     const note = element("threshold-note");
     note.textContent = !graph.graded ? ""
-      : `Initially ${this.threshold_text(graph.own)}. Pairs that stay below ${this.threshold_text(graph.first)} are not on this page; probabilities are rounded to 1/${whole(graph.levels)}, but decisions are exact.`;
+      : `Initially ${this.threshold_text(graph.own)}. Pairs that stay below ${this.threshold_text(graph.first)} are not on this page; probabilities are rounded to 1/${whole(graph.levels)}, but decisions at the slider's own values are exact.`;
   }
 
   /** F1 over the threshold, or the share of edges left if there is no truth; the dot is the slider, the dashed line its initial value. */
