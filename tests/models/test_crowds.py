@@ -1,4 +1,4 @@
-"""Where too many nodes coincide: the order of the nodes does not matter, identical nodes are one, the cost is bounded."""
+"""Where too many nodes coincide, their order does not matter, identical ones are one, and the cost is bounded."""
 
 from __future__ import annotations
 

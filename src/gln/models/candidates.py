@@ -1,8 +1,8 @@
 """Which pairs a model scores: all of them, or every node with its K nearest, made symmetric.
 
 Candidates are chosen by distance, ties included, so that the order of the nodes does not matter; where very many nodes
-coincide, :mod:`gln.models.crowds` bounds their number. A learned score can propose further ones. The share of true edges among them, the *candidate recall*, limits what a model can find; it is
-reported wherever candidates are used.
+coincide, :mod:`gln.models.crowds` bounds their number. A learned score can propose further ones. The share of true
+edges among them, the *candidate recall*, limits what a model can find; it is reported wherever candidates are used.
 """
 
 from __future__ import annotations

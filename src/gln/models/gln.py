@@ -196,7 +196,8 @@ class GLN(nn.Module):
         for _, score in self.unroll(pairs, (where, pos, x), a, self.checked_steps(steps), block, tick):  # noqa: B007
             pass  # only the last step counts
         whole, scored = pairs.of_all_nodes()
-        return ScoredPairs(*whole.batch_ends, score if scored is None else score[scored])
+        source, target = whole.batch_ends
+        return ScoredPairs(source, target, score if scored is None else score[scored])
 
     def unroll(
         self,
