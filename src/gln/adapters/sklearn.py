@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from numbers import Real
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict
 
 import numpy as np
 import scipy.sparse as sp
-import torch
 
 from gln.errors import GLNError
 from gln.evaluation.edges import edge_scores
@@ -21,7 +20,8 @@ from gln.graphs.record import Graph, is_data
 from gln.inference.predict import Choice, predict_graphs
 from gln.models.gln import GLN
 from gln.seeds import seeded
-from gln.storage.models import annotate
+from gln.storage.facts import Facts, accepted, as_kind, naming_misfits
+from gln.storage.models import Training, annotate, build_for, check_threshold
 from gln.storage.tensors import load_weights, read_tensors, write_tensors
 from gln.training.config import FitConfig
 from gln.training.loop import fit
@@ -39,6 +39,16 @@ except ImportError:
 FORMAT = "gln learner 1"
 
 Sets = Sequence[Any]
+
+
+class LearnerFacts(TypedDict):
+    """What :meth:`GraphLearner.save` writes beside the weights."""
+
+    settings: Facts
+    model: Facts
+    threshold: float
+    training: Training | None
+    history: list[Facts]
 
 
 class GraphLearner(BaseEstimator):
@@ -190,19 +200,16 @@ class GraphLearner(BaseEstimator):
     @classmethod
     def load(cls, path: Path | str) -> GraphLearner:
         """Load a learner that :meth:`save` wrote."""
-        tensors, facts = read_tensors(Path(path))
-        check_format(facts.get("format"), FORMAT, Path(path), "a file that GraphLearner.save wrote")
-        try:
-            learner, threshold, history = cls(**facts["settings"]), facts["threshold"], facts["history"]
-            with torch.random.fork_rng(devices=[]):  # random weights, overwritten below
-                model = GLN(**facts["model"]).eval()
-        except (KeyError, TypeError) as error:
-            raise GLNError(
-                f"{path} was changed after GraphLearner.save wrote it ({error}); save it again."
-            ) from None
-        load_weights(model, tensors, Path(path))
-        annotate(model, threshold, facts.get("training"))
-        learner._keep(model, history)
+        path = Path(path)
+        tensors, found = read_tensors(path)
+        check_format(found.get("format"), FORMAT, path, "a file that GraphLearner.save wrote")
+        facts = as_kind(found, LearnerFacts, path)
+        with naming_misfits(path):
+            learner = cls(**accepted(cls, facts["settings"]))
+        model = build_for(tensors, GLN, facts["model"], path)
+        load_weights(model, tensors, path)
+        annotate(model, check_threshold(facts["threshold"], path), facts["training"])
+        learner._keep(model.eval(), facts["history"])
         return learner
 
     def _keep(self, model: GLN, history: list[dict[str, Any]]) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from tyro.conf import Positional, arg
 
-from gln.errors import GLNError
+from gln.errors import GLNError, escaped
 from gln.training.config import FitConfig
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ def remark(text: str) -> None:
     """Print a remark to stderr without breaking a progress bar."""
     from tqdm.auto import tqdm  # type: ignore[import-untyped]
 
-    tqdm.write(f"gln: {text}", file=sys.stderr)
+    tqdm.write(f"gln: {escaped(text)}", file=sys.stderr)
 
 
 class Skips:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from tyro.conf import OmitArgPrefixes, Positional, arg
 
 from gln.commands.flags import FamilySpec, File, Number, ReadFlags, Seed, Skips, Steps, count_of, remark
+from gln.errors import escaped
 from gln.seeds import TEST_SEED
 
 if TYPE_CHECKING:
@@ -120,7 +121,7 @@ def view(
     skip = Skips()
     views, title = views_from(source, options, count, seed, skip, remark, model, predicted, choice)
     write_page(output, views, title)
-    print(f"Wrote {output}: {count_of(len(views), 'graph')}.")
+    print(f"Wrote {escaped(str(output))}: {count_of(len(views), 'graph')}.")
     if open:
         import webbrowser
 
@@ -163,4 +164,4 @@ def write_shown(page: Path, model: Any, graphs: list[Graph], title: str, steps: 
 
     shown = within_reach(views_of(graphs[:SHOWN]), remark)
     write_page(page, shown if model is None else watch(model, shown, steps=steps, progress=True), title)
-    print(f"Wrote {page}: {count_of(len(shown), 'graph')}.")
+    print(f"Wrote {escaped(str(page))}: {count_of(len(shown), 'graph')}.")

@@ -20,7 +20,8 @@ from gln.commands.flags import (
     count_of,
     remark,
 )
-from gln.errors import GLNError
+from gln.errors import GLNError, escaped
+from gln.files import open_regular, same_place
 
 # One of these is set where one of several processes is started.
 SEVERAL = {"TORCHELASTIC_RUN_ID", "SLURM_NTASKS", "LOCAL_RANK"}
@@ -71,13 +72,13 @@ def predict(
     if view is not None:
         check_page(view)
     options, choice = read.options(), Choice(threshold, top_k, steps, candidates, batch_size)
-    if any(Path(word).is_file() and Path(word).resolve() == output.resolve() for word in files):
+    if any(Path(word).is_file() and same_place(Path(word), output) for word in files):
         raise GLNError(f"{output} is both input and output; choose another name for the output.")
     place, devices = None, share.per_machine()
     paths = find_files(files)
     find_saved(model)
     if known is not None:
-        known.stat()
+        open_regular(known).close()
     if not share.given():  # several processes check it when all have begun: it may be theirs
         check_output(output, force)
     from gln.workflows.methods import load_for, put_on
@@ -105,7 +106,9 @@ def predict(
         if found is None:  # the first process reports
             return
         outcome = found
-    print(f"Wrote {output}: {count_of(outcome.edges, 'edge')} in {count_of(outcome.graphs, 'graph')}.")
+    print(
+        f"Wrote {escaped(str(output))}: {count_of(outcome.edges, 'edge')} in {count_of(outcome.graphs, 'graph')}."
+    )
     if view is not None:
         from gln.viewing.pages import write_page
         from gln.workflows.views import job_views
@@ -113,7 +116,7 @@ def predict(
         views = job_views(job, view, remark)
         if views:
             write_page(view, views, f"{model} on {' '.join(files)}")
-            print(f"Wrote {view}.")
+            print(f"Wrote {escaped(str(view))}.")
     if outcome.labelled:
         from gln.evaluation.metrics import Scores
 

@@ -9,7 +9,7 @@ from tyro.conf import OmitArgPrefixes, Positional, arg
 
 from gln.commands.flags import File, FitFlags, PagePath, ReadFlags, Skips, Whole, remark
 from gln.commands.look import write_shown
-from gln.errors import GLNError
+from gln.errors import GLNError, escaped
 from gln.training.config import FitConfig
 
 ANY_METHOD = ("seed", "progress")  # the settings of FitConfig that a baseline has too
@@ -111,7 +111,7 @@ def train(
         return
     method, judged = trained
     page = write_report(output / "report.html", report_of(read_run(output), method, judged))
-    print(f"Wrote {page}.")
+    print(f"Wrote {escaped(str(page))}.")
     if view is not None and judged.paired:
         write_shown(view, method, judged.true, f"{output}, test graphs")
     elif view is not None:

@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from gln.errors import GLNError
+from gln.errors import GLNError, escaped, whole_text
+from gln.files import open_regular
 from gln.graphs import make_graph
 from gln.graphs.record import Graph
 from gln.later import torch
@@ -82,7 +83,7 @@ class Skipped:
     reason: str
 
     def __str__(self) -> str:
-        return f"{self.path}: {self.reason}"
+        return f"{escaped(str(self.path))}: {self.reason}"
 
 
 @dataclass(frozen=True)
@@ -132,8 +133,13 @@ class Source:
             graph[key] = value
         if predicted:
             self.say("its edges are predictions, not the truth")
-        own = None if part is None else str(part)
-        return Item(self.named(part), self.path, graph, edges is not None and not predicted, ids, own)
+        own = None if part is None else whole_text(str(part))
+        ids = (
+            ids
+            if ids is None or whole_text("".join(ids)) == "".join(ids)
+            else [whole_text(node) for node in ids]
+        )
+        return Item(self.named(own), self.path, graph, edges is not None and not predicted, ids, own)
 
     def named(self, part: str | int | None) -> str:
         return self.name if part is None else f"{self.name}#{part}"
@@ -145,7 +151,7 @@ class Source:
 
     def skip(self, error: GLNError, part: str | int) -> Skipped:
         """Report a bad graph of the file; the reader goes on with the next."""
-        return Skipped(self.path, f"graph {part}: {error}")
+        return Skipped(self.path, f"graph {escaped(str(part))}: {error}")
 
 
 Reader = Callable[[Source], Iterator[Item | Skipped]]
@@ -153,7 +159,7 @@ Reader = Callable[[Source], Iterator[Item | Skipped]]
 
 def load(path: Path) -> bytes:
     """The bytes of a file; refuses one that is empty or larger than ``MAX_BYTES``."""
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         size = os.fstat(file.fileno()).st_size
         if size > MAX_BYTES:
             raise GLNError(
@@ -211,7 +217,7 @@ LARGEST = 2**62  # keeps whole numbers far from the limits of int64
 def floats(words: list[bytes], row: int) -> list[float]:
     """Parse numbers in a row of text."""
     try:
-        return [float(word) for word in words]
+        return [float(word) for word in _without_underscores(words)]
     except ValueError:
         raise _not_numbers(words, row, "numbers") from None
 
@@ -219,12 +225,19 @@ def floats(words: list[bytes], row: int) -> list[float]:
 def ints(words: list[bytes], row: int) -> list[int]:
     """Parse whole numbers in a row of text."""
     try:
-        numbers = [int(word) for word in words]
+        numbers = [int(word) for word in _without_underscores(words)]
     except ValueError:
         raise _not_numbers(words, row, "whole numbers") from None
     if numbers and not -LARGEST < min(numbers) <= max(numbers) < LARGEST:
         raise _not_numbers(words, row, "smaller whole numbers")
     return numbers
+
+
+def _without_underscores(words: list[bytes]) -> list[bytes]:
+    """``words``, or a ValueError: Python takes 1_0 for ten, nobody else does."""
+    if b"_" in b"".join(words):
+        raise ValueError
+    return words
 
 
 def _not_numbers(words: list[bytes], row: int, expected: str) -> GLNError:

@@ -9,6 +9,7 @@ from typing import BinaryIO
 import numpy as np
 
 from gln.errors import GLNError
+from gln.files import open_regular
 from gln.io.items import Item, ReadOptions, Skipped, Source, floats, ints, quote
 
 ELEMENTS = ("H", "C", "N", "O", "F", "P", "S", "Cl", "Br", "I")
@@ -24,13 +25,13 @@ LONGEST = 2**16  # bytes in a line
 
 def read_xyz(source: Source) -> Iterator[Item | Skipped]:
     """Read frames one after another: the number of atoms, a comment, and for each atom its element, x, y, z."""
-    with source.path.open("rb") as file:
+    with open_regular(source.path) as file:
         yield from _numbered(source, _frames(source, _rows(file)))
 
 
 def read_sdf(source: Source) -> Iterator[Item | Skipped]:
     """Read records separated by lines ``$$$$``; a .mol file is a single one."""
-    with source.path.open("rb") as file:
+    with open_regular(source.path) as file:
         yield from _numbered(source, _records(_rows(file)))
 
 

@@ -16,6 +16,7 @@ import numpy as np
 from gln.errors import GLNError
 from gln.io.csvfile import BrokenTable, CSVFile, Row, reads_as_number
 from gln.io.items import Item, ReadOptions, Skipped, Source, quote
+from gln.io.spreadsheets import plain
 
 POSITIONS = (("x", "y", "z"), ("pos_x", "pos_y", "pos_z"), ("lon", "lat"), ("longitude", "latitude"))
 NUMBERED = re.compile(r"pos_?(\d{1,4})")
@@ -69,7 +70,8 @@ def choose_roles(
     if options.x is not None:
         x = tuple(_given(name, names) or "" for name in options.x)
     else:
-        x = tuple(name for name in free if name not in pos)
+        places = set(pos)
+        x = tuple(name for name in free if name not in places)
     if not names:
         raise GLNError("its nodes have no attributes; give them positions or features.")
     if not pos and not x:
@@ -203,18 +205,19 @@ def _read_rows(
 ) -> tuple[np.ndarray, tuple[str, ...] | None]:
     """The positions and features ``[n, p + f]`` of the nodes, and their ids if the table has a column of them."""
     used = roles.pos + roles.x
-    at = [table.columns.index(name) for name in used]
+    at = [table.at[name] for name in used]
     pick = itemgetter(*at) if len(at) > 1 else lambda cells: (cells[at[0]],)
-    id_at = table.columns.index(roles.id) if roles.id else None
+    id_at = table.at[roles.id] if roles.id else None
     values, numbers = array("d"), array("q")
     first: dict[str, int] = {}  # the row in which an id first appears
     for place, cells in rows:
+        picked = pick(cells)
         try:
-            values.extend(map(float, pick(cells)))
+            if "_" in "".join(picked):  # Python takes 1_0 for ten
+                raise ValueError
+            values.extend(map(float, picked))
         except ValueError:
-            name, text = next(
-                (n, t) for n, t in zip(used, pick(cells), strict=True) if not reads_as_number(t)
-            )
+            name, text = next((n, t) for n, t in zip(used, picked, strict=True) if not reads_as_number(t))
             raise GLNError(f"row {place.row}: {name} is {quote(text)}; expected a number.") from None
         numbers.append(place.row)
         if len(numbers) > source.options.max_nodes:
@@ -235,6 +238,11 @@ def _read_rows(
     return data, tuple(first) if id_at is not None else None
 
 
+def _named(cell: str, known: dict[str, int]) -> str:
+    """The id that a cell names: as it was before it was written for a spreadsheet, or as it stands."""
+    return plain(cell) if plain(cell) in known else cell
+
+
 class EdgeTable:
     """A table of edges, read one graph at a time; it remembers only where each graph begins."""
 
@@ -247,14 +255,15 @@ class EdgeTable:
                 f"expected the columns source and target; there are {', '.join(map(quote, self.file.columns))}."
             )
         columns = self.file.columns
-        self.ends = itemgetter(*map(columns.index, ends))
+        self.ends = itemgetter(*(self.file.at[end] for end in ends))
         column = graph if graph in columns else _first(GRAPHS, columns)
         self.grouped = column is not None
         self.key = self.file.key(column)
-        self.places = self.file.places(column)
+        # As they were before they were written for a spreadsheet, too.
+        self.places = {plain(part): place for part, place in self.file.places(column).items()}
         self.expected: set[str] = set()
         weights = _first(("weight",), columns)
-        self.weight = None if weights is None else columns.index(weights)
+        self.weight = None if weights is None else self.file.at[weights]
 
     def pairs(self, names: tuple[str | None, str], number: dict[str, int]) -> np.ndarray:
         """The edges ``[m, 2]`` of the graph called one of ``names``; ``number`` maps ids to node numbers."""
@@ -265,9 +274,9 @@ class EdgeTable:
         if part is None or part not in self.places:
             return np.empty((0, 2), dtype=np.int64)
         for place, cells in self.file.rows(self.places[part]):
-            if self.key((place, cells)) != part:
+            if plain(self.key((place, cells))) != part:
                 break
-            source, target = map(str.strip, self.ends(cells))
+            source, target = (_named(cell.strip(), number) for cell in self.ends(cells))
             if source not in number or target not in number:
                 unknown = target if source in number else source
                 where = f" of graph {quote(part)}" if self.grouped else ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import os
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
@@ -14,10 +15,11 @@ from pathlib import Path
 import numpy as np
 
 from gln.errors import GLNError
-from gln.files import Staged, naming
+from gln.files import Staged, naming, remove_unfinished
 from gln.graphs.check import as_record
 from gln.graphs.record import ROWS, Graph
 from gln.io.items import Item, quote
+from gln.io.spreadsheets import harmless
 from gln.later import torch
 
 AT_ONCE = 2**16  # of a table that are written at a time
@@ -62,6 +64,7 @@ def open_writer(path: Path | str, *, force: bool = False) -> Iterator[Writer]:
     several become files NAME-ITEM.ext. Existing files are replaced only with ``force``.
     """
     path = check_output(path, force)
+    remove_unfinished(path.parent, f"{path.name}.")
     writer = WRITERS[path.suffix.lower()](path, force)  # an unwritable folder is found before any work
     try:
         yield writer
@@ -79,6 +82,8 @@ def check_output(path: Path | str, force: bool = False) -> Path:
         raise GLNError(f"The folder {path.parent} does not exist; create it first.")
     if path.is_dir():
         raise GLNError(f"{path} is a folder; give a file name.")
+    if os.path.islink(os.path.realpath(path)) or (path.exists() and not path.is_file()):
+        raise GLNError(f"{path} is a pipe, a device or a link that leads in circles; give a file name.")
     refuse_existing(path, force)
     return path
 
@@ -110,14 +115,14 @@ class TableWriter(Writer):
         for start in range(0, len(pairs), AT_ONCE):
             columns = (column[start : start + AT_ONCE].tolist() for column in (*ends, chances))
             rows = [f"{graph},{a},{b},{chance:.6g}\n" for a, b, chance in zip(*columns, strict=True)]
-            self.rows.write("".join(rows).encode())
+            self.rows.write("".join(rows).encode("utf-8", "backslashreplace"))
 
 
 def _cell(value: str) -> str:
     """``value`` as a CSV cell, quoted where necessary."""
     text = io.StringIO(newline="")
     # Python 3.11 quotes only the line breaks that it would end a line with.
-    csv.writer(text, lineterminator="\r\n").writerow([value, ""])
+    csv.writer(text, lineterminator="\r\n").writerow([harmless(value), ""])
     return text.getvalue().removesuffix(",\r\n")
 
 
@@ -170,7 +175,7 @@ class FilesWriter(Writer):
 
     def __init__(self, path: Path, force: bool, encode: Encode) -> None:
         super().__init__(path, force)
-        Staged(path).drop()
+        self.in_use = Staged(path)  # for as long as there are others, which are closed
         self.encode = encode
 
     def add(self, item: Item, answer: Graph) -> None:
@@ -185,6 +190,10 @@ class FilesWriter(Writer):
         staged.close()
         if len(self.staged) > 1:
             refuse_existing(self.target(name), self.force)
+
+    def drop(self) -> None:
+        super().drop()
+        self.in_use.drop()
 
 
 def to_graphml(item: Item, pairs: np.ndarray, chances: np.ndarray) -> bytes:

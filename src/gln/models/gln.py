@@ -33,9 +33,9 @@ from gln.models.pairs import AllPairs, Block, ListedPairs, Pairs, block_size, jo
 
 SMALL = 128  # sets of up to this many nodes are scored over all pairs
 FEWEST = 8  # the smallest K drawn in training, or half the model's candidates if that is more
-# The least that each setting may be.
-LEAST = {"width": 1, "pair_width": 1, "kernels": 1, "steps": 1, "candidates": 1}
-LEAST |= {"proposals": 0, "index_channels": 0}
+# The least that each setting may be, and the most: a model may come from anybody.
+LIMITS = {"width": (1, 2**16), "pair_width": (1, 2**16), "kernels": (1, 2**10), "steps": (1, 2**10)}
+LIMITS |= {"candidates": (1, 2**16), "proposals": (0, 2**16), "index_channels": (0, 2**10)}
 
 Tick = Callable[[int], object]
 
@@ -96,8 +96,10 @@ class GLN(nn.Module):
             raise GLNError(
                 f"Got in_channels={in_channels} and pos_channels={pos_channels}; a node needs a position or a feature."
             )
-        for name, least in LEAST.items():
+        for name, (least, most) in LIMITS.items():
             config[name] = check_whole("GLN", name, config[name], least)
+            if config[name] > most:
+                raise GLNError(f"GLN got {name}={config[name]}; expected at most {most}.")
         if width % kernels or pair_width % kernels:
             raise GLNError(
                 f"Got width={width}, pair_width={pair_width}; both must be multiples of kernels={kernels}."
@@ -310,8 +312,9 @@ class GLN(nn.Module):
 
     def _scale(self, name: str, values: list[float]) -> Tensor:
         scale = next(self.parameters()).new_tensor(values)
-        fit = scale.isfinite() & ((scale > 0) | (name == "x_mean"))
-        if len(scale) != self.in_channels or not bool(fit.all()):
+        kept = torch.tensor(values, dtype=scale.dtype, device="cpu")  # as the model will keep them
+        fit = kept.isfinite() & ((kept > 0) | (name == "x_mean"))
+        if len(kept) != self.in_channels or not bool(fit.all()):
             above = " above 0" if name == "x_std" else ""
             raise GLNError(
                 f"GLN got {name}={values}; expected a number{above} for each of the {self.in_channels} columns of x."
