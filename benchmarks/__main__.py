@@ -17,6 +17,7 @@ from gln.storage.provenance import check_source, write_result
 NAMES = (
     "cold",
     "families",
+    "fuzz",
     "graphrnn",
     "mmd",
     "mmd-scaling",

@@ -22,9 +22,8 @@ if TYPE_CHECKING:
 
 def open_regular(path: Path) -> BufferedReader:
     """Open a file to read it; refuse pipes, devices and folders, which have no end or do not answer."""
-    file = open(
-        str(path), "rb", opener=lambda name, flags: os.open(name, flags | getattr(os, "O_NONBLOCK", 0))
-    )
+    wait = getattr(os, "O_NONBLOCK", 0)  # so that a pipe without a writer does not keep us waiting
+    file = open(str(path), "rb", opener=lambda name, flags: os.open(name, flags | wait))  # noqa: SIM115
     if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
         file.close()
         raise OSError(errno.EINVAL, "not a regular file", str(path))

@@ -8,6 +8,7 @@ import shlex
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, fields
+from functools import cached_property
 from pathlib import Path
 from typing import Any, TypedDict
 
@@ -86,7 +87,7 @@ class RunFacts:
         model = self.config.get("model")
         return str(self.baseline or (model or {}).get("name") or self.model.get("model", "a model"))
 
-    @property
+    @cached_property
     def fit(self) -> FitConfig | None:
         """The training settings; a baseline has none."""
         found = self.config.get("fit")
