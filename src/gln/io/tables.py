@@ -22,6 +22,7 @@ POSITIONS = (("x", "y", "z"), ("pos_x", "pos_y", "pos_z"), ("lon", "lat"), ("lon
 NUMBERED = re.compile(r"pos_?(\d{1,4})")
 GRAPHS = ("graph", "graph_id", "frame")
 IDS = ("id", "node", "node_id")
+SHOWN = 20  # names in a message
 ENDS = (("source", "target"), ("from", "to"), ("src", "dst"))
 
 
@@ -37,12 +38,12 @@ class ColumnRoles:
 
     def __str__(self) -> str:
         parts = [
-            f"{name} = {', '.join(columns)}"
+            f"{name} = {_first_few(columns)}"
             for name, columns in (("pos", self.pos), ("x", self.x))
             if columns
         ]
         parts += [f"{name} = {column}" for name, column in (("graph", self.graph), ("id", self.id)) if column]
-        parts += [f"not used: {', '.join(self.unused)}"] if self.unused else []
+        parts += [f"not used: {_first_few(self.unused)}"] if self.unused else []
         return "; ".join(parts)
 
 
@@ -114,8 +115,13 @@ def _guess_positions(free: Sequence[str]) -> tuple[str, ...]:
 
 
 def _listed(names: Sequence[str]) -> str:
-    shown = [quote(name) for name in names[:20]]
-    return ", ".join(shown) + (f" and {len(names) - 20} more" if len(names) > 20 else "")
+    return _first_few([quote(name) for name in names[: SHOWN + 1]], len(names))
+
+
+def _first_few(words: Sequence[str], count: int | None = None) -> str:
+    """The first of ``count`` words, and how many follow."""
+    more = (len(words) if count is None else count) - SHOWN
+    return ", ".join(words[:SHOWN]) + (f" and {more} more" if more > 0 else "")
 
 
 def read_table(source: Source) -> Iterator[Item | Skipped]:
