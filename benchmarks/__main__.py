@@ -18,6 +18,7 @@ NAMES = (
     "cold",
     "communities",
     "families",
+    "fuzz",
     "graphrnn",
     "honest-scores",
     "loaded",

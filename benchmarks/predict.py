@@ -17,8 +17,8 @@ from gln.families import parse_family
 from gln.graphs import GraphBatch
 from gln.models.set2graph import Set2Graph, Size
 from gln.seeds import TEST_SEED
+from gln.storage.facts import read_facts
 from gln.storage.models import load_model
-from gln.storage.tensors import read_json
 
 # the shipped models, and how many candidates they may use: all pairs, or fewer, which are faster
 OURS = (("delaunay", None), ("delaunay", 24), ("delaunay", 20), ("delaunay-small", 20))
@@ -100,5 +100,5 @@ def _peer_f1(size: Size, points: int) -> float | None:
     """The F1 of the trained Set2Graph on sets of ``points`` points, if it was measured."""
     if size != "published" or not PEER_RESULT.exists():
         return None
-    result = read_json(PEER_RESULT)
+    result = read_facts(PEER_RESULT)
     return float(result["test"]["dice"]) if result["points"] == points else None

@@ -18,7 +18,20 @@ class GLNError(ValueError):
 
 def in_words(error: OSError) -> str:
     """Which file, and what is wrong with it."""
-    return f"{error.filename or 'a file'}: {error.strerror or error}."
+    return f"{escaped(str(error.filename or 'a file'))}: {error.strerror or error}."
+
+
+def whole_text(text: str) -> str:
+    """``text`` with what is no Unicode, such as bytes of a file's name, written as ``\\udcff``; the rest unchanged."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+def escaped(text: str) -> str:
+    """``text``, perhaps from a stranger's file, without characters that steer a terminal: these are written out."""
+    return "".join(
+        letter if letter.isprintable() else letter.encode("unicode_escape").decode()
+        for letter in whole_text(text)
+    )
 
 
 @contextmanager

@@ -1,20 +1,47 @@
-"""Files: written whole or not at all, one reader of safetensors, a hash of tensors, and the version of a format."""
+"""Files: regular ones are read, all are written whole or not at all; safetensors, a hash of tensors, formats."""
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
+import stat
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
+from io import BufferedReader
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 from gln.errors import GLNError
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+
+def open_regular(path: Path) -> BufferedReader:
+    """Open a file to read it; refuse pipes, devices and folders, which have no end or do not answer."""
+    wait = getattr(os, "O_NONBLOCK", 0)  # so that a pipe without a writer does not keep us waiting
+    file = open(str(path), "rb", opener=lambda name, flags: os.open(name, flags | wait))  # noqa: SIM115
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        file.close()
+        raise OSError(errno.EINVAL, "not a regular file", str(path))
+    return file
+
+
+def read_regular(path: Path, most: int) -> bytes:
+    """The bytes of a regular file of at most ``most`` bytes."""
+    with open_regular(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        if size > most:
+            raise OSError(errno.EFBIG, f"{size:,} bytes, more than {most:,}", str(path))
+        return file.read(size)
+
+
+def same_place(first: Path, second: Path) -> bool:
+    """Whether two paths lead to one place; unlike ``resolve``, for links that lead in circles too."""
+    return os.path.realpath(first) == os.path.realpath(second)
 
 
 def write_atomically(path: Path, data: bytes) -> None:
@@ -42,6 +69,8 @@ class Staged:
             )
         self.file = os.fdopen(handle, "wb")
         self.temporary = Path(temporary)
+        with suppress(OSError):  # not every disk can
+            _lock(self.file)
 
     def write(self, data: bytes) -> None:
         with naming(self.path):
@@ -78,6 +107,29 @@ class Staged:
         self.drop()
 
 
+def remove_unfinished(folder: Path, start: str = "") -> None:
+    """Remove the hidden files that a killed process left of files whose names begin so, unless one is in use."""
+    with suppress(OSError), ExitStack() as opened:
+        names = [
+            name
+            for name in os.listdir(folder)
+            if name.startswith(f".{start[:50]}") and name.endswith(".part")
+        ]
+        for name in names:
+            _lock(opened.enter_context(open_regular(folder / name)))
+        for name in names:
+            os.unlink(folder / name)
+
+
+def _lock(file: IO[bytes]) -> None:
+    """Mark an open file as in use until it is closed; raises an ``OSError`` if it is already."""
+    try:
+        import fcntl
+    except ImportError:  # Windows does not let anybody remove an open file
+        return
+    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
 @contextmanager
 def naming(path: Path) -> Iterator[None]:
     """Make any ``OSError`` raised inside name ``path``."""
@@ -98,6 +150,7 @@ def read_safetensors(source: Path | bytes) -> tuple[dict[str, Tensor], dict[str,
     try:
         if isinstance(source, bytes):
             return safetensors.torch.load(source), {}
+        open_regular(source).close()
         with safetensors.safe_open(source, framework="pt") as file:
             tensors = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118 (not a dict)
             return tensors, file.metadata() or {}
@@ -107,10 +160,13 @@ def read_safetensors(source: Path | bytes) -> tuple[dict[str, Tensor], dict[str,
 
 def digest_of(tensors: Mapping[str, Tensor]) -> str:
     """A hash of names and bytes: safetensors itself does not notice a flipped bit."""
+    import torch
+
     state = hashlib.sha256()
     for name in sorted(tensors):
         state.update(f"{name} {tensors[name].dtype} {tuple(tensors[name].shape)}".encode())
-        state.update(tensors[name].numpy(force=True).tobytes())
+        # Bytes, as NumPy has no bfloat16.
+        state.update(tensors[name].detach().cpu().contiguous().flatten().view(torch.uint8).numpy().data)
     return state.hexdigest()
 
 

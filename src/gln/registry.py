@@ -113,7 +113,7 @@ def read_value(word: str) -> Any:
     low, dash, high = word.partition("-")
     if dash and low.isdigit() and high.isdigit():
         return int(low), int(high)
-    for number in (int, float):
+    for number in (int, float) if "_" not in word else ():  # Python takes 1_0 for ten
         try:
             return number(word)
         except ValueError:

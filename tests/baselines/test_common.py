@@ -158,7 +158,7 @@ def test_mistakes_are_told_in_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(GLNError, match="cannot be read"):
         load_baseline(tmp_path)
     gln.save(gln.GLN(width=8, pair_width=8, kernels=2, steps=1), tmp_path)
-    with pytest.raises(GLNError, match="holds no baseline"):
+    with pytest.raises(GLNError, match="there is no baseline"):
         load_baseline(tmp_path)
     with pytest.raises(GLNError, match="already registered"):
         register("copy")(Stranger)

@@ -376,3 +376,26 @@ def test_the_strongest_edges_of_every_node_stay(count: int) -> None:
 def test_a_choice_that_makes_no_sense_is_refused(options: dict[str, Any], words: str) -> None:
     with pytest.raises(GLNError, match=words):
         predict(MODEL, GRAPHS, **options)
+
+
+def test_threads_that_predict_leave_the_mode_of_the_model_alone() -> None:
+    import threading
+    from concurrent.futures import ThreadPoolExecutor
+
+    model, together = gln.GLN(width=8, pair_width=8, kernels=2, steps=1).train(), threading.Barrier(4)
+    model.blocks[0].eval()
+    points = torch.rand(6, 2)
+    expected = gln.predict(model, points)
+    assert model.training
+    seen = []
+    model.register_forward_pre_hook(lambda *_: seen.append(model.training))
+
+    def ask(_: int) -> bool:
+        together.wait()
+        return all(gln.predict(model, points).edge_prob.equal(expected.edge_prob) for _ in range(5))
+
+    with ThreadPoolExecutor(4) as pool:
+        assert all(pool.map(ask, range(4)))
+    assert not any(seen)
+    assert model.training
+    assert not model.blocks[0].training

@@ -88,7 +88,7 @@ def npy(array: np.ndarray = POS) -> bytes:
 
 def npz(compressed: bool = True, **arrays: np.ndarray) -> bytes:
     file = io.BytesIO()
-    (np.savez_compressed if compressed else np.savez)(file, **arrays)
+    (np.savez_compressed if compressed else np.savez)(file, **arrays)  # type: ignore[arg-type]
     return file.getvalue()
 
 

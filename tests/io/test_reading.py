@@ -60,14 +60,14 @@ def test_a_bad_file_gets_one_sentence_that_names_it(
     elif what != "missing":
         path.write_bytes({"empty": b"", "blank": b" \n\n", "cut": good[: len(good) * 2 // 5]}.get(what, good))
     if what == "forbidden":
-        real = Path.open
+        real = open
 
-        def refuse(self: Path, *args: object, **kwargs: object) -> object:
-            if self == path:
-                raise PermissionError(13, "Permission denied", str(self))
-            return real(self, *args, **kwargs)  # type: ignore[call-overload]
+        def refuse(file: object, *args: object, **kwargs: object) -> object:
+            if str(file) == str(path):
+                raise PermissionError(13, "Permission denied", str(file))
+            return real(file, *args, **kwargs)  # type: ignore[call-overload]
 
-        monkeypatch.setattr(Path, "open", refuse)
+        monkeypatch.setattr("builtins.open", refuse)
     with pytest.raises(GLNError) as caught:
         list(read_items([path]))
     message = str(caught.value)

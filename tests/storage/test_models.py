@@ -75,7 +75,7 @@ def test_a_truncated_model_is_refused(folder: Path, name: str) -> None:
     ("facts", "words"),
     [
         ({"config": {"width": 7}}, r"layer.0.bias is \[4\] in the file, \[7\] in the model"),
-        ({"config": {"depth": 7}}, "config that Tiny does not accept"),
+        ({"config": {"depth": 7}}, "depth is not known; there are"),
         ({"model": "os.system"}, "names the model class 'os.system', but known are GLN, PaperGLN"),
         ({"format": "other"}, "is not a 'gln model 1'"),
         (

@@ -23,7 +23,7 @@ from gln.errors import GLNError
 from gln.evaluation import EdgeScores
 from gln.graphs import GraphBatch, make_graph
 from gln.storage.models import load_model
-from gln.storage.runs import read_checkpoint, write_checkpoint
+from gln.storage.runs import read_checkpoint, restore_optimizer, write_checkpoint
 from gln.training import FitConfig, Fresh, Interrupted, fit
 from gln.training.loop import make_optimizer
 from tests.training.test_data import Family, jitter
@@ -351,7 +351,8 @@ def test_the_kind_of_device_decides_on_fused_steps_not_the_one_that_a_run_began_
     sum(parameter.square().sum() for parameter in model.parameters()).backward()  # type: ignore[union-attr]
     begun.step()
     write_checkpoint(tmp_path / "c.safetensors", model.state_dict(), model.state_dict(), begun, {"step": 1})
-    here = make_optimizer(model, FitConfig(), read_checkpoint(tmp_path / "c.safetensors"))
+    here, path = make_optimizer(model, FitConfig()), tmp_path / "c.safetensors"
+    restore_optimizer(here, read_checkpoint(path).optimizer, path)
     assert begun.param_groups[0]["fused"] is True
     assert here.param_groups[0]["fused"] is False
     for parameter in model.parameters():

@@ -106,30 +106,33 @@ def test_a_recipe_round_trips(tmp_path: Path) -> None:
     assert Recipe.load(tmp_path / "new" / "r.json") == recipe
 
 
+REST = '"patches": null, "seed": 0, "model": "GLN", "batch_size": 1}'
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
         ("{", "not complete JSON"),
         ("{}", "is not a 'gln recipe 1'"),
-        ('{"format": "gln recipe 1"}', "changed by hand"),
-        ('{"format": "gln recipe 1", "read": {"colour": 1}}', "changed by hand"),
+        ('{"format": "gln recipe 1"}', "is not what gln wrote"),
+        ('{"format": "gln recipe 1", "read": {"colour": 1}}', "is not what gln wrote"),
         (
             '{"format": "gln recipe 1", "read": {}, "patches": null, "seed": "a", "model": "GLN", "batch_size": 1}',
-            "changed by hand",
+            "is not what gln wrote",
         ),
         (
             '{"format": "gln recipe 1", "read": {}, "patches": null, "seed": 0, "model": "GLN", "batch_size": 1, '
             '"reasons": {"model": 5}}',
-            "a reason is not text",
+            "reasons.model is 5, expected text",
         ),
         (
             '{"format": "gln recipe 1", "read": {}, "patches": null, "seed": 0, "model": "GLN", "batch_size": 1, '
             '"reasons": [1]}',
-            "changed by hand",
+            "is not what gln wrote",
         ),
-        ('{"format": "gln recipe 1", "read": {"pos": 5}}', "pos is not a list of names"),
-        ('{"format": "gln recipe 1", "read": {"x": "ab"}}', "x is not a list of names"),
-        ('{"format": "gln recipe 1", "read": {"id": 5}}', "id is not a name"),
+        ('{"format": "gln recipe 1", "read": {"pos": 5}, ' + REST, "read.pos is 5, expected a list"),
+        ('{"format": "gln recipe 1", "read": {"x": "ab"}, ' + REST, "read.x is 'ab', expected a list"),
+        ('{"format": "gln recipe 1", "read": {"id": 5}, ' + REST, "read.id is 5, expected text"),
     ],
 )
 def test_a_bad_recipe_is_one_sentence(tmp_path: Path, text: str, words: str) -> None:

@@ -6,11 +6,10 @@ import warnings
 from collections.abc import Hashable, Sequence
 from numbers import Real
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict
 
 import numpy as np
 import scipy.sparse as sp
-import torch
 
 from gln.errors import GLNError
 from gln.evaluation.edges import edge_scores
@@ -23,8 +22,8 @@ from gln.graphs.record import Graph
 from gln.inference.predict import Choice, as_points, predict_graphs
 from gln.models.gln import GLN
 from gln.seeds import seeded
+from gln.storage.facts import Facts, accepted, as_kind, naming_misfits, read_facts
 from gln.storage.models import find_saved, load_model, write_model
-from gln.storage.tensors import read_json
 from gln.training.config import FitConfig
 from gln.training.loop import fit
 from gln.training.losses import Edge, Loss
@@ -42,6 +41,13 @@ KEY = "learner"  # of model.json
 UNEQUAL = 30  # positions whose columns differ this much in scale are probably features
 
 Sets = Sequence[Any]
+
+
+class LearnerFacts(TypedDict):
+    """What :meth:`GraphLearner.save` writes beside the weights."""
+
+    settings: Facts
+    history: list[Facts]
 
 
 class GraphLearner(BaseEstimator):
@@ -197,16 +203,14 @@ class GraphLearner(BaseEstimator):
     def load(cls, path: Path | str) -> GraphLearner:
         """Load a learner that :meth:`save` wrote."""
         model = load_model(path)
-        facts = read_json(find_saved(path) / "model.json").get(KEY)
-        if not isinstance(model, GLN) or facts is None:
+        file = find_saved(path) / "model.json"
+        found = read_facts(file).get(KEY)
+        if not isinstance(model, GLN) or found is None:
             raise GLNError(f"{path} is not a GraphLearner; expected a folder that GraphLearner.save wrote.")
-        try:
-            learner, history = cls(**facts["settings"]), facts["history"]
-        except (KeyError, TypeError) as error:
-            raise GLNError(
-                f"{path} was changed after GraphLearner.save wrote it ({error}); save it again."
-            ) from None
-        learner._keep(model, history)
+        facts = as_kind(found, LearnerFacts, file)
+        with naming_misfits(file):
+            learner = cls(**accepted(cls, facts["settings"]))
+        learner._keep(model, facts["history"])
         return learner
 
     def _keep(self, model: GLN, history: list[dict[str, Any]]) -> None:

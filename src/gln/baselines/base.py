@@ -31,13 +31,20 @@ from gln.graphs.check import as_record, check_whole, real_number
 from gln.graphs.record import Graph
 from gln.registry import Registered, Registry, parse_spec
 from gln.seeds import check_seed
-from gln.storage.models import read_saved, write_saved
-from gln.storage.runs import check_same
-from gln.storage.tensors import clear_disk_errors, read_json, write_json
+from gln.storage.facts import accepted, naming_misfits
+from gln.storage.models import Saved, read_saved, write_saved
+from gln.storage.runs import check_same, read_config
+from gln.storage.tensors import clear_disk_errors, write_json
 
 if TYPE_CHECKING:
     from torch import Tensor
     from torch_geometric.data import Data
+
+
+class SavedBaseline(Saved):
+    """What the model.json of a baseline holds."""
+
+    baseline: str
 
 
 @dataclass(kw_only=True)
@@ -173,11 +180,17 @@ def save_baseline(baseline: Baseline, folder: Path | str) -> Path:
 def load_baseline(folder: Path | str) -> Baseline:
     """The baseline that :func:`save_baseline` wrote into ``folder``."""
     expected = "a baseline written by save_baseline or gln train"
-    facts, state = read_saved(Path(folder), expected, ("baseline", "config"))
-    found = BASELINES.build(facts["baseline"], facts["config"])
+    facts, state = read_saved(Path(folder), expected, SavedBaseline)
+    name, settings = facts["baseline"], facts["config"]
+    if name in BASELINES:
+        with naming_misfits(Path(folder) / "model.json"):
+            settings = accepted(BASELINES[name], settings)
+    found = BASELINES.build(name, settings)
     try:
         found.restore(state)
-    except (KeyError, IndexError, TypeError, RuntimeError) as error:
+    except GLNError:
+        raise
+    except Exception as error:  # tensors of any names, shapes and types
         raise GLNError(
             f"{folder} does not hold what {found.name} learns ({error}); use the folder it was saved in."
         ) from None
@@ -196,7 +209,7 @@ def run_facts(model: Baseline, graphs: Sequence[Graph], seed: int) -> dict[str, 
 def check_folder(folder: Path, facts: dict[str, Any], free: Sequence[str] = ()) -> None:
     """Refuse a folder that holds a run with other ``facts``; those in ``free`` may differ."""
     if (folder / "config.json").exists():
-        check_same(read_json(folder / "config.json"), facts, free)
+        check_same(read_config(folder / "config.json"), facts, free)
 
 
 def mark_folder(folder: Path, facts: dict[str, Any]) -> None:

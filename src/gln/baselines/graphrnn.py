@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypedDict, get_args
 
 from tqdm.auto import tqdm  # type: ignore[import-untyped]
 
@@ -16,9 +16,10 @@ from gln.graphs import as_graphs
 from gln.graphs.record import Graph
 from gln.later import torch
 from gln.seeds import GENERATE, ORDER, check_seed, seed_of, seeded
-from gln.storage.runs import Checkpoint, read_checkpoint, write_checkpoint
+from gln.storage.models import build_for
+from gln.storage.runs import Checkpoint, read_checkpoint, restore_optimizer, write_checkpoint
 from gln.storage.tensors import load_weights
-from gln.training.progress import Progress
+from gln.training.progress import Progress, resumed
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -33,6 +34,15 @@ SAMPLE_CELLS = 2**24  # random numbers held at a time
 # Released: 400 and 1000 of 3000. Its settings call them epochs, though its code counts batches.
 MILESTONES, DECAY = (400 / 3000, 1000 / 3000), 0.3
 CHECKPOINT, CHECKPOINT_SECONDS = "checkpoint.safetensors", 30
+
+
+class GraphRNNEpoch(TypedDict):
+    """A row of the history."""
+
+    epoch: int
+    loss: float
+    lr: float
+    seconds: float
 
 
 @register("graphrnn")
@@ -158,8 +168,8 @@ class GraphRNN(Sampler):
     def restore(self, state: dict[str, Tensor]) -> None:
         nodes, width = state["limits"].tolist()
         weights = {key.removeprefix("network."): value for key, value in state.items() if key != "limits"}
-        with torch.random.fork_rng(devices=[]):  # its first weights are drawn, then overwritten
-            network = self._network(nodes, width)
+        config = {"nodes": nodes, "width": width}
+        network = build_for(weights, self._network, config, Path("model.json"))
         load_weights(network, weights, Path("model.safetensors"))
         self.network_ = network.eval()
 
@@ -186,8 +196,8 @@ class GraphRNN(Sampler):
         at = Progress()
         if checkpoint is not None and saved is not None:
             load_weights(network, saved.weights, checkpoint)
-            optimizer.load_state_dict(saved.optimizer)
-            at = Progress(**saved.progress)
+            restore_optimizer(optimizer, saved.optimizer, checkpoint)
+            at = resumed(saved.progress, checkpoint, GraphRNNEpoch)
         before, written, start = at.seconds, time.monotonic(), time.monotonic()
         shown = None if progress else True
         with tqdm(total=self.epochs, initial=at.epoch, desc=self.name, unit="epoch", disable=shown) as bar:

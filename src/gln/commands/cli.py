@@ -15,7 +15,7 @@ from gln.commands.look import list_, report, show, view
 from gln.commands.moved import MOVED
 from gln.commands.predict import predict
 from gln.commands.train import train
-from gln.errors import GLNError, in_words, polite_kill
+from gln.errors import GLNError, escaped, in_words, polite_kill
 
 app = SubcommandApp()
 app.command(name="list")(list_)
@@ -46,7 +46,7 @@ def in_sentences(program: str, command: Callable[[], object]) -> None:
     """Run a command; a user's mistake prints one sentence and exits with code 2, Ctrl-C exits with code 130."""
 
     def complain(message: str, code: int) -> int:
-        print(f"{program}: {message}", file=sys.stderr)
+        print(f"{program}: {escaped(message)}", file=sys.stderr)
         return code
 
     try:

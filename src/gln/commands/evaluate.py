@@ -9,7 +9,7 @@ from tyro.conf import OmitArgPrefixes, arg
 
 from gln.commands.flags import ModelPath, PagePath, ReadFlags, Seed, Skips, Steps, remark
 from gln.commands.look import write_shown
-from gln.errors import GLNError
+from gln.errors import GLNError, escaped
 from gln.seeds import TEST_SEED
 
 
@@ -110,7 +110,7 @@ def generate(
         save_gallery(graphs[:12], output, f"{model}: {how}")
     else:
         save_graphs(graphs, output)
-    print(f"Wrote {output}.")
+    print(f"Wrote {escaped(str(output))}.")
     if others:
         print(mmd(others[:count], graphs, floor=others[count:]))
         print(novelty(others, graphs))

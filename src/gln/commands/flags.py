@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from tyro.conf import Positional, arg
 from tyro.constructors import PrimitiveConstructorSpec
 
-from gln.errors import GLNError
+from gln.errors import GLNError, escaped
 from gln.training.config import PATIENCE, FitConfig
 
 if TYPE_CHECKING:
@@ -163,7 +163,7 @@ def remark(text: str) -> None:
     """Print a remark to stderr without breaking a progress bar."""
     from tqdm.auto import tqdm  # type: ignore[import-untyped]
 
-    tqdm.write(f"gln: {text}", file=sys.stderr)
+    tqdm.write(f"gln: {escaped(text)}", file=sys.stderr)
 
 
 class Skips:

@@ -20,6 +20,7 @@ from gln.commands.flags import (
     count_of,
     remark,
 )
+from gln.errors import escaped
 from gln.seeds import TEST_SEED
 
 if TYPE_CHECKING:
@@ -33,8 +34,8 @@ def list_() -> None:
     from gln.baselines import BASELINES
     from gln.families import FAMILIES
     from gln.models import MODELS
+    from gln.storage.facts import read_facts
     from gln.storage.models import find_saved, shipped
-    from gln.storage.tensors import read_json
     from gln.workflows.methods import FROM_DATA
 
     print("Families (set a parameter with FAMILY:name=value,...)\n")
@@ -54,7 +55,7 @@ def list_() -> None:
         _describe(name, baseline.summary(), baseline.defaults(), f"{kind}; {baseline.fitted}")
     print("Shipped models (gln predict MODEL FILE -o OUT)\n")
     for name in shipped():
-        config = read_json(find_saved(name) / "model.json")["config"]
+        config = read_facts(find_saved(name) / "model.json")["config"]
         pos, x = config["pos_channels"], config["in_channels"]
         print(f"  {name:<16}reads {count_of(pos, 'position')} and {count_of(x, 'feature')} per node")
 
@@ -142,7 +143,7 @@ def view(
     if clusters is not None:
         views = [view.clustered(clusters) for view in views]
     write_page(output, views, title)
-    print(f"Wrote {output}: {count_of(len(views), 'graph')}.")
+    print(f"Wrote {escaped(str(output))}: {count_of(len(views), 'graph')}.")
     if open:
         import webbrowser
 
@@ -185,4 +186,4 @@ def write_shown(page: Path, model: Any, graphs: list[Graph], title: str, steps: 
 
     shown = within_reach(views_of(graphs[:SHOWN]), remark)
     write_page(page, shown if model is None else watch(model, shown, steps=steps, progress=True), title)
-    print(f"Wrote {page}: {count_of(len(shown), 'graph')}.")
+    print(f"Wrote {escaped(str(page))}: {count_of(len(shown), 'graph')}.")

@@ -23,7 +23,8 @@ from gln.commands.flags import (
     count_of,
     remark,
 )
-from gln.errors import GLNError
+from gln.errors import GLNError, escaped
+from gln.files import open_regular, same_place
 
 
 def predict(
@@ -79,11 +80,13 @@ def predict(
     if output.suffix.lower() == ".png":
         clusters = clusters or "auto"
     options, choice = read.options(), Choice(threshold, top_k, steps, candidates, batch_size)
-    if any(Path(word).is_file() and Path(word).resolve() == output.resolve() for word in files):
+    if any(Path(word).is_file() and same_place(Path(word), output) for word in files):
         raise GLNError(f"{output} is both input and output; choose another name for the output.")
     place, devices = None, share.per_machine()
     paths = find_files(files)
     find_saved(model)
+    if known is not None:
+        open_regular(known).close()
     others = [other for other in (output, known) if other is not None]
     nodes = [path for path in paths if path not in others]
     if nodes:
@@ -125,13 +128,13 @@ def predict(
             return
         outcome = found
     what = count_of(outcome.edges, "edge") if clusters is None else count_of(outcome.clusters, "cluster")
-    print(f"Wrote {output}: {what} in {count_of(outcome.graphs, 'graph')}.")
+    print(f"Wrote {escaped(str(output))}: {what} in {count_of(outcome.graphs, 'graph')}.")
     if view is not None:
         from gln.viewing.pages import write_page
         from gln.workflows.views import job_views
 
         write_page(view, job_views(job, shown), f"{model} on {' '.join(files)}")
-        print(f"Wrote {view}.")
+        print(f"Wrote {escaped(str(view))}.")
     if outcome.labelled:
         note = f"mean over {count_of(outcome.labelled, 'graph')} that came with true edges"
         print(f"\n{outcome.table([note])}")

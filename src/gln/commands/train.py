@@ -11,7 +11,7 @@ from tyro.conf import OmitArgPrefixes, Positional, arg
 
 from gln.commands.flags import SEVERAL, File, FitFlags, PagePath, ReadFlags, Skips, Whole, Word, remark
 from gln.commands.look import write_shown
-from gln.errors import GLNError
+from gln.errors import GLNError, escaped
 
 ANY_METHOD = ("seed", "progress")  # the settings of FitConfig that a baseline has too
 
@@ -145,7 +145,8 @@ def train(
         return
     method, judged = trained
     report = report_of(read_run(output), method, judged, "" if judged else NO_TEST)
-    print(f"Wrote {write_report(output / 'report.html', report)}.")
+    page = write_report(output / "report.html", report)
+    print(f"Wrote {escaped(str(page))}.")
     if view is not None and judged is not None:
         predicts, graphs = (method, judged.graphs) if judged.paired else (None, judged.made)
         write_shown(view, predicts, graphs, f"{output}, {'test' if judged.paired else 'sampled'} graphs")

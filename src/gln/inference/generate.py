@@ -20,6 +20,8 @@ from gln.seeds import GENERATE, check_seed
 if TYPE_CHECKING:
     from torch_geometric.data import Data
 
+MOST_NODES = 1_000_000  # of a graph, as when files are read
+
 
 def generate(
     model: Method,
@@ -68,8 +70,21 @@ def generate_graphs(
         raise GLNError(
             "The model does not store which features it was trained on; give like= graphs of the same kind."
         )
+    _check_noise(noise)
     points = [noise_points(noise, np.random.default_rng([GENERATE, seed, number])) for number in range(count)]
     return predict_graphs(model, points, choice)
+
+
+def _check_noise(noise: dict[str, Any]) -> None:
+    """Refuse statistics from a stranger's model that no graphs have."""
+    sizes = [len(pair) == 2 and 1 <= pair[0] <= MOST_NODES and pair[1] >= 1 for pair in noise["sizes"]]
+    spreads = [noise[name] for name in ROWS if name in noise]
+    for spread in spreads:
+        sizes.append(len(spread["mean"]) == len(spread["std"]) and min(spread["std"], default=0) >= 0)
+    if not noise["sizes"] or not spreads or not all(sizes):
+        raise GLNError(
+            "The model remembers features that no graphs have; give like= graphs of the same kind."
+        )
 
 
 def noise_points(noise: dict[str, Any], rng: np.random.Generator) -> Graph:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -28,6 +29,10 @@ if TYPE_CHECKING:
     from torch_geometric.data import Batch, Data
 
 LARGE = TREE_NODES  # larger sets are processed one by one, a block of nodes at a time
+_MODES = threading.Lock()
+_ASKED: dict[
+    nn.Module, tuple[int, list[nn.Module]]
+] = {}  # how many ask, and what was in training mode before
 TRIPLES = 2**26  # the most triples of nodes in a batch: GLN visits all of them in sets of up to 256 nodes
 
 
@@ -229,13 +234,23 @@ def outputs(
 
 @contextmanager
 def _asking(model: nn.Module) -> Iterator[torch.device]:
-    """Put the model into evaluation mode for a while; yields its device."""
-    was_training = model.training
-    model.eval()
+    """Put the model into evaluation mode while any thread asks it; yields its device."""
+    with _MODES:
+        asking, training = _ASKED.get(model, (0, []))
+        if not asking:
+            training = [module for module in model.modules() if module.training]
+            model.eval()
+        _ASKED[model] = asking + 1, training
     try:
         yield next((parameter.device for parameter in model.parameters()), torch.device("cpu"))
     finally:
-        model.train(was_training)
+        with _MODES:
+            asking, training = _ASKED.pop(model)
+            if asking > 1:
+                _ASKED[model] = asking - 1, training
+            else:
+                for module in training:
+                    module.training = True
 
 
 def _check_scores(scores: Tensor) -> None:

@@ -15,17 +15,19 @@ import numpy as np
 from numpy.lib import format as npy
 
 from gln.errors import GLNError
+from gln.files import open_regular
 from gln.graphs.record import ROWS
 from gln.io.items import MAX_BYTES, Item, Skipped, Source, check_numbers, decoding, quote
 
 WANTED = ("pos", "x", "edge_index", "edges", "batch")
+MOST_AXES = 8  # more than anybody has a use for; NumPy ends at 64
 NUMBERS = "biuf"  # kinds of dtypes
 UNPACKED = 20  # an archive may unpack to this many times its size, or to MAX_BYTES if that is more
 
 
 def read_npy(source: Source) -> Iterator[Item | Skipped]:
     """Read positions: ``[n, p]`` of one graph, or ``[graphs, n, p]`` of several of the same size."""
-    with source.path.open("rb") as file:
+    with open_regular(source.path) as file:
         dtype, shape, fortran = _header(file, os.fstat(file.fileno()).st_size, NUMBERS)
         offset = file.tell()
     if 0 in shape:
@@ -99,11 +101,15 @@ def _attempt(source: Source, number: int, **values: Any) -> Item | Skipped:
 
 def members_of(path: Path) -> dict[str, zipfile.ZipInfo]:
     """The arrays of an archive by name."""
-    with path.open("rb") as file, decoding("npz archive"):
+    with open_regular(path) as file, decoding("npz archive"):
         if not os.fstat(file.fileno()).st_size:
             raise GLNError("the file is empty.")
         with zipfile.ZipFile(file) as archive:
-            return {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
+            members = archive.infolist()
+    found = {info.filename.removesuffix(".npy"): info for info in members}
+    if len(found) < len(members):
+        raise GLNError("the archive holds two arrays of one name; save it with np.savez.")
+    return found
 
 
 def load_archive(path: Path, names: Mapping[str, str], kinds: str = NUMBERS) -> dict[str, np.ndarray]:
@@ -145,6 +151,8 @@ def _header(file: BinaryIO, size: int, kinds: str) -> tuple[np.dtype, tuple[int,
         shape, fortran, dtype = readers[version](file)
     if dtype.kind not in kinds:
         raise GLNError(f"the array holds {quote(str(dtype))}; expected numbers.")
+    if len(shape) > MOST_AXES:
+        raise GLNError(f"the array has {len(shape)} axes; expected positions [n, p], or [graphs, n, p].")
     follow = size - file.tell()
     if min(shape, default=0) < 0 or math.prod(shape) * dtype.itemsize != follow:
         raise GLNError(

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import csv
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import groupby, islice
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from gln.errors import GLNError
+from gln.files import open_regular
 from gln.io.items import quote
 
 LONGEST = 2**20  # bytes in a line
+MOST_COLUMNS = 2**16
 SEPARATORS = (",", ";", "\t", " ")
 EMPTY = "the table is empty; expected a header and one row per node."
 NAMELESS = "(no name)"  # the index that pandas writes first, or what follows a comma at the end of every row
@@ -47,7 +51,7 @@ class CSVFile:
     @classmethod
     def open(cls, path: Path) -> CSVFile:
         """Read the first row; the file does not stay open."""
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             first = next((line for line in _Lines(file, RowStart(0, 1)) if line.strip()), None)
         if first is None:
             raise BrokenTable(EMPTY)
@@ -60,6 +64,10 @@ class CSVFile:
         if header is None:  # only rows of empty cells
             raise BrokenTable(EMPTY)
         place, cells = header
+        if len(cells) > MOST_COLUMNS:
+            raise BrokenTable(
+                f"row {place.row} has {len(cells):,} cells; expected at most {MOST_COLUMNS:,}: save fewer columns."
+            )
         names = tuple(cell.strip() for cell in cells)
         if all(reads_as_number(name) for name in names):
             columns = tuple(str(number) for number in range(1, len(names) + 1))
@@ -72,12 +80,17 @@ class CSVFile:
             raise BrokenTable(
                 f"row {place.row}: column {names.index('') + 1} has no name; name every column."
             )
-        repeated = next((name for number, name in enumerate(names) if name in names[:number]), None)
-        if repeated is not None:
+        if len(set(names)) < len(names):
+            repeated = Counter(names).most_common(1)[0][0]
             raise BrokenTable(f"row {place.row}: two columns are called {quote(repeated)}; rename one.")
         after = next(records, None)
         start = after[0] if after else RowStart(path.stat().st_size, place.row + 1)
         return cls(path, separator, names, True, start)
+
+    @cached_property
+    def at(self) -> dict[str, int]:
+        """The place of every column."""
+        return {name: place for place, name in enumerate(self.columns)}
 
     def rows(self, place: RowStart | None = None) -> Iterator[Row]:
         """The rows from ``place`` on, each with where it begins; blank rows are skipped."""
@@ -92,7 +105,7 @@ class CSVFile:
         """A function from a row to its cell in ``column``; without a column, all rows have the same key."""
         if column is None:
             return lambda row: ""
-        at = self.columns.index(column)
+        at = self.at[column]
         return lambda row: row[1][at].strip()
 
     def numeric(self) -> list[str]:
@@ -126,7 +139,7 @@ class CSVFile:
             )
 
     def _records(self, place: RowStart) -> Iterator[Row]:
-        with self.path.open("rb") as file:
+        with open_regular(self.path) as file:
             file.seek(place.offset)
             lines = _Lines(file, place)
             reader = csv.reader(lines, delimiter=self.separator, strict=True, skipinitialspace=True)

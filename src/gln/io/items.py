@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from gln.errors import GLNError
+from gln.errors import GLNError, escaped, whole_text
+from gln.files import open_regular
 from gln.graphs import make_graph
 from gln.graphs.check import COARSEST
 from gln.graphs.record import Graph
@@ -110,7 +111,7 @@ class Skipped:
     reason: str
 
     def __str__(self) -> str:
-        return f"{self.path}: {self.reason}"
+        return f"{escaped(str(self.path))}: {self.reason}"
 
 
 @dataclass(frozen=True)
@@ -183,11 +184,13 @@ class Source:
                 del graph.edge_index
             for key, value in more.items():
                 graph[key] = value
-        named = part if self.alone and isinstance(part, str) else ""
-        own, labelled = None if part is None else str(part), edges is not None and not predicted
+        own, labelled = None if part is None else whole_text(str(part)), edges is not None and not predicted
+        named = own if own is not None and self.alone and isinstance(part, str) else ""
+        if ids is not None and whole_text("".join(ids)) != "".join(ids):
+            ids = [whole_text(node) for node in ids]
         known = {"origin": origin, "x_names": x_names, "label": named, "title": title, "symbols": symbols}
         known["groups"] = groups
-        return Item(self.named(part), self.path, graph, labelled, ids, own, **known)  # type: ignore[arg-type]
+        return Item(self.named(own), self.path, graph, labelled, ids, own, **known)  # type: ignore[arg-type]
 
     def named(self, part: str | int | None) -> str:
         return self.name if part is None else f"{self.name}#{part}"
@@ -199,7 +202,7 @@ class Source:
 
     def skip(self, error: GLNError, part: str | int) -> Skipped:
         """Report a bad graph of the file; the reader goes on with the next."""
-        return Skipped(self.path, f"graph {part}: {error}")
+        return Skipped(self.path, f"graph {escaped(str(part))}: {error}")
 
 
 Reader = Callable[[Source], Iterator[Item | Skipped]]
@@ -207,7 +210,7 @@ Reader = Callable[[Source], Iterator[Item | Skipped]]
 
 def load(path: Path) -> bytes:
     """The bytes of a file; refuses one that is empty or larger than ``MAX_BYTES``."""
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         size = os.fstat(file.fileno()).st_size
         if size > MAX_BYTES:
             raise GLNError(
@@ -280,7 +283,7 @@ LARGEST = 2**62  # keeps whole numbers far from the limits of int64
 def floats(words: list[bytes], row: int) -> list[float]:
     """Parse numbers in a row of text."""
     try:
-        return [float(word) for word in words]
+        return [float(word) for word in _without_underscores(words)]
     except ValueError:
         raise _not_numbers(words, row, "numbers") from None
 
@@ -288,12 +291,19 @@ def floats(words: list[bytes], row: int) -> list[float]:
 def ints(words: list[bytes], row: int) -> list[int]:
     """Parse whole numbers in a row of text."""
     try:
-        numbers = [int(word) for word in words]
+        numbers = [int(word) for word in _without_underscores(words)]
     except ValueError:
         raise _not_numbers(words, row, "whole numbers") from None
     if numbers and not -LARGEST < min(numbers) <= max(numbers) < LARGEST:
         raise _not_numbers(words, row, "smaller whole numbers")
     return numbers
+
+
+def _without_underscores(words: list[bytes]) -> list[bytes]:
+    """``words``, or a ValueError: Python takes 1_0 for ten, nobody else does."""
+    if b"_" in b"".join(words):
+        raise ValueError
+    return words
 
 
 def _not_numbers(words: list[bytes], row: int, expected: str) -> GLNError:

@@ -13,6 +13,7 @@ from typing import BinaryIO
 import numpy as np
 
 from gln.errors import GLNError
+from gln.files import open_regular
 from gln.io.csvfile import reads_as_number
 from gln.io.items import Item, ReadOptions, Skipped, Source, floats, ints, quote
 
@@ -31,7 +32,7 @@ Row = tuple[int, bytes]
 
 def read_xyz(source: Source) -> Iterator[Item | Skipped]:
     """Read frames one after another: the number of atoms, a comment, and for each atom its element, x, y, z."""
-    with source.path.open("rb") as file:
+    with open_regular(source.path) as file:
         first = next((line.split() for _, line in _rows(file) if line.strip()), [])
         file.seek(0)
         if len(first) >= 3 and all(reads_as_number(word.decode("latin-1")) for word in first):
@@ -54,7 +55,7 @@ def _cloud(source: Source, rows: Iterator[Row]) -> Item:
 
 def read_sdf(source: Source) -> Iterator[Item | Skipped]:
     """Read records separated by lines ``$$$$``; a .mol file is a single one."""
-    with source.path.open("rb") as file:
+    with open_regular(source.path) as file:
         yield from _numbered(source, _records(_rows(file)))
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import glob
 import os
+import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from gln.errors import GLNError
+from gln.errors import GLNError, escaped, whole_text
 from gln.io.arrays import read_npy, read_npz
 from gln.io.images import labels_of, read_image
 from gln.io.items import Item, Reader, ReadOptions, Skipped, Source
@@ -59,7 +60,7 @@ def find_files(patterns: Sequence[str | Path]) -> list[Path]:
         elif path.exists():
             files = [path]
         elif glob.has_magic(str(pattern)):
-            matches = [Path(match) for match in glob.glob(str(pattern), recursive=True)]
+            matches = [Path(match) for match in _matches(str(pattern))]
             files = [file for match in matches if match.is_dir() for file in _files_below(match)]
             named = _readable if str(pattern).lower().endswith(".txt") else _gathered
             files += [match for match in matches if named(match) and match.is_file()]
@@ -75,15 +76,36 @@ def find_files(patterns: Sequence[str | Path]) -> list[Path]:
     return sorted(found)
 
 
+def _matches(pattern: str) -> Iterator[str]:
+    """As ``glob.glob`` with ``recursive=True``, but ``**`` follows no links: these may lead in circles."""
+    found = re.search(r"(?:^|(?<=/))\*\*(?:/(?:\*\*/)*|$)", pattern)
+    if found is None:
+        yield from glob.iglob(pattern)
+        return
+    before, after = pattern[: found.start()], pattern[found.end() :]
+    for start in glob.iglob(before) if before else [""]:
+        for parent, _, files in _walk(Path(start)):
+            inside = "" if parent == "." and not before else parent
+            if after:
+                yield from _matches(os.path.join(glob.escape(inside), after))
+            else:
+                yield from (os.path.join(inside, name) for name in files)
+
+
 def _files_below(folder: Path) -> list[Path]:
+    found = [Path(parent, name) for parent, _, files in _walk(folder) for name in files]
+    return [path for path in found if _readable(path)]
+
+
+def _walk(folder: Path) -> Iterator[tuple[str, list[str], list[str]]]:
+    """``os.walk`` without what is hidden."""
+
     def stop(error: OSError) -> None:
         raise error  # an unreadable folder is not an empty one
 
-    found = []
     for parent, folders, files in os.walk(folder, onerror=stop):
         folders[:] = [name for name in folders if not name.startswith(".")]
-        found += [Path(parent, name) for name in files if not name.startswith(".")]
-    return [path for path in found if _gathered(path)]
+        yield parent, folders, [name for name in files if not name.startswith(".")]
 
 
 def _readable(path: Path) -> bool:
@@ -135,12 +157,12 @@ def read_all(
     said: set[str] = set()
     memo: dict[Path, object] = {}
     for path in files:
-        name = _place(path).relative_to(base).as_posix()
+        name = whole_text(_place(path).relative_to(base).as_posix())
 
         def say_once(text: str, name: str = name) -> None:
             if say is not None and text not in said:
                 said.add(text)
-                say(f"{name}: {text}")
+                say(escaped(f"{name}: {text}"))
 
         yield from _read(Source(path, name, options, say_once, memo, look, len(among or files) == 1))
 

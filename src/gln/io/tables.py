@@ -16,7 +16,9 @@ from gln.errors import GLNError
 from gln.graphs.columns import GRAPHS, IDS, first_of, guess_positions
 from gln.io.csvfile import BrokenTable, CSVFile, Row, reads_as_number
 from gln.io.items import Item, ReadOptions, Skipped, Source, quote
+from gln.io.spreadsheets import plain
 
+SHOWN = 20  # names in a message
 ENDS = (("source", "target"), ("from", "to"), ("src", "dst"))
 
 
@@ -33,13 +35,13 @@ class ColumnRoles:
 
     def __str__(self) -> str:
         parts = [
-            f"{name} = {', '.join(columns)}"
+            f"{name} = {_first_few(columns)}"
             for name, columns in (("pos", self.pos), ("x", self.x))
             if columns
         ]
         rest = (("graph", self.graph), ("id", self.id), ("group", self.group))
         parts += [f"{name} = {column}" for name, column in rest if column]
-        parts += [f"not used: {', '.join(self.unused)}"] if self.unused else []
+        parts += [f"not used: {_first_few(self.unused)}"] if self.unused else []
         return "; ".join(parts)
 
 
@@ -68,7 +70,8 @@ def choose_roles(
     if options.x is not None:
         x = tuple(_given(name, names) or "" for name in options.x)
     else:
-        x = tuple(name for name in free if name not in pos)
+        places = set(pos)
+        x = tuple(name for name in free if name not in places)
     if not names:
         raise GLNError("its nodes have no attributes; give them positions or features.")
     if not pos and not x:
@@ -97,8 +100,13 @@ def _given(name: str | None, names: Sequence[str]) -> str | None:
 
 
 def _listed(names: Sequence[str]) -> str:
-    shown = [quote(name) for name in names[:20]]
-    return ", ".join(shown) + (f" and {len(names) - 20} more" if len(names) > 20 else "")
+    return _first_few([quote(name) for name in names[: SHOWN + 1]], len(names))
+
+
+def _first_few(words: Sequence[str], count: int | None = None) -> str:
+    """The first of ``count`` words, and how many follow."""
+    more = (len(words) if count is None else count) - SHOWN
+    return ", ".join(words[:SHOWN]) + (f" and {more} more" if more > 0 else "")
 
 
 def read_table(source: Source) -> Iterator[Item | Skipped]:
@@ -189,19 +197,20 @@ def _read_rows(
 ) -> tuple[np.ndarray, tuple[str, ...] | None, list[str] | None]:
     """The positions and features ``[n, p + f]`` of the nodes, and their ids and groups if there are such columns."""
     used = roles.pos + roles.x
-    at = [table.columns.index(name) for name in used]
+    at = [table.at[name] for name in used]
     pick = itemgetter(*at) if len(at) > 1 else lambda cells: (cells[at[0]],)
-    id_at, group_at = (table.columns.index(name) if name else None for name in (roles.id, roles.group))
+    id_at, group_at = (table.at[name] if name else None for name in (roles.id, roles.group))
     groups: list[str] = []
     values, numbers = array("d"), array("q")
     first: dict[str, int] = {}  # the row in which an id first appears
     for place, cells in rows:
+        picked = pick(cells)
         try:
-            values.extend(map(float, pick(cells)))
+            if "_" in "".join(picked):  # Python takes 1_0 for ten
+                raise ValueError
+            values.extend(map(float, picked))
         except ValueError:
-            name, text = next(
-                (n, t) for n, t in zip(used, pick(cells), strict=True) if not reads_as_number(t)
-            )
+            name, text = next((n, t) for n, t in zip(used, picked, strict=True) if not reads_as_number(t))
             raise GLNError(f"row {place.row}: {name} is {quote(text)}; expected a number.") from None
         numbers.append(place.row)
         if len(numbers) > source.options.max_nodes:
@@ -224,6 +233,11 @@ def _read_rows(
     return data, tuple(first) if id_at is not None else None, None if group_at is None else groups
 
 
+def _named(cell: str, known: dict[str, int]) -> str:
+    """The id that a cell names: as it was before it was written for a spreadsheet, or as it stands."""
+    return plain(cell) if plain(cell) in known else cell
+
+
 class EdgeTable:
     """A table of edges, read one graph at a time; it remembers only where each graph begins."""
 
@@ -236,14 +250,15 @@ class EdgeTable:
                 f"expected the columns source and target; there are {', '.join(map(quote, self.file.columns))}."
             )
         columns = self.file.columns
-        self.ends = itemgetter(*map(columns.index, ends))
+        self.ends = itemgetter(*(self.file.at[end] for end in ends))
         column = graph if graph in columns else first_of(GRAPHS, columns)
         self.grouped = column is not None
         self.key = self.file.key(column)
-        self.places = self.file.places(column)
+        # As they were before they were written for a spreadsheet, too.
+        self.places = {plain(part): place for part, place in self.file.places(column).items()}
         self.expected: set[str] = set()
         weights = first_of(("weight",), columns)
-        self.weight = None if weights is None else columns.index(weights)
+        self.weight = None if weights is None else self.file.at[weights]
 
     def pairs(self, names: tuple[str | None, str], number: dict[str, int]) -> np.ndarray:
         """The edges ``[m, 2]`` of the graph called one of ``names``; ``number`` maps ids to node numbers."""
@@ -254,9 +269,9 @@ class EdgeTable:
         if part is None or part not in self.places:
             return np.empty((0, 2), dtype=np.int64)
         for place, cells in self.file.rows(self.places[part]):
-            if self.key((place, cells)) != part:
+            if plain(self.key((place, cells))) != part:
                 break
-            source, target = map(str.strip, self.ends(cells))
+            source, target = (_named(cell.strip(), number) for cell in self.ends(cells))
             if source not in number or target not in number:
                 unknown = target if source in number else source
                 where = f" of graph {quote(part)}" if self.grouped else ""

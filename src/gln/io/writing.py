@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import os
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
@@ -14,11 +15,12 @@ from pathlib import Path
 import numpy as np
 
 from gln.errors import GLNError
-from gln.files import Staged, naming
+from gln.files import Staged, naming, remove_unfinished
 from gln.graphs.check import as_record
 from gln.graphs.record import ROWS, Graph
 from gln.graphs.regions import is_image
 from gln.io.items import Item, quote
+from gln.io.spreadsheets import harmless
 from gln.later import torch
 
 AT_ONCE = 2**16  # of a table that are written at a time
@@ -67,6 +69,7 @@ def open_writer(path: Path | str, *, force: bool = False, clustered: bool = Fals
     columns graph, node and cluster, or of images as ``.png``.
     """
     path = check_output(path, force, clustered)
+    remove_unfinished(path.parent, f"{path.name}.")
     writers = CLUSTER_WRITERS if clustered else WRITERS
     writer = writers[path.suffix.lower()](path, force)  # an unwritable folder is found before any work
     try:
@@ -90,6 +93,8 @@ def check_output(path: Path | str, force: bool = False, clustered: bool = False)
         raise GLNError(f"The folder {path.parent} does not exist; create it first.")
     if path.is_dir():
         raise GLNError(f"{path} is a folder; give a file name.")
+    if os.path.islink(os.path.realpath(path)) or (path.exists() and not path.is_file()):
+        raise GLNError(f"{path} is a pipe, a device or a link that leads in circles; give a file name.")
     refuse_existing(path, force)
     return path
 
@@ -125,7 +130,11 @@ class TableWriter(Writer):
         graph = _cell(item.label)
         for start in range(0, len(columns[0]), AT_ONCE):
             rows = zip(*(column[start : start + AT_ONCE].tolist() for column in columns), strict=True)
-            self.rows.write("".join(f"{graph},{','.join(map(str, row))}\n" for row in rows).encode())
+            self.rows.write(
+                "".join(f"{graph},{','.join(map(str, row))}\n" for row in rows).encode(
+                    "utf-8", "backslashreplace"
+                )
+            )
 
 
 class ClusterTable(TableWriter):
@@ -148,7 +157,7 @@ def _cell(value: str) -> str:
     """``value`` as a CSV cell, quoted where necessary."""
     text = io.StringIO(newline="")
     # Python 3.11 quotes only the line breaks that it would end a line with.
-    csv.writer(text, lineterminator="\r\n").writerow([value, ""])
+    csv.writer(text, lineterminator="\r\n").writerow([harmless(value), ""])
     return text.getvalue().removesuffix(",\r\n")
 
 
@@ -202,7 +211,7 @@ class FilesWriter(Writer):
 
     def __init__(self, path: Path, force: bool, encode: Encode) -> None:
         super().__init__(path, force)
-        Staged(path).drop()
+        self.in_use = Staged(path)  # for as long as there are others, which are closed
         self.encode = encode
 
     def add(self, item: Item, answer: Graph) -> None:
@@ -217,6 +226,10 @@ class FilesWriter(Writer):
         staged.close()
         if len(self.staged) > 1:
             refuse_existing(self.target(name), self.force)
+
+    def drop(self) -> None:
+        super().drop()
+        self.in_use.drop()
 
     def data(self, item: Item, answer: Graph) -> bytes:
         """The content of the file of one graph."""

@@ -1,11 +1,13 @@
 """Which pairs a model scores: all of them, or every node with its K nearest, made symmetric.
 
-Candidates are chosen by distance, ties included, so that the order of the nodes does not matter; a learned score can
-propose further ones. The share of true edges among them, the *candidate recall*, limits what a model can find; it is
-reported wherever candidates are used.
+Candidates are chosen by distance, ties included, so that the order of the nodes does not matter; where very many nodes
+coincide, :mod:`gln.models.crowds` bounds their number. A learned score can propose further ones. The share of true
+edges among them, the *candidate recall*, limits what a model can find; it is reported wherever candidates are used.
 """
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -14,6 +16,7 @@ from torch import Tensor, nn
 from gln.graphs.batch import pair_mask
 from gln.later import spatial
 from gln.models.contract import StructureOutput
+from gln.models.crowds import Crowds
 from gln.models.features import mlp
 from gln.models.pairs import AllPairs, ListedPairs, Pairs, block_size
 
@@ -35,6 +38,7 @@ def candidate_pairs(
     nearest: int | Tensor,
     extra: Tensor | None = None,
     listed: bool | None = None,
+    crowds: Crowds | None = None,
 ) -> Pairs:
     """Pair every node with its ``nearest`` nodes and add the ``extra`` pairs, made symmetric.
 
@@ -44,25 +48,28 @@ def candidate_pairs(
         nearest: K, or one K per graph ``[B]``; as many as there are nodes, or more, give all pairs.
         extra: further pairs, such as known or proposed edges: their ends ``[2, q]`` among the ``B · N`` nodes.
         listed: force one form or the other; by default the number of nodes decides.
+        crowds: what to do where too many nodes coincide; needs the listed form.
     """
     count, nodes = mask.shape
     counts = torch.as_tensor(nearest, device=mask.device).expand(count)  # [B]
     listed = nodes > DENSE_NODES if listed is None else listed
     extra = torch.empty(2, 0, dtype=torch.long, device=mask.device) if extra is None else extra
+    seen = mask if crowds is None else crowds.seen
     if nodes > TREE_NODES:
-        ends = _near_by_tree(where, mask, counts)
+        ends = _near_by_tree(where, seen, counts)
     else:
-        near = _near_by_matrix(where, mask, counts)
+        near = _near_by_matrix(where, seen, counts)
         if not listed:
             near.view(-1, nodes)[extra[0], extra[1] % nodes] = True
             near &= pair_mask(mask)
             return AllPairs(near | near.transpose(1, 2))
         graph, source, target = near.nonzero(as_tuple=True)
         ends = torch.stack([source, target]) + graph * nodes
-    ends = torch.cat([ends, extra], dim=1)
+    ends = torch.cat([ends, extra] if crowds is None else [ends, extra, crowds.within], dim=1)
     ends = ends[:, mask.flatten()[ends].all(0)]
     order = _spatial_order(where) if ends.shape[1] > block_size(where.device) else None
-    return ListedPairs.from_ends(ends, (count, nodes), order)
+    pairs = ListedPairs.from_ends(ends, (count, nodes), order)
+    return pairs if crowds is None else replace(pairs, stands=crowds.stands)
 
 
 def candidate_recall(pairs: Pairs, adj: Tensor) -> Tensor:
@@ -99,36 +106,35 @@ def _near_by_matrix(where: Tensor, mask: Tensor, nearest: Tensor) -> Tensor:
 
 
 def _near_by_tree(where: Tensor, mask: Tensor, nearest: Tensor) -> Tensor:
-    """The same as ends ``[2, q]``, for sets too large for a matrix; ties add at most ``nearest`` nodes."""
+    """The same as ends ``[2, q]``, for sets too large for a matrix."""
     parts = []
     for number, points in enumerate(_as_numpy(where)):
-        size, count = int(mask[number].sum()), int(nearest[number])
-        parts.append(nearest_nodes(spatial.cKDTree(points[:size]), count) + number * mask.shape[1])
+        own = np.flatnonzero(mask[number].numpy(force=True))
+        if len(own):
+            ends = own[nearest_nodes(spatial.cKDTree(points[own]), int(nearest[number]))]
+            parts.append(ends + number * mask.shape[1])
     return torch.from_numpy(np.concatenate(parts, axis=1)).to(where.device)
 
 
 def nearest_nodes(tree: spatial.cKDTree, count: int) -> np.ndarray:
-    """Pair every node of ``tree`` with its ``count`` nearest and with those as near as the last of them: ``[2, q]``.
-
-    Ties add at most ``count`` nodes.
-    """
-    parts = []
-    for start in range(0, tree.n, TREE_ROWS):
-        rows = np.arange(start, min(start + TREE_ROWS, tree.n))
-        ends, crowded = _query(tree, rows, count, count + 2)
-        parts.append(ends)
-        if len(crowded):
-            parts.append(_query(tree, crowded, count, 2 * count + 1)[0])
+    """Pair every node of ``tree`` with its ``count`` nearest and with those as near as the last of them: ``[2, q]``."""
+    parts, take = [], count + 2
+    rows = np.arange(tree.n)
+    while len(rows):
+        step = max(1, TREE_ROWS * (count + 2) // take)
+        found = [_query(tree, rows[start : start + step], count, take) for start in range(0, len(rows), step)]
+        parts += [ends for ends, _ in found]
+        rows, take = np.concatenate([crowded for _, crowded in found]), 2 * take
     return np.concatenate(parts, axis=1)
 
 
 def _query(tree: spatial.cKDTree, rows: np.ndarray, count: int, take: int) -> tuple[np.ndarray, np.ndarray]:
     """The pairs ``[2, q]`` of the rows whose ties all fit into ``take`` nodes, and the other rows."""
-    take, full = min(take, tree.n), 2 * count + 1
+    take = min(take, tree.n)
     distance, target = tree.query(tree.data[rows], k=take, workers=torch.get_num_threads())
     distance, target = distance.reshape(len(rows), take), target.reshape(len(rows), take)
     reach = distance[:, [min(count, take - 1)]] * TIE
-    crowded = (distance[:, -1:] <= reach)[:, 0] & (take < min(full, tree.n))
+    crowded = (distance[:, -1:] <= reach)[:, 0] & (take < tree.n)
     near = (distance <= reach) & (target != rows[:, None]) & ~crowded[:, None]
     row, slot = near.nonzero()
     return np.stack([rows[row], target[row, slot]]), rows[crowded]
@@ -160,19 +166,20 @@ class Proposal(nn.Module):
         graph, *ends = (self._highest(score.masked_fill(~pairs, -torch.inf)) & pairs).nonzero(as_tuple=True)
         return torch.stack(ends) + graph * mask.shape[1]
 
-    def best_of_set(self, where: Tensor, x: Tensor) -> Tensor:
-        """The same pairs ``[2, q]`` for one set ``[n, ·]``, found some rows of the matrix at a time."""
+    def best_of_set(self, where: Tensor, x: Tensor, seen: Tensor) -> Tensor:
+        """The same pairs ``[2, q]`` for the nodes ``seen [n]`` of one set, found some rows of the matrix at a time."""
         mask = torch.ones(1, len(x), dtype=torch.bool, device=x.device)
-        first, second = (values[0] for values in self._ends(where[None], x[None], mask))  # [n, d]
-        rows = max(1, WORKSPACE // len(x))
+        number = seen.nonzero()[:, 0]
+        first, second = (values[0][number] for values in self._ends(where[None], x[None], mask))  # [n, d]
+        rows = max(1, WORKSPACE // len(number))
         parts = []
-        for start in range(0, len(x), rows):
+        for start in range(0, len(number), rows):
             own = slice(start, start + rows)
             score = self._both_ways(first[own] @ second.mT, second[own] @ first.mT)  # [rows, n]
             score.diagonal(start).fill_(-torch.inf)  # no node is paired with itself
             row, target = (self._highest(score) & score.isfinite()).nonzero(as_tuple=True)
             parts.append(torch.stack([row + start, target]))
-        return torch.cat(parts, dim=1)
+        return number[torch.cat(parts, dim=1)]
 
     def _ends(self, where: Tensor, x: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
         """The two factors of the score, before both directions are averaged, both ``[B, N, d]``."""

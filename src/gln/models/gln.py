@@ -27,6 +27,7 @@ from gln.graphs.batch import as_batch
 from gln.graphs.check import whole_number
 from gln.models.candidates import Proposal, all_pairs, candidate_pairs
 from gln.models.contract import ScoredPairs, StructureOutput
+from gln.models.crowds import find_crowds
 from gln.models.features import index_features, local_unit, mlp, pair_features
 from gln.models.pairs import AllPairs, Block, ListedPairs, Pairs, block_size, joined, never_compiled
 from gln.models.settings import check_gln
@@ -128,19 +129,21 @@ class GLN(nn.Module):
         proposal = None if self.propose is None else self.propose(where, x, batch.mask)
         if isinstance(pairs, Tensor):
             pairs = AllPairs(pairs)
-        pairs = pairs or self._choose(where, batch.mask, initial, proposal, candidates)
+        pairs = pairs or self._choose(where, x, batch.mask, initial, proposal, candidates)
         a = None if initial is None else pairs.on_pairs(initial)
+        whole, scored = pairs.of_all_nodes()
         states, scores = [], []
         for h, score in self.unroll(pairs, (where, pos, x), a, steps):
             states.append(pairs.to_batch(h))
-            scores.append(pairs.in_slots(score))
-        return StructureOutput(tuple(scores), tuple(states), pairs.mask, pairs.candidates, proposal)
+            scores.append(whole.in_slots(score if scored is None else score[scored]))
+        return StructureOutput(tuple(scores), tuple(states), whole.mask, whole.candidates, proposal)
 
     def draw(self, batch: GraphBatch) -> dict[str, Tensor] | None:
         """Which pairs a training step scores, if they are entries of a matrix and none is proposed."""
         if batch.mask.shape[1] > SMALL or self.propose is not None:
             return None
-        pairs = self._choose(self.inputs(batch)[0], batch.mask, None, None)
+        where, _, x = self.inputs(batch)
+        pairs = self._choose(where, x, batch.mask, None, None)
         assert isinstance(pairs, AllPairs)
         return {"pairs": pairs.mask}
 
@@ -167,16 +170,21 @@ class GLN(nn.Module):
         where, pos, x = self.inputs(batch)
         known = torch.empty(2, 0, dtype=torch.long) if known is None else known
         extra = known = known.to(x.device)
+        nearest = torch.tensor([candidates or self.candidates], device=x.device)
+        crowds = find_crowds(where, x, batch.mask, nearest, known)
         if self.propose is not None:
-            extra = torch.cat([known, self.propose.best_of_set(where[0], x[0])], dim=1)
-        pairs = candidate_pairs(where, batch.mask, candidates or self.candidates, extra, listed=True)
+            seen = (batch.mask if crowds is None else crowds.seen)[0]
+            extra = torch.cat([known, self.propose.best_of_set(where[0], x[0], seen)], dim=1)
+        pairs = candidate_pairs(where, batch.mask, nearest, extra, listed=True, crowds=crowds)
         assert isinstance(pairs, ListedPairs)
         a = x.new_zeros(pairs.ends.shape[1])
         a[pairs.places(known)] = 1
         score = a
         for _, score in self.unroll(pairs, (where, pos, x), a, self.checked_steps(steps), block, tick):  # noqa: B007
             pass  # only the last step counts
-        return ScoredPairs(pairs.batch_ends[0], pairs.batch_ends[1], score)
+        whole, scored = pairs.of_all_nodes()
+        source, target = whole.batch_ends
+        return ScoredPairs(source, target, score if scored is None else score[scored])
 
     def unroll(
         self,
@@ -205,6 +213,7 @@ class GLN(nn.Module):
     def _choose(
         self,
         where: Tensor,
+        x: Tensor,
         mask: Tensor,
         initial: Tensor | None,
         proposal: Tensor | None,
@@ -230,13 +239,15 @@ class GLN(nn.Module):
             nearest = torch.where(small & (everything < 0.5), sizes, drawn)
         if not all_small and bool((nearest >= sizes).all()):
             return all_pairs(mask)
-        extra = [torch.empty(2, 0, dtype=torch.long, device=mask.device)]
+        extra = torch.empty(2, 0, dtype=torch.long, device=mask.device)
         if initial is not None:
             graph, *ends = (initial >= 0.5).nonzero(as_tuple=True)
-            extra.append(torch.stack(ends) + graph * mask.shape[1])
+            extra = torch.stack(ends) + graph * mask.shape[1]
+        crowds = find_crowds(where, x, mask, nearest, extra)
         if self.propose is not None and proposal is not None:
-            extra.append(self.propose.best(proposal, mask))
-        return candidate_pairs(where, mask, nearest, torch.cat(extra, dim=1))
+            seen = mask if crowds is None else crowds.seen
+            extra = torch.cat([extra, self.propose.best(proposal, seen)], dim=1)
+        return candidate_pairs(where, mask, nearest, extra, crowds=crowds)
 
     def step(self, number: int) -> Step:
         """The module with the weights of step ``number``."""
@@ -286,8 +297,9 @@ class GLN(nn.Module):
 
     def _scale(self, name: str, values: list[float]) -> Tensor:
         scale = next(self.parameters()).new_tensor(values)
-        fit = scale.isfinite() & ((scale > 0) | (name == "x_mean"))
-        if len(scale) != self.in_channels or not bool(fit.all()):
+        kept = torch.tensor(values, dtype=scale.dtype, device="cpu")  # as the model will keep them
+        fit = kept.isfinite() & ((kept > 0) | (name == "x_mean"))
+        if len(kept) != self.in_channels or not bool(fit.all()):
             above = " above 0" if name == "x_std" else ""
             raise GLNError(
                 f"GLN got {name}={values}; expected a number{above} for each of the {self.in_channels} columns of x."

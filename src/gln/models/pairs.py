@@ -35,6 +35,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from gln.models.crowds import expanded
 from gln.ops.mix import mix_all, mix_listed
 
 # Pairs processed at once where no gradient is kept: what suits a cache, and what fills a GPU.
@@ -94,6 +95,10 @@ class AllPairs:
         return values
 
     to_batch = in_slots = from_batch
+
+    def of_all_nodes(self) -> tuple[AllPairs, None]:
+        """Nobody stands for another."""
+        return self, None
 
     def on_pairs(self, structure: Tensor) -> Tensor:
         """The entries of ``A`` ``[B, N, N]`` at the pairs."""
@@ -155,6 +160,7 @@ class ListedPairs:
     ``longest``  number         the most pairs of any node, at least 1
     ``size``     ``(B, N)``     of the batch
     ``order``    ``[n]``        the node of the batch that has each number; ``None``: in its order
+    ``stands``   ``[n]``        the node of the batch that is scored for each; ``None``: itself
     ===========  =============  ===================================================================
     """
 
@@ -164,6 +170,7 @@ class ListedPairs:
     longest: int
     size: tuple[int, int]
     order: Tensor | None = None
+    stands: Tensor | None = None
 
     @classmethod
     def from_ends(cls, ends: Tensor, size: tuple[int, int], order: Tensor | None = None) -> ListedPairs:
@@ -251,7 +258,15 @@ class ListedPairs:
     def to_batch(self, values: Tensor) -> Tensor:
         """``[n, ...] → [B, N, ...]``."""
         values = values if self.order is None else torch.empty_like(values).index_copy(0, self.order, values)
+        values = values if self.stands is None else values[self.stands]
         return values.unflatten(0, self.size)
+
+    def of_all_nodes(self) -> tuple[ListedPairs, Tensor | None]:
+        """The pairs of all nodes, and which of these pairs is scored for each; ``None``: they are the same."""
+        if self.stands is None:
+            return self, None
+        whole = ListedPairs.from_ends(expanded(self.batch_ends, self.stands), self.size)
+        return whole, self.places(self.stands[whole.ends])
 
     def in_slots(self, values: Tensor) -> Tensor:
         """``[m] → [B, N, K]``, 0 in empty slots."""

@@ -121,7 +121,7 @@ class PaperGLN(nn.Module):
                 "M": [nodes] * len(blocks),
             }
             self.norm = nn.ModuleDict({X: nn.ModuleList(map(BatchNorm, channels[X])) for X in channels})
-            self.dense = nn.utils.skip_init(nn.Linear, nodes**2, nodes**2)
+            self.dense = nn.utils.skip_init(nn.Linear, nodes**2, nodes**2, device=torch.get_default_device())
             nn.init.trunc_normal_(self.dense.weight, std=init, a=-2 * init, b=2 * init)
             nn.init.constant_(self.dense.bias, 0.1)
 
@@ -284,10 +284,11 @@ def initial_structure(nodes: int, share: str | float, seed: int = 0) -> Tensor:
         raise GLNError(
             f"Got initial={share!r}; expected identity, full, or a share of all pairs from 0 to 1."
         )
-    pairs = torch.triu_indices(nodes, nodes, offset=1)  # [2, n(n−1)/2]
-    order = torch.randperm(pairs.shape[1], generator=torch.Generator().manual_seed(seed))
-    i, j = pairs[:, order[: round(part * pairs.shape[1])]]
     A = torch.eye(nodes)
+    pairs = torch.triu_indices(nodes, nodes, offset=1)  # [2, n(n−1)/2]
+    draw = None if A.is_meta else torch.Generator().manual_seed(seed)  # an outline draws nothing
+    order = torch.randperm(pairs.shape[1], generator=draw)
+    i, j = pairs[:, order[: round(part * pairs.shape[1])]]
     A[i, j] = A[j, i] = 1
     return A
 

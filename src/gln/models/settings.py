@@ -13,9 +13,9 @@ Settings = dict[str, Any]
 Size = Literal["published", "small"]
 Variant = Literal["equations", "stabilised", "released"]
 
-# The least that each setting of GLN may be.
-LEAST = {"width": 1, "pair_width": 1, "kernels": 1, "steps": 1, "candidates": 1}
-LEAST |= {"proposals": 0, "index_channels": 0}
+# The least that each setting of GLN may be, and the most: a model may come from anybody.
+LIMITS = {"width": (1, 2**16), "pair_width": (1, 2**16), "kernels": (1, 2**10), "steps": (1, 2**10)}
+LIMITS |= {"candidates": (1, 2**16), "proposals": (0, 2**16), "index_channels": (0, 2**10)}
 MOST_WEIGHTS = 10**9  # in the released dense layer: 4 GB, or 16 GB with gradients and Adam's moments
 WORDS = {"pos": "positions (pos)", "x": "features (x)"}
 
@@ -23,7 +23,12 @@ WORDS = {"pos": "positions (pos)", "x": "features (x)"}
 def check_gln(given: Settings) -> Settings:
     """The settings of a ``GLN``, whole numbers as Python's."""
     _check_inputs(given)
-    config = given | {name: check_whole("GLN", name, given[name], least) for name, least in LEAST.items()}
+    config = given | {
+        name: check_whole("GLN", name, given[name], least) for name, (least, _) in LIMITS.items()
+    }
+    for name, (_, most) in LIMITS.items():
+        if config[name] > most:
+            raise GLNError(f"GLN got {name}={config[name]}; expected at most {most}.")
     width, pair_width, kernels = (config[name] for name in ("width", "pair_width", "kernels"))
     if width % kernels or pair_width % kernels:
         raise GLNError(

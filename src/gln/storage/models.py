@@ -7,19 +7,22 @@ decision threshold, versions, and facts about the training. Reading either file 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 
 from gln import models
 from gln.errors import GLNError
-from gln.files import check_format
+from gln.files import check_format, open_regular
 from gln.later import torch
+from gln.storage.facts import Facts, Misfit, accepted, as_kind, naming_misfits, read_facts
 from gln.storage.provenance import commit, versions
 from gln.storage.tensors import (
+    check_weights,
     clear_disk_errors,
     load_weights,
-    read_json,
     read_tensors,
     write_json,
     write_tensors,
@@ -28,8 +31,55 @@ from gln.storage.tensors import (
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
+    Built = TypeVar("Built", bound=nn.Module)
+
 FORMAT = "gln model 1"
 SHIPPED = Path(__file__).parent.parent / "shipped"  # trained models of the package, one folder each
+
+
+class Spread(TypedDict):
+    mean: list[float]
+    std: list[float]
+
+
+class Sizes(TypedDict):
+    sizes: list[list[int]]
+
+
+class Noise(Sizes, total=False):
+    """What :func:`gln.graphs.features.feature_noise` found."""
+
+    pos: Spread
+    x: Spread
+
+
+class Training(TypedDict, total=False):
+    """How a model was trained."""
+
+    epoch: int | None
+    val_iou: float | None
+    seed: int
+    noise: Noise | None
+
+
+class Saved(TypedDict):
+    """What every model.json holds."""
+
+    format: str
+    config: Facts
+    weights_sha256: str
+
+
+class SavedModel(Saved):
+    model: str
+    threshold: float
+
+
+class SavedTraining(SavedModel, total=False):
+    training: Training | None
+
+
+K = TypeVar("K", bound=Saved)
 
 
 def save(model: nn.Module, path: Path | str) -> Path:
@@ -65,7 +115,7 @@ def write_saved(folder: Path, tensors: Mapping[str, Tensor], facts: dict[str, An
         folder.mkdir(parents=True, exist_ok=True)
     weights = folder / "model.safetensors"
     write_tensors(weights, tensors, {"format": FORMAT})
-    tied = {"weights_sha256": hashlib.sha256(weights.read_bytes()).hexdigest()}
+    tied = {"weights_sha256": _sha256(weights)}
     made = {"versions": versions(), "commit": commit()}
     write_json(folder / "model.json", {"format": FORMAT, **facts, **tied, **made})
 
@@ -73,23 +123,35 @@ def write_saved(folder: Path, tensors: Mapping[str, Tensor], facts: dict[str, An
 def load_model(path: Path | str) -> nn.Module:
     """Load the model saved in a folder, such as a run folder, or a shipped model by its name."""
     folder = find_saved(path)
-    expected = "a model written by gln.save or a run (gln.load also reads baselines)"
-    facts, tensors = read_saved(folder, expected, ("model", "config", "threshold"))
-    model = _build(facts, folder / "model.json")
+    facts, tensors = read_saved(
+        folder, "a model written by gln.save or a run (gln.load also reads baselines)", SavedTraining
+    )
+    name, path = facts["model"], folder / "model.json"
+    if name not in models.MODELS:
+        raise GLNError(
+            f"{path} names the model class {name[:40]!r}, but known are {', '.join(models.MODELS)}; "
+            "for a class of your own, set gln.models.MODELS[name] to it before loading."
+        )
+    model = build_for(tensors, models.MODELS[name], facts["config"], path)
     load_weights(model, tensors, folder / "model.safetensors")
-    annotate(model, float(facts["threshold"]), facts.get("training"))
+    annotate(model, check_threshold(facts["threshold"], path), facts.get("training"))
     return model.eval()
 
 
-def read_saved(folder: Path, expected: str, keys: Sequence[str]) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """The facts and tensors that :func:`write_saved` wrote, with at least ``keys``; ``expected`` says what they are."""
+def check_threshold(value: float, path: Path) -> float:
+    if not 0 <= value <= 1:
+        raise GLNError(f"{path} holds the threshold {value}; expected a probability between 0 and 1.")
+    return float(value)
+
+
+def read_saved(folder: Path, expected: str, kind: type[K]) -> tuple[K, dict[str, Tensor]]:
+    """The facts and tensors that :func:`write_saved` wrote; ``expected`` says what they are."""
     path, weights = folder / "model.json", folder / "model.safetensors"
-    facts = read_json(path)
-    check_format(facts.get("format"), FORMAT, path, expected)
-    if missing := [key for key in (*keys, "weights_sha256") if key not in facts]:
-        raise GLNError(f"{path} holds no {missing[0]}; expected {expected}.")
+    found = read_facts(path)
+    check_format(found.get("format"), FORMAT, path, expected)
+    facts = as_kind(found, kind, path)
     tensors, _ = read_tensors(weights)
-    if hashlib.sha256(weights.read_bytes()).hexdigest() != facts["weights_sha256"]:
+    if _sha256(weights) != facts["weights_sha256"]:
         raise GLNError(
             f"{weights} is not the file that the model.json beside it was written for; "
             "copy both from the same save, or try again if a run is writing them right now."
@@ -97,7 +159,12 @@ def read_saved(folder: Path, expected: str, keys: Sequence[str]) -> tuple[dict[s
     return facts, tensors
 
 
-def annotate(model: nn.Module, threshold: float, training: dict[str, Any] | None) -> None:
+def _sha256(path: Path) -> str:
+    with open_regular(path) as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def annotate(model: nn.Module, threshold: float, training: Mapping[str, Any] | None) -> None:
     """Attach what training found besides the weights to ``model``; :func:`save` stores it."""
     model.threshold = threshold  # type: ignore[assignment]
     model.training_facts = training  # type: ignore[assignment]
@@ -135,19 +202,41 @@ def find_saved(path: Path | str) -> Path:
     )
 
 
-def _build(facts: dict[str, Any], path: Path) -> nn.Module:
-    name, config = facts["model"], facts["config"]
-    if name not in models.MODELS:
-        raise GLNError(
-            f"{path} names the model class {name!r}, but known are {', '.join(models.MODELS)}; "
-            "for a class of your own, set gln.models.MODELS[name] to it before loading."
-        )
+def build_for(tensors: Mapping[str, Tensor], make: Callable[..., Built], config: Facts, path: Path) -> Built:
+    """``make(**config)``, a network for the weights ``tensors``.
+
+    A config from ``path``, whoever wrote it, may ask for more than any machine has. So its values are checked first,
+    then the network is outlined without memory and compared with the weights, and only then it is built.
+    """
     try:
+        with naming_misfits(path):
+            config = accepted(make, config)
+        with _at_most(2 * len(tensors) + 100), torch.device("meta"):
+            outline = make(**config)
+        check_weights(outline, tensors, path.with_name("model.safetensors"))
         with torch.random.fork_rng(devices=[]):  # the weights drawn here are overwritten
-            return models.MODELS[name](**config)
+            return make(**config)
     except GLNError:
         raise
-    except (TypeError, ValueError, RuntimeError) as error:
+    except Exception as error:
         raise GLNError(
-            f"{path} holds a config that {name} does not accept ({error}); use the one it was saved with."
+            f"{path} holds a config that {make.__name__} does not accept ({error}); use the one it was saved with."
         ) from None
+
+
+@contextmanager
+def _at_most(count: int) -> Iterator[None]:
+    """Let this thread build no network of more than ``count`` weights: a number in a config may ask for millions."""
+    thread, found = threading.get_ident(), 0
+
+    def register(module: nn.Module, name: str, weight: object) -> None:
+        nonlocal found
+        found += threading.get_ident() == thread
+        if found > count:
+            raise Misfit("it asks for more weights than there are")
+
+    hook = torch.nn.modules.module.register_module_parameter_registration_hook(register)
+    try:
+        yield
+    finally:
+        hook.remove()

@@ -23,21 +23,57 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from gln.errors import GLNError
-from gln.files import check_format, write_atomically
+from gln.files import check_format, remove_unfinished, write_atomically
 from gln.later import torch
+from gln.storage.facts import Facts, as_kind, read_facts
 from gln.storage.provenance import environment
-from gln.storage.tensors import clear_disk_errors, read_json, read_tensors, write_json, write_tensors
+from gln.storage.tensors import clear_disk_errors, read_tensors, write_json, write_tensors
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
     from torch.optim import Optimizer
 
-CHECKPOINT = "gln checkpoint 1"
+CHECKPOINT = "gln checkpoint 2"
 
-Facts = dict[str, Any]  # plain data, as JSON holds it
+
+class ModelConfig(TypedDict):
+    name: str
+    config: Facts
+
+
+class Epochs(TypedDict):
+    epochs: int
+
+
+class FitRun(TypedDict):
+    """The config.json of a run that trains a model."""
+
+    fit: Epochs
+    loss: Facts
+    augment: Facts | None
+    model: ModelConfig
+    data: Facts
+
+
+class BaselineRun(TypedDict, total=False):
+    """The config.json of a run that fits a baseline; its settings are there too."""
+
+    baseline: str
+    seed: int
+    data: Facts
+
+
+class Starts(TypedDict, total=False):
+    """The environment.json of a run."""
+
+    starts: list[Facts]
+
+
+class CheckpointFacts(TypedDict):
+    progress: Facts
 
 
 class RunFolder:
@@ -63,7 +99,7 @@ class RunFolder:
         if self.config.exists():
             if not resume:
                 refuse_run(self.path)
-            saved = read_json(self.config)
+            saved = read_config(self.config)
             check_same(saved, config, free)
             before, after = saved["fit"]["epochs"], config["fit"]["epochs"]
             if after < before:
@@ -75,11 +111,10 @@ class RunFolder:
                     f"{self.path} holds a trained model but no checkpoint to resume from; load it with gln.load "
                     "or train in another folder."
                 )
-            starts = read_json(self.environment).get("starts", []) if self.environment.exists() else []
+            starts = read_starts(self.environment) if self.environment.exists() else []
         with clear_disk_errors(self.path):
             self.path.mkdir(parents=True, exist_ok=True)
-            for unfinished in self.path.glob(".*.part"):  # what a kill left of a file being written
-                unfinished.unlink()
+        remove_unfinished(self.path)
         write_json(self.environment, {"starts": [*starts, environment()]})
         write_json(self.config, config)
 
@@ -99,6 +134,19 @@ def refuse_run(folder: Path) -> None:
         raise GLNError(
             f"{folder} already holds a run; resume it with --resume (resume=True) or choose another folder."
         )
+
+
+def read_config(path: Path) -> Facts:
+    """The config.json of a run."""
+    found = read_facts(path)
+    kind: Any = BaselineRun if "baseline" in found else FitRun
+    config: Facts = as_kind(found, kind, path)
+    return config
+
+
+def read_starts(path: Path) -> list[Facts]:
+    """The starts of a run in its environment.json."""
+    return as_kind(read_facts(path), Starts, path).get("starts", [])
 
 
 def describe_run(fit: Facts, model: nn.Module, loss: Any, augment: Any, data: Facts) -> Facts:
@@ -150,7 +198,7 @@ class Checkpoint:
 
     weights: dict[str, Tensor]
     best: dict[str, Tensor]  # the weights of the best epoch; empty before the first epoch has ended
-    optimizer: Facts  # like torch's ``Optimizer.state_dict``
+    optimizer: dict[int, dict[str, Tensor]]  # the ``state`` in torch's ``Optimizer.state_dict``
     progress: Facts  # the counters of the run
 
 
@@ -164,32 +212,34 @@ def write_checkpoint(
     """Write the state of a run to ``path`` atomically."""
     tensors = {f"weights.{name}": tensor for name, tensor in weights.items()}
     tensors |= {f"best.{name}": tensor for name, tensor in best.items()}
-    state = optimizer.state_dict()
-    plain: dict[str, Facts] = {}
-    for index, values in state["state"].items():
-        for name, value in values.items():
-            if isinstance(value, torch.Tensor):
-                tensors[f"optimizer.{index}.{name}"] = value
-            else:
-                plain.setdefault(str(index), {})[name] = value
-    groups = [{name: _number(value) for name, value in group.items()} for group in state["param_groups"]]
-    rest = {"groups": groups, "state": plain}
-    write_tensors(path, tensors, {"format": CHECKPOINT, "progress": progress, "optimizer": rest})
+    for index, values in optimizer.state_dict()["state"].items():
+        tensors |= {f"optimizer.{index}.{name}": torch.as_tensor(value) for name, value in values.items()}
+    write_tensors(path, tensors, {"format": CHECKPOINT, "progress": progress})
 
 
-def _number(value: Any) -> Any:
-    """On a GPU, the learning rate is a tensor."""
-    return value.item() if isinstance(value, torch.Tensor) else value
+def restore_optimizer(optimizer: Optimizer, state: dict[int, dict[str, Tensor]], path: Path) -> None:
+    """Give ``optimizer`` the ``state`` that the checkpoint ``path`` holds; its settings stay as they are."""
+    weights = [weight for group in optimizer.param_groups for weight in group["params"]]
+    for index, values in state.items():
+        fits = 0 <= index < len(weights) and {"step", "exp_avg", "exp_avg_sq"} == values.keys()
+        for name, value in values.items() if fits else ():
+            shape = torch.Size() if name == "step" else weights[index].shape
+            fits &= value.shape == shape and value.is_floating_point()
+        if not fits:
+            raise GLNError(
+                f"{path} holds another optimiser's state for weight {index}; use another checkpoint."
+            )
+    optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
 
 
 def read_checkpoint(path: Path) -> Checkpoint:
     """Read what :func:`write_checkpoint` wrote."""
     tensors, facts = read_tensors(path)
     check_format(facts.get("format"), CHECKPOINT, path, "the checkpoint.safetensors of a run")
+    found = as_kind(facts, CheckpointFacts, path)
     groups: dict[str, dict[str, Tensor]] = {"weights": {}, "best": {}}
+    state: dict[int, dict[str, Tensor]] = {}
     try:
-        rest = facts["optimizer"]
-        state: dict[int, Facts] = {int(index): dict(values) for index, values in rest["state"].items()}
         for key, tensor in tensors.items():
             kind, _, name = key.partition(".")
             if kind in groups:
@@ -197,9 +247,8 @@ def read_checkpoint(path: Path) -> Checkpoint:
             else:
                 index, _, name = name.partition(".")
                 state.setdefault(int(index), {})[name] = tensor
-        optimizer = {"state": state, "param_groups": rest["groups"]}
-        return Checkpoint(groups["weights"], groups["best"], optimizer, facts["progress"])
-    except (KeyError, TypeError, ValueError, AttributeError):
+        return Checkpoint(groups["weights"], groups["best"], state, found["progress"])
+    except ValueError:  # the name of a tensor
         raise GLNError(
-            f"{path} claims to be a {CHECKPOINT!r}, but parts of it are missing; use another checkpoint."
+            f"{path} claims to be a {CHECKPOINT!r}, but holds other tensors; use another checkpoint."
         ) from None

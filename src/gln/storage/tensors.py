@@ -8,6 +8,7 @@ this package allows 2.4.)
 from __future__ import annotations
 
 import errno
+import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -17,27 +18,31 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gln.errors import GLNError
-from gln.files import read_safetensors, write_atomically
+from gln.files import digest_of, read_safetensors, write_atomically
 from gln.later import safetensors
+from gln.storage.facts import Facts, parse_facts
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
+
+# Written by versions that did not seal files: a model has its seal in model.json.
+UNSEALED = ("gln model 1", "gln learner 1", "gln checkpoint 1")
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], facts: dict[str, Any]) -> None:
     """Write ``tensors`` and the JSON ``facts`` to ``path`` atomically; if the disk is full, the old file stays."""
     # Cloned, because safetensors refuses tensors that share memory, as tied weights do.
     whole = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
-    data = safetensors.save(whole, metadata={"gln": _to_json(facts)})
+    # One word of metadata, as safetensors writes several in any order.
+    data = safetensors.save(whole, metadata={"gln": _to_json(facts | {"sha256": _seal(facts, whole)})})
     with clear_disk_errors(path):
         write_atomically(path, data)
 
 
-def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Read the tensors and facts of a file written by :func:`write_tensors`."""
+def read_tensors(path: Path) -> tuple[dict[str, Tensor], Facts]:
+    """Read the tensors and facts of a file written by :func:`write_tensors`; a single changed bit is noticed."""
     try:
         tensors, header = read_safetensors(path)
-        facts = json.loads(header.get("gln", "null"))
     except OSError:  # FileNotFoundError, PermissionError, IsADirectoryError
         raise GLNError(f"{path} cannot be read; expected a file of weights, check the path.") from None
     except ValueError:
@@ -45,24 +50,20 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
             f"{path} is not a complete safetensors file: it is truncated or of another kind; copy it again or "
             "use another."
         ) from None
-    if not isinstance(facts, dict):
+    if "gln" not in header:
         raise GLNError(f"{path} is a safetensors file that gln did not write; expected one saved by gln.")
+    facts = parse_facts(header["gln"], path)
+    seal = facts.pop("sha256", None)
+    if seal is None and facts.get("format") in UNSEALED:
+        return tensors, facts
+    if seal != _seal(facts, tensors):
+        raise GLNError(f"{path} is damaged: it is not what was written; copy it again or use another.")
     return tensors, facts
 
 
-def read_json(path: Path) -> dict[str, Any]:
-    """Read a JSON object."""
-    try:
-        value = json.loads(path.read_bytes())
-    except OSError:
-        raise GLNError(f"{path} cannot be read; check the path.") from None
-    except ValueError:  # also bytes that are not UTF-8
-        raise GLNError(
-            f"{path} is not complete JSON: it is truncated or of another kind; copy it again."
-        ) from None
-    if not isinstance(value, dict):
-        raise GLNError(f"{path} holds a JSON {type(value).__name__}; expected an object written by gln.")
-    return value
+def _seal(facts: Facts, tensors: Mapping[str, Tensor]) -> str:
+    """A hash of all that a file holds."""
+    return hashlib.sha256(f"{_to_json(facts)}{digest_of(tensors)}".encode()).hexdigest()
 
 
 def write_json(path: Path, value: Any) -> None:
@@ -78,15 +79,27 @@ def _to_json(value: Any, indent: int | None = None) -> str:
 
 def load_weights(model: nn.Module, tensors: Mapping[str, Tensor], path: Path) -> None:
     """Load ``tensors`` into ``model``, or say which of them does not fit."""
+    check_weights(model, tensors, path)
+    model.load_state_dict(dict(tensors))
+
+
+def check_weights(model: nn.Module, tensors: Mapping[str, Tensor], path: Path) -> None:
+    """Refuse ``tensors`` of other names, shapes or kinds of numbers than the weights of ``model``."""
     wanted = model.state_dict()
     for name in sorted(wanted.keys() | tensors.keys()):
-        ours, theirs = (list(group[name].shape) if name in group else "absent" for group in (wanted, tensors))
+        ours, theirs = (_outline(group.get(name)) for group in (wanted, tensors))
         if ours != theirs:
             raise GLNError(
                 f"{path} does not match the config of {type(model).__name__}: {name} is {theirs} in the "
                 f"file, {ours} in the model; use the config that these weights were saved with."
             )
-    model.load_state_dict(dict(tensors))
+
+
+def _outline(tensor: Tensor | None) -> str:
+    """The shape, and the type unless it is a floating-point one: weights may be kept in any precision."""
+    if tensor is None:
+        return "absent"
+    return f"{list(tensor.shape)}{'' if tensor.is_floating_point() else f' of {tensor.dtype}'}"
 
 
 @contextmanager

@@ -27,8 +27,15 @@ from gln.graphs.record import Graph
 from gln.models import StructureOutput
 from gln.models.contract import Replayable
 from gln.storage.models import annotate, check_model, save, write_model
-from gln.storage.runs import Checkpoint, RunFolder, describe_run, read_checkpoint, write_checkpoint
-from gln.storage.tensors import load_weights
+from gln.storage.runs import (
+    Checkpoint,
+    RunFolder,
+    describe_run,
+    read_checkpoint,
+    restore_optimizer,
+    write_checkpoint,
+)
+from gln.storage.tensors import check_weights, load_weights
 from gln.threads import at_most, threads_for
 from gln.training.config import FREE, FitConfig
 from gln.training.data import Augment, Feed, Share, Source, describe, seed_step, warn_of_scales
@@ -42,7 +49,7 @@ from gln.training.processes import (
     with_others,
     with_precision,
 )
-from gln.training.progress import Progress, Recorder, is_finished
+from gln.training.progress import Progress, Recorder, is_finished, resumed
 from gln.training.replay import Replay
 
 if TYPE_CHECKING:
@@ -126,7 +133,7 @@ def fit(
         # A loss of the user's own may decide something on the host.
         known = isinstance(model, Replayable) and isinstance(loss, DefaultLoss)
         replay = on_gpu and place.world == 1 and known
-        if checkpoint is None or not is_finished(Progress(**checkpoint.progress), config):
+        if checkpoint is None or not is_finished(resumed(checkpoint.progress, folder.checkpoint), config):
             with (
                 # Of several processes, each may reseed its own GPU.
                 torch.random.fork_rng(devices=[fabric.device] if on_gpu and place.world == 1 else []),
@@ -149,13 +156,15 @@ def _finish(
     """Leave the model at its best epoch, here and in the folder; read from there, where the first process wrote it."""
     checkpoint = read_checkpoint(folder.checkpoint)
     load_weights(model, checkpoint.best, folder.checkpoint)
-    at = Progress(**checkpoint.progress)
+    at = resumed(checkpoint.progress, folder.checkpoint)
+    if at.best is None or at.best_epoch is None:
+        raise GLNError(
+            f"{folder.checkpoint} says that training is finished, but names no best epoch; use another."
+        )
     annotate(model, at.threshold, at.facts(config.seed))
     if folder.kept and place.rank == 0:
         save(model, folder.path)
     model.to(device).eval()
-    assert at.best is not None
-    assert at.best_epoch is not None
     return FitResult(at.history, at.best, at.best_epoch, at.threshold, folder.path if folder.kept else None)
 
 
@@ -202,10 +211,15 @@ class Loop:
         self.best_weights: dict[str, Tensor] = {}
         if checkpoint is not None:
             load_weights(self.model, checkpoint.weights, self.folder.checkpoint)
-            self.progress, self.best_weights = Progress(**checkpoint.progress), checkpoint.best
+            self.progress = resumed(checkpoint.progress, self.folder.checkpoint)
+            self.best_weights = checkpoint.best
+            if self.progress.best_epoch is not None:
+                check_weights(self.model, checkpoint.best, self.folder.checkpoint)
         self.model.to(self.device).train()
         self.shared = self.fabric.strategy.setup_module(self.model)  # averages gradients over the processes
-        self.optimizer = make_optimizer(self.model, self.config, checkpoint)
+        self.optimizer = make_optimizer(self.model, self.config)
+        if checkpoint is not None:
+            restore_optimizer(self.optimizer, checkpoint.optimizer, self.folder.checkpoint)
         self.compiled: list[Any] = []
         self.compiled_loss = self.loss
         if self.config.compile and isinstance(self.loss, DefaultLoss):
@@ -403,17 +417,14 @@ class Loop:
         self.clock = now
 
 
-def make_optimizer(model: nn.Module, config: FitConfig, checkpoint: Checkpoint | None) -> Optimizer:
-    """The optimiser of ``model``, which is on its device, with the moments of ``checkpoint``."""
+def make_optimizer(model: nn.Module, config: FitConfig) -> Optimizer:
+    """The optimiser of ``model``, which is on its device."""
     kind = {"adamw": AdamW, "adam": Adam}[config.optimizer]
     weights = list(model.parameters())
     on_gpu = weights[0].device.type == "cuda"
     # All weights in one kernel, which can be recorded.
     there: dict[str, Any] = {"fused": on_gpu, "capturable": on_gpu}
     optimizer = kind(weights, lr=config.lr, weight_decay=config.weight_decay, **there)
-    if checkpoint is not None:
-        kept = checkpoint.optimizer  # perhaps from another kind of device
-        optimizer.load_state_dict(kept | {"param_groups": [group | there for group in kept["param_groups"]]})
     if on_gpu:
         for group in optimizer.param_groups:
             group["lr"] = torch.tensor(config.lr, device=weights[0].device)

@@ -4,13 +4,27 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 from tqdm.auto import tqdm  # type: ignore[import-untyped]
 
+from gln.errors import GLNError
+from gln.storage.facts import Facts, as_kind
 from gln.training.config import FitConfig
 
 EVERY = 10  # steps between entries for single steps in TensorBoard
+
+
+class Epoch(TypedDict):
+    """A row of the history."""
+
+    epoch: int
+    step: int
+    train_loss: float
+    val_loss: float
+    val_iou: float
+    threshold: float
+    seconds: float
 
 
 @dataclass
@@ -54,6 +68,18 @@ class Progress:
     def facts(self, seed: int) -> dict[str, Any]:
         """What a saved model says about its training."""
         return {"epoch": self.best_epoch, "val_iou": self.best, "seed": seed, "noise": self.noise}
+
+
+def resumed(facts: Facts, path: Path, row: Any = Epoch) -> Progress:
+    """The counters that the checkpoint ``path`` holds; ``row`` is what its history has for each epoch."""
+    at = as_kind(facts, Progress, path)
+    as_kind(at.history, list[row], path)
+    best = 1 if at.best_epoch is None else at.best_epoch
+    counts = (at.epoch, at.batch, at.step, at.graphs)
+    whole = min(counts) >= 0 and at.epoch == len(at.history) and 1 <= best <= max(1, at.epoch)
+    if not whole or not 0 <= at.threshold <= 1 or (at.best is None) != (at.best_epoch is None):
+        raise GLNError(f"{path} holds counters that contradict one another; use another checkpoint.")
+    return at
 
 
 def is_finished(progress: Progress, config: FitConfig) -> bool:

@@ -48,7 +48,7 @@ def write_html(
     path = check_page(path)
     page = assemble(name, scripts, embed(content), title)
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(path, page.encode())
+    write_atomically(path, page.encode("utf-8", "backslashreplace"))
     return path
 
 

@@ -13,8 +13,8 @@ from gln.later import torch
 from gln.models import MODELS
 from gln.models.settings import misfit, unread
 from gln.registry import parse_spec, write_spec
+from gln.storage.facts import read_facts
 from gln.storage.models import find_saved, load_model
-from gln.storage.tensors import read_json
 
 if TYPE_CHECKING:
     from torch import nn
@@ -30,7 +30,7 @@ T = TypeVar("T")
 def load(path: Path | str) -> nn.Module | Predictor | Sampler:
     """Load the model or baseline saved in a folder, such as a run folder, or a shipped model by its name."""
     folder = find_saved(path)
-    if "baseline" not in read_json(folder / "model.json"):
+    if "baseline" not in read_facts(folder / "model.json"):
         return load_model(folder)
     from gln.baselines import load_baseline  # here, as who loads a model should not wait for the baselines
 

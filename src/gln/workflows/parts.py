@@ -27,13 +27,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from torch import Tensor
-
 from gln.errors import GLNError
-from gln.files import digest_of
 from gln.graphs.record import ROWS, Graph
 from gln.io import Item, Skipped
-from gln.storage.tensors import clear_disk_errors, read_json, read_tensors, write_json, write_tensors
+from gln.storage.facts import read_facts
+from gln.storage.tensors import clear_disk_errors, read_tensors, write_json, write_tensors
 from gln.workflows.predict_files import Outcome, Window
 
 BEAT = 10.0  # seconds between signs of life
@@ -79,10 +77,6 @@ def in_order(names: set[str], blocks: int) -> tuple[list[str], list[str]]:
     return found, missing
 
 
-def _checksum(facts: dict[str, Any], tensors: dict[str, Tensor]) -> str:
-    return hashlib.sha256(f"{json.dumps(facts)}{digest_of(tensors)}".encode()).hexdigest()
-
-
 class PartsFolder:
     """The folder of parts of ``output``, for the prediction with the manifest ``facts``."""
 
@@ -103,7 +97,7 @@ class PartsFolder:
                 raise GLNError(
                     f"{self.folder} holds a prediction that is running or was cut short; use --resume, or remove it."
                 )
-            before = read_json(self.manifest)
+            before = read_facts(self.manifest)
             changed = [name for name in self.facts if before.get(name) != self.facts[name]]
             if changed:
                 raise GLNError(
@@ -121,7 +115,7 @@ class PartsFolder:
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             try:
-                if read_json(self.manifest) == self.facts:
+                if read_facts(self.manifest) == self.facts:
                     return True
             except GLNError:
                 if self.is_finished(force):
@@ -207,7 +201,7 @@ class PartsFolder:
             for name, value in (item.graph.rows() | {name: answer[name] for name in EDGES}).items()
         }
         with self._there():
-            write_tensors(self.ours / name_of(window), tensors, facts | {"sha256": _checksum(facts, tensors)})
+            write_tensors(self.ours / name_of(window), tensors, facts)
 
     def read(self, name: str) -> Part:
         """Read what :meth:`write` wrote; raise :class:`Damaged` if it is not intact."""
@@ -216,8 +210,6 @@ class PartsFolder:
             tensors, facts = read_tensors(path)
         except GLNError:
             raise Damaged(path) from None
-        if facts.pop("sha256", None) != _checksum(facts, tensors):
-            raise Damaged(path)
         answers = []
         for number, item in enumerate(facts["items"]):
             rows = {key: tensors[f"{number}.{key}"] for key in ROWS if f"{number}.{key}" in tensors}

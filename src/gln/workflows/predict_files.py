@@ -6,6 +6,7 @@ answers are the same in any process and in any run.
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, suppress
@@ -17,7 +18,7 @@ import numpy as np
 import torch
 from tqdm.auto import tqdm  # type: ignore[import-untyped]
 
-from gln.errors import GLNError
+from gln.errors import GLNError, escaped
 from gln.graphs.record import Graph
 from gln.inference.predict import Choice, Method, Tick, predict_graphs
 from gln.io import EdgeTable, Item, ReadOptions, Skipped, Writer, open_writer
@@ -171,7 +172,7 @@ class Outcome:
     def reasons(self) -> str:
         """How often each reason for skipping occurred, the most frequent first."""
         counts = Counter(what.reason for what in self.skipped).most_common()
-        shown = [f"{count:>6} × {reason}" for reason, count in counts[:SHOWN]]
+        shown = [f"{count:>6} × {escaped(reason)}" for reason, count in counts[:SHOWN]]
         rest = sum(count for _, count in counts[SHOWN:])
         return "\n".join([*shown, f"{rest:>6} × other reasons, given above"] if rest else shown)
 
@@ -310,8 +311,8 @@ class Job:
 
     def __post_init__(self) -> None:
         others = [other for other in (self.output, self.known) if other is not None]
-        places = [other.resolve() for other in others]
-        paths = [path for path in self.paths if path.resolve() not in places]
+        places = {os.path.realpath(other) for other in others}
+        paths = [path for path in self.paths if os.path.realpath(path) not in places]
         if not paths:
             raise GLNError(
                 f"There is nothing to read besides {' and '.join(map(str, others))}; give files of nodes."

@@ -18,7 +18,9 @@ from gln.graphs.record import Graph
 from gln.io import ReadOptions
 from gln.later import spatial, torch
 from gln.registry import parse_spec, write_spec
-from gln.storage.tensors import read_json, write_json
+from gln.seeds import SEEDS
+from gln.storage.facts import as_kind, read_facts
+from gln.storage.tensors import write_json
 from gln.training.config import FitConfig
 
 FORMAT = "gln recipe 1"
@@ -75,19 +77,11 @@ class Recipe:
     @classmethod
     def load(cls, path: Path) -> Recipe:
         """Read a recipe written by :meth:`save`."""
-        facts = read_json(path)
+        facts = read_facts(path)
         check_format(facts.pop("format", None), FORMAT, path, "a file written by gln train --recipe")
-        try:
-            recipe = cls(**facts | {"read": _options(facts["read"])})
-            numbers = [recipe.seed, recipe.batch_size, recipe.patches or 0]
-            if not all(type(number) is int for number in numbers) or not isinstance(recipe.model, str):
-                raise TypeError("a number or a name has the wrong type")
-            if not all(isinstance(reason, str) for reason in recipe.reasons.values()):
-                raise TypeError("a reason is not text")
-        except (TypeError, KeyError, AttributeError) as error:
-            raise GLNError(
-                f"{path} is not a valid recipe ({error}); it was changed by hand, so write it again."
-            ) from None
+        recipe = as_kind(facts, cls, path)
+        if min(recipe.batch_size, recipe.patches or 2) < 1 or not 0 <= recipe.seed < SEEDS:
+            raise GLNError(f"{path} holds a number that is too small or too large; write the recipe again.")
         return recipe
 
 
@@ -99,23 +93,6 @@ def check_new_recipe(path: Path, resume: bool) -> None:
         raise GLNError(f"{path} already exists; choose another name, or follow it with --from-recipe.")
     if path.exists():
         Recipe.load(path)
-
-
-def _options(read: dict[str, Any]) -> ReadOptions:
-    """The options from JSON, which has neither tuples nor paths."""
-    paths = {name: Path(read[name]) for name in ("edges", "labels") if read.get(name) is not None}
-    tuples = {name: tuple(value) for name, value in read.items() if isinstance(value, list)}
-    options = ReadOptions(**read | paths | tuples)
-    for name in ("pos", "x", "elements"):
-        value = getattr(options, name)
-        if value is not None and not (
-            isinstance(value, tuple) and all(isinstance(word, str) for word in value)
-        ):
-            raise TypeError(f"{name} is not a list of names")
-    for name in ("graph", "id", "group"):
-        if not isinstance(getattr(options, name), str | None):
-            raise TypeError(f"{name} is not a name")
-    return options
 
 
 def choose_recipe(

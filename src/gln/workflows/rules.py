@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 from gln.baselines.neighbours import Neighbours, Rule
 from gln.errors import GLNError
 from gln.graphs.record import Graph
 from gln.later import torch
+from gln.storage.facts import as_kind, read_facts
 from gln.storage.models import find_saved
-from gln.storage.tensors import read_json, write_json
+from gln.storage.tensors import write_json
 
 FILE = "rules.json"  # of a run folder
 NAMES: tuple[Rule, ...] = ("knn", "radius")
@@ -49,11 +50,12 @@ def save_rules(run: Path, rules: Rules) -> None:
 def load_rules(run: Path | str) -> Rules:
     """The rules of a run; none if it has none, as a shipped model."""
     path = find_saved(run) / FILE
-    facts, rules = read_json(path) if path.is_file() else {}, []
+    found, rules = read_facts(path) if path.is_file() else {}, []
+    facts: dict[str, dict[str, Any]] = as_kind(found, dict[str, dict[str, Any]], path)
     try:
         for name, state in facts.items():
             rules.append(Neighbours(rule=cast(Rule, name)))
             rules[-1].restore({key: torch.tensor(value, dtype=torch.float64) for key, value in state.items()})
-    except (GLNError, AttributeError, KeyError, TypeError, ValueError):
+    except (GLNError, KeyError, TypeError, ValueError):
         raise GLNError(f"{path} does not hold the rules of a run; train again, or delete it.") from None
     return {words_for(rule): rule for rule in rules}

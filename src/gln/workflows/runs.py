@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 import csv
+import os
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, fields
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 
 from gln.baselines import BASELINES
 from gln.errors import GLNError
 from gln.families import FAMILIES
+from gln.files import read_regular
 from gln.io import find_files
 from gln.models import MODELS
 from gln.registry import write_spec
-from gln.storage.tensors import read_json, write_json
+from gln.storage.facts import MOST_BYTES, Facts, as_kind, conform, naming_misfits, read_facts
+from gln.storage.runs import read_config, read_starts
+from gln.storage.tensors import write_json
 from gln.training.config import PATIENCE, FitConfig
-from gln.training.progress import Progress, is_finished
+from gln.training.progress import Epoch, Progress, is_finished
 from gln.workflows import Say, Skip
 from gln.workflows.divide import TrainValTest
 from gln.workflows.methods import FROM_DATA
@@ -31,6 +36,35 @@ DATA, RECIPE = "data.json", "recipe.json"  # what the run learned from
 COUNTED = ("epoch", "step")  # columns of whole numbers in metrics.csv
 COMFORT = ("progress", "checkpoint_minutes")  # settings that change nothing that is computed
 RATES = 160  # points at which the learning rate is drawn
+
+
+class LearnedFrom(TypedDict, total=False):
+    """What :func:`noting_data` writes: a family with count and seed, or files."""
+
+    family: str
+    count: int | None
+    seed: int
+    files: list[str]
+    val: list[str]
+    test: list[str]
+
+
+class ModelShown(TypedDict, total=False):
+    """What is shown of a model.json."""
+
+    model: str
+    baseline: str
+    threshold: float
+    versions: dict[str, str]
+    commit: str | None
+
+
+class RecipeShown(TypedDict, total=False):
+    """What is shown of a recipe."""
+
+    patches: int | None
+    seed: int
+    reasons: dict[str, str]
 
 
 @dataclass(frozen=True)
@@ -56,17 +90,17 @@ class RunFacts:
         model = self.config.get("model")
         return str(self.baseline or (model or {}).get("name") or self.model.get("model", "a model"))
 
-    @property
+    @cached_property
     def fit(self) -> FitConfig | None:
         """The training settings; a baseline has none."""
         found = self.config.get("fit")
-        if not isinstance(found, dict):
+        if found is None or self.baseline:
             return None
         known = {field.name for field in fields(FitConfig)}
-        try:
-            return FitConfig(**{name: value for name, value in found.items() if name in known})
-        except TypeError as error:
-            raise GLNError(f"{self.run / 'config.json'} holds invalid settings: {error}.") from None
+        with naming_misfits(self.run / "config.json"):
+            settings = {name: value for name, value in found.items() if name in known}
+            config: FitConfig = conform(settings, FitConfig)
+            return config
 
     @property
     def best_epoch(self) -> int | None:
@@ -108,26 +142,36 @@ def read_run(run: Path) -> RunFacts:
     """Read the text files of a run folder."""
     if not _is_run(run):
         raise GLNError(f"{run} is not a run folder: it holds neither config.json nor model.json.")
-    files = ("config.json", "environment.json", "model.json", DATA, RECIPE)
-    config, environment, model, data, recipe = (
-        read_json(run / name) if (run / name).is_file() else {} for name in files
-    )
+
+    def read(name: str, reader: Callable[[Path], Facts]) -> Facts:
+        return reader(run / name) if (run / name).is_file() else {}
+
+    config, data = read("config.json", read_config), read(DATA, _read_data)
+    environment = read("environment.json", lambda path: {"starts": read_starts(path)})
+    model = read("model.json", lambda path: dict(as_kind(read_facts(path), ModelShown, path)))
+    recipe = read(RECIPE, lambda path: dict(as_kind(read_facts(path), RecipeShown, path)))
     return RunFacts(run, config, _history(run / "metrics.csv"), environment, model, data, recipe)
+
+
+def _read_data(path: Path) -> Facts:
+    return dict(as_kind(read_facts(path), LearnedFrom, path))
 
 
 def _history(path: Path) -> list[dict[str, Any]]:
     if not path.is_file():
         return []
     try:
-        with path.open(newline="", encoding="utf-8") as file:
-            rows = [
-                {name: int(value) if name in COUNTED else float(value) for name, value in row.items()}
-                for row in csv.DictReader(file)
-            ]
-        if not all({"epoch", "step", "val_iou", "val_loss", "seconds"} <= row.keys() for row in rows):
-            raise ValueError
+        lines = read_regular(path, MOST_BYTES).decode().splitlines()
+        rows: list[Facts] = [
+            {name: int(value) if name in COUNTED else float(value) for name, value in row.items()}
+            for row in csv.DictReader(lines, strict=True)
+        ]
+        for number, row in enumerate(rows, start=1):
+            conform(row, Epoch)
+            if row["epoch"] != number or row["step"] < 1:
+                raise ValueError
         return rows
-    except (ValueError, TypeError):  # also bytes that are not UTF-8
+    except (ValueError, TypeError, csv.Error):  # also bytes that are not UTF-8
         raise GLNError(f"{path} is not the table that a run writes; copy it again.") from None
 
 
@@ -167,9 +211,8 @@ def noting_data(
 
 def learned_from(run: Path) -> dict[str, Any] | None:
     """What :func:`noting_data` wrote; ``None`` if it wrote nothing."""
-    facts = read_json(run / DATA) if (run / DATA).exists() else {}
-    known = isinstance(facts.get("family"), str) or isinstance(facts.get("files"), list)
-    return facts if known else None
+    facts = _read_data(run / DATA) if (run / DATA).exists() else {}
+    return facts if "family" in facts or "files" in facts else None
 
 
 def run_data(run: Path, skip: Skip, say: Say) -> TrainValTest:
@@ -188,11 +231,11 @@ def run_data(run: Path, skip: Skip, say: Say) -> TrainValTest:
 def has_learned_from(run: Path, paths: Sequence[Path]) -> bool:
     """Whether any of ``paths`` is among the files that a run was trained, validated and tested on."""
     facts = learned_from(run) if run.is_dir() else None
-    known: set[Path] = set()
+    known: set[str] = set()
     for word in [word for name in ("files", "val", "test") for word in (facts or {}).get(name, [])]:
         with suppress(GLNError):  # the file has been moved
-            known |= {file.resolve() for file in find_files([str(word)])}
-    return any(path.resolve() in known for path in paths)
+            known |= {os.path.realpath(file) for file in find_files([str(word)])}
+    return any(os.path.realpath(path) in known for path in paths)
 
 
 def command_of(facts: RunFacts) -> str | None:
