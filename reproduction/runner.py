@@ -103,6 +103,7 @@ class Cell:
         """
         own, settings = self.experiment.rows[self.protocol][self.row], self.settings
         row = f"{own['system']}-{settings.trained_steps}" if settings.trained_steps else self.row
+        row = settings.continues or row
         name = f"{self.experiment.cells}-{row}" if own else row
         if settings.shipped and self.seed:  # one model serves several columns
             return places.runs(self.scale) / "shipped" / f"{settings.shipped}{self.mark}"

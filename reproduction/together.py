@@ -1,0 +1,173 @@
+"""Train all cells that are read at their last epoch, many at once.
+
+    python -m reproduction.together                          # what there is to train
+    python -m reproduction.together train --only community-2/equations-1
+    python -m reproduction.together fold PACKED.zip          # what was trained elsewhere
+
+``python -m reproduction`` then measures the cells. A machine without the repository is told its commit: what it trained
+is accepted only if its source was that commit's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import json
+import subprocess
+import sys
+import tarfile
+import time
+import zipfile
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+
+from gln.errors import GLNError
+from gln.files import write_atomically
+from gln.storage.provenance import commit
+from reproduction.data import Parts, parts_of
+from reproduction.last import (
+    ROOT,
+    SOURCE,
+    Start,
+    Training,
+    digest_of_files,
+    in_stacks,
+    started,
+    starts_of,
+    train,
+    usual_device,
+)
+from reproduction.runner import Cell, Places, choose
+
+MAIN, READINGS, STARTS, REST = range(4)  # what is trained first
+
+
+def trainings_of(cells: Iterable[Cell], places: Places) -> list[Training]:
+    """What has to be trained for ``cells``: each training once, to the most epochs that a cell asks for."""
+    known = cache(lambda scale, protocol, column: parts_of(scale, protocol, column))  # which forgets
+    found: dict[Path, Training] = {}
+    for cell in (cell for cell in cells if cell.settings.last):
+        folder, stop = cell.run_folder(places), cell.settings.fit["epochs"]
+        wanted: list[tuple[Path, int, Start | None]] = [(folder, cell.seed, None)]
+        if cell.experiment.measure == "robustness_trained":
+            starts = starts_of(cell.experiment.options[cell.scale])
+            wanted = [(started(folder, start), start.run, start) for start in starts]
+        parts: Parts = known(cell.scale, cell.protocol, cell.column)
+        for path, seed, start in wanted:
+            before = found.get(path)
+            stops = tuple(sorted({stop, *(before.stops if before else ())}))
+            rank = min(_rank(cell), before.rank if before else REST)
+            found[path] = Training(path, cell.settings, parts, seed, stops, start, cell.key, rank)
+    return list(found.values())
+
+
+def _rank(cell: Cell) -> int:
+    if cell.experiment.measure == "robustness_trained":
+        return STARTS
+    if cell.experiment.cells in ("depth", "ablation"):
+        return REST
+    return MAIN if cell.row in ("equations-1", "equations-longer") else READINGS
+
+
+def digest_of_commit(name: str) -> str:
+    """The same of a commit of this repository."""
+    done = subprocess.run(
+        ["git", "-C", str(ROOT), "archive", name, *SOURCE], capture_output=True, check=False
+    )
+    if done.returncode:
+        raise GLNError(f"There is no commit {name} here; fetch it first.")
+    with tarfile.open(fileobj=io.BytesIO(done.stdout)) as archive:
+        members = [member for member in archive if Path(member.name).suffix in (".py", ".yaml")]
+        files = [(Path(member.name), archive.extractfile(member).read()) for member in members]  # type: ignore[union-attr]
+    return digest_of_files(sorted(files))
+
+
+def pack(trainings: Iterable[Training], places: Places, path: Path) -> int:
+    """Write what was trained into one file; returns how many trainings."""
+    count = 0
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
+        for training in trainings:
+            if (training.folder / "training.json").exists():
+                count += 1
+                for one in sorted([*training.folder.glob("epoch-*.npz"), training.folder / "training.json"]):
+                    file.write(one, one.relative_to(places.root))
+    return count
+
+
+def fold(path: Path, places: Places) -> int:
+    """Put packed trainings where the cells find them, if their source is that of their commit; returns how many."""
+    digests: dict[str, str] = {}
+    count = 0
+    with zipfile.ZipFile(path) as file:
+        for name in file.namelist():
+            if Path(name).is_absolute() or ".." in Path(name).parts or not name.startswith("runs/"):
+                raise GLNError(f"{path} holds {name}; expected files below runs/ only.")
+            if name.endswith("training.json"):
+                facts = json.loads(file.read(name))["trained"]
+                digests.setdefault(facts["commit"], digest_of_commit(facts["commit"]))
+                if digests[facts["commit"]] != facts["source"]:
+                    raise GLNError(
+                        f"{name} was not trained with the source of commit {facts['commit']}; train it again."
+                    )
+                count += 1
+        for name in file.namelist():
+            target = places.root / name
+            if target.exists():  # trained here, or folded before
+                continue
+            target.parent.mkdir(parents=True, exist_ok=True)
+            write_atomically(target, file.read(name))
+    return count
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        prog="python -m reproduction.together", description=__doc__.splitlines()[0]
+    )
+    parser.add_argument("task", nargs="?", default="list", choices=["list", "train", "fold"])
+    parser.add_argument("file", nargs="?", type=Path, help="for fold: the packed trainings")
+    parser.add_argument("--scale", default="full", choices=["full", "smoke"])
+    parser.add_argument("--experiments", nargs="*", default=[], help="only these; default: all")
+    parser.add_argument("--only", nargs="*", default=[], help="only cells whose name contains one of these")
+    parser.add_argument("--skip", nargs="*", default=[], help="not the cells of these experiments")
+    parser.add_argument("--device", default=usual_device())
+    parser.add_argument("--minutes", type=float, default=1e6, help="stop and keep the state after so many")
+    parser.add_argument("--commit", help="of this source, where there is no repository")
+    parser.add_argument("--out", type=Path, help="write what was trained into this file, too")
+    parser.add_argument("--root", type=Path, default=Path())
+    asked = parser.parse_args()
+    places = Places(asked.root)
+    if asked.task == "fold":
+        print(f"{fold(asked.file, places)} trainings put below {places.runs(asked.scale)}.")
+        return
+    cells = [
+        cell
+        for cell in choose(asked.experiments, asked.scale)
+        if (not asked.only or any(part in cell.key for part in asked.only))
+        and cell.experiment.name not in asked.skip
+    ]
+    trainings = trainings_of(cells, places)
+    if asked.task == "list":
+        for group in in_stacks(trainings):
+            done = sum(training.finished for training in group)
+            print(f"{done:>3} of {len(group):>3}  {group[0].updates:>7} updates  {group[0].name}")
+        return
+    if asked.scale == "full" and not asked.commit and "-dirty" in (commit() or "-dirty"):
+        raise GLNError("A result is measured with committed code only; commit the changes first.")
+    begun = time.monotonic()
+
+    def say(text: str) -> None:
+        print(f"[{time.monotonic() - begun:5.0f} s] {text}", flush=True)
+
+    jobs = train(trainings, asked.device, asked.commit, asked.minutes, say)
+    if asked.out:
+        say(f"{pack(trainings, places, asked.out)} trainings packed in {asked.out}")
+    if failed := [job for job in jobs if job.failed]:
+        sys.exit(f"{len(failed)} of {len(jobs)} stacks failed; the messages above say why.")
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except GLNError as error:
+        sys.exit(str(error))
