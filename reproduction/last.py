@@ -36,6 +36,7 @@ from reproduction.stack import Shelf, Stack
 FIRST_WEIGHTS = ("init", "identity_m")  # settings of a model that change its first weights only
 SOURCE = ("src/gln", "reproduction")
 ROOT = Path(__file__).resolve().parents[1]
+CHOSEN = 0  # stands for the epoch that was chosen on validation graphs
 COMPILED = 30_000_000  # updates times nodes from which compiling a step pays on a GPU
 
 
@@ -197,10 +198,7 @@ class Job:
     def keep_at(self, stack: Stack) -> Callable[[int, torch.Tensor], None]:
         def keep(epoch: int, predictions: torch.Tensor) -> None:
             for training, edges in zip(self.group, predictions.numpy(), strict=True):
-                training.folder.mkdir(parents=True, exist_ok=True)
-                file = io.BytesIO()
-                np.savez_compressed(file, edges=np.packbits(edges, axis=1))
-                write_atomically(kept(training.folder, epoch), file.getvalue())
+                keep_edges(training.folder, epoch, edges)
             self.keep_facts(stack)
 
         return keep
@@ -240,6 +238,26 @@ def shelf_of(parts: Parts, start: Start | None) -> Shelf:
     return Shelf(batch.features, batch.adj, len(parts.known), starts)
 
 
+def keep_edges(folder: Path, epoch: int, edges: np.ndarray) -> None:
+    """Keep predicted edges ``[T, n(n−1)/2]``: bool, the pairs i < j row by row."""
+    folder.mkdir(parents=True, exist_ok=True)
+    file = io.BytesIO()
+    np.savez_compressed(file, edges=np.packbits(edges, axis=1))
+    write_atomically(kept(folder, epoch), file.getvalue())
+
+
+def keep_graphs(folder: Path, made: list[Data], facts: dict[str, Any]) -> None:
+    """Keep what a network predicts that was trained in the usual way, of which one epoch was chosen."""
+    edges = []
+    for graph in made:
+        i, j = np.triu_indices(graph.num_nodes, 1)
+        joined = np.zeros((graph.num_nodes, graph.num_nodes), dtype=bool)
+        joined[tuple(graph.edge_index.numpy(force=True))] = True
+        edges.append(joined[i, j])
+    keep_edges(folder, CHOSEN, np.stack(edges))
+    write_atomically(folder / "training.json", json.dumps(facts).encode())
+
+
 def predictions_of(folder: Path, epoch: int, test: list[Data]) -> tuple[list[Data], dict[str, Any]]:
     """The kept predictions as graphs over the nodes of ``test``, and the facts of their training."""
     with np.load(kept(folder, epoch)) as file:
@@ -254,8 +272,10 @@ def predictions_of(folder: Path, epoch: int, test: list[Data]) -> tuple[list[Dat
             Data(num_nodes=graph.num_nodes, edge_index=torch.from_numpy(both[:, np.lexsort(both[::-1])]))
         )
     facts: dict[str, Any] = json.loads((folder / "training.json").read_text(encoding="utf-8"))
-    facts["curve"] = [point for point in facts["curve"] if point[0] <= epoch]
-    return made, facts | {"epochs": epoch, "updates": epoch * facts["training_graphs"]}
+    if epoch != CHOSEN:
+        facts["curve"] = [point for point in facts["curve"] if point[0] <= epoch]
+        facts |= {"epochs": epoch, "updates": epoch * facts["training_graphs"]}
+    return made, facts
 
 
 def train(
@@ -264,8 +284,9 @@ def train(
     given: str | None = None,
     minutes: float = 1e6,
     say: Callable[[str], None] = print,
+    side_by_side: int = 8,
 ) -> list[Job]:
-    """Train what is not finished, all stacks side by side on a GPU; stop after ``minutes``.
+    """Train what is not finished, on a GPU some stacks side by side; stop after ``minutes``.
 
     ``given`` is the commit of the source, where there is no repository.
     """
@@ -282,13 +303,20 @@ def train(
         for job in jobs:
             job.run()
         return jobs
+    room = threading.Semaphore(side_by_side)
+
+    def run(job: Job) -> None:
+        with room:
+            job.run()
+
     threads = []
     for job in jobs:
-        if job.late():
-            break
-        threads.append(threading.Thread(target=job.run))
+        with room:  # wait for one to end
+            if job.late():
+                break
+        threads.append(threading.Thread(target=run, args=(job,)))
         threads[-1].start()
-        job.built.wait()
+        job.built.wait()  # one is compiled and recorded at a time
     for thread in threads:
         thread.join()
     return jobs

@@ -20,9 +20,19 @@ from gln.viewing.pictures import node_colours
 from gln.viewing.sheets import Sheet
 from reproduction.clouds import draw_cloud
 from reproduction.data import SEED, Parts
-from reproduction.last import Start, Training, predictions_of, started, starts_of, train, usual_device
+from reproduction.last import (
+    CHOSEN,
+    Start,
+    Training,
+    kept,
+    predictions_of,
+    started,
+    starts_of,
+    train,
+    usual_device,
+)
 from reproduction.making import make_system
-from reproduction.specs import Settings
+from reproduction.specs import Column, Settings
 
 WIDTH, DPI = 7.2, 200  # inches, the text width of a two-column page
 BATCH = 20  # graphs at a time; it changes only what the released variant predicts
@@ -33,7 +43,7 @@ class Task:
     """One cell to measure."""
 
     settings: Settings
-    column: str  # the title of its graphs
+    column: Column
     parts: Parts
     run: Path  # the folder that keeps a training
     picture: Path  # where a gallery is drawn
@@ -61,10 +71,13 @@ def measure_scores(task: Task) -> dict[str, Any]:
     settings, parts = task.settings, task.parts
     if settings.is_floor:
         return {"scores": _mmd(parts.test, parts.known)}
-    paired = True
+    paired, probable = True, False
     if settings.last:
         made, facts = task.last()
+    elif kept(task.run, CHOSEN).exists():  # trained elsewhere
+        made, facts = predictions_of(task.run, CHOSEN, parts.test)
     else:
+        probable = True
         system, shown, facts = task.make()
         if isinstance(system, Sampler):
             made = generate(system, len(parts.test), task.seed)
@@ -73,11 +86,13 @@ def measure_scores(task: Task) -> dict[str, Any]:
             made = predict(system, shown.test, steps=settings.steps, batch_size=BATCH)
     found: dict[str, Any] = {"system": facts, "scores": _mmd(parts.test, made)}
     if paired:
-        rows = edge_rows(parts.test, made, task.options.get("diagonal", False))
-        scores = edge_scores(parts.test, made, entries="all") if not task.options.get("diagonal") else {}
-        if settings.last:  # only edges are kept, not their probabilities
+        rows = edge_rows(parts.test, made, task.column.diagonal)
+        scores = {name: float(row.mean()) for name, row in rows.items()}
+        if not task.column.diagonal:
+            scores = edge_scores(parts.test, made, entries="all")
+        if not probable:  # only edges are kept
             scores.pop("average_precision", None)
-        found["scores"] = scores | {name: float(row.mean()) for name, row in rows.items()} | found["scores"]
+        found["scores"] = scores | found["scores"]
         found["intervals"] = {name: bootstrap(row) for name, row in rows.items()}
     return found
 
@@ -166,7 +181,7 @@ def measure_gallery(task: Task) -> dict[str, Any]:
     truths = [parts.test[number] for number in chosen]
     captions = [parts.family.caption(truth).split(",")[0] for truth in truths]
     with_states = model if task.options.get("states") else None
-    title = f"{task.settings.title} on {task.column}, {parts.family.order} protocol"
+    title = f"{task.settings.title} on {task.column.title}, {parts.family.order} protocol"
     errors = save_errors(made, truths, captions, title, task.picture, with_states)
     rows = [{"test_graph": number, **row} for number, row in zip(chosen, errors, strict=True)]
     return {"system": facts, "picture": task.picture.name, "graphs": rows}

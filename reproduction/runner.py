@@ -224,8 +224,8 @@ def run_cell(cell: Cell, places: Places, say: Callable[[str], None] = print) -> 
         if settings.trained_on is not None:
             parts = parts.taught_by(parts_of(cell.scale, cell.protocol, settings.trained_on))
         seed, options = parts.seed, cell.experiment.options.get(cell.scale, {})
-        title, folder = columns()[cell.column].title, cell.run_folder(places)
-        task = Task(settings, title, parts, folder, cell.picture(places), options, cell.seed)
+        column, folder = columns()[cell.column], cell.run_folder(places)
+        task = Task(settings, column, parts, folder, cell.picture(places), options, cell.seed)
         found = {"family": str(parts.family), "test_graphs": len(parts.test)}
         found |= MEASURES[cell.experiment.measure](task)
     except GLNError as error:

@@ -57,6 +57,7 @@ class Column:
     count: int | None = None
     parts: tuple[int, int, int] | None = None
     shares: tuple[float, float] | None = None  # for validation and testing, if not the usual
+    diagonal: bool = False  # whether scores count its n entries as edges
 
 
 @dataclass(frozen=True, kw_only=True)

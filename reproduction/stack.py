@@ -149,6 +149,12 @@ class Stack:
             return
         kept = self.state()
         torch.cuda.default_stream().synchronize()  # which made the tensors
+        try:
+            self._step()
+        except Exception:
+            if not self.compiled:
+                raise
+            self.gradients = traced  # slower, but it needs no compiler
         for _ in range(WARM):
             self._step()
             self._look()
@@ -241,9 +247,10 @@ class Stack:
                 if self.epoch in stops:
                     found(self.epoch, self.predictions())
                     say(f"epoch {self.epoch}, {self.seconds:.0f} s, IoU {_short(self.iou)}")
-                if late():
+                if late() and self.epoch < stops[-1]:
+                    found(self.epoch, self.predictions())
                     say(f"stopped after epoch {self.epoch} of {stops[-1]}, IoU {_short(self.iou)}")
-                    return self.epoch >= stops[-1]
+                    return False
         return True
 
     def predictions(self) -> Tensor:

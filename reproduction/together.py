@@ -2,7 +2,8 @@
 
     python -m reproduction.together                          # what there is to train
     python -m reproduction.together train --only community-2/equations-1
-    python -m reproduction.together fold PACKED.zip          # what was trained elsewhere
+    python -m reproduction.together keep --only …/released --out FOLDER   # ordinary trainings, to be measured elsewhere
+    python -m reproduction.together fold FOLDER/*.zip        # what was trained elsewhere
 
 ``python -m reproduction`` then measures the cells. A machine without the repository is told its commit: what it trained
 is accepted only if its source was that commit's.
@@ -20,24 +21,33 @@ import time
 import zipfile
 from collections.abc import Iterable
 from functools import cache
+from multiprocessing import get_context
 from pathlib import Path
+from typing import Any
 
+from gln import predict
 from gln.errors import GLNError
 from gln.files import write_atomically
 from gln.storage.provenance import commit
 from reproduction.data import Parts, parts_of
 from reproduction.last import (
+    CHOSEN,
     ROOT,
     SOURCE,
     Start,
     Training,
     digest_of_files,
     in_stacks,
+    keep_graphs,
+    kept,
+    source_facts,
     started,
     starts_of,
     train,
     usual_device,
 )
+from reproduction.making import make_system
+from reproduction.measures import BATCH
 from reproduction.runner import Cell, Places, choose
 
 MAIN, READINGS, STARTS, REST = range(4)  # what is trained first
@@ -83,40 +93,71 @@ def digest_of_commit(name: str) -> str:
     return digest_of_files(sorted(files))
 
 
-def pack(trainings: Iterable[Training], places: Places, path: Path) -> int:
-    """Write what was trained into one file; returns how many trainings."""
-    count = 0
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
-        for training in trainings:
-            if (training.folder / "training.json").exists():
-                count += 1
-                for one in sorted([*training.folder.glob("epoch-*.npz"), training.folder / "training.json"]):
-                    file.write(one, one.relative_to(places.root))
-    return count
+def keep_chosen(cell: Cell, places: Places, facts: dict[str, Any]) -> None:
+    """Train the network of an ordinary cell and keep what it predicts."""
+    settings, folder = cell.settings, cell.run_folder(places)
+    parts = parts_of(cell.scale, cell.protocol, cell.column)
+    model, shown, about = make_system(settings, parts, folder, cell.seed)
+    made = predict(model, shown.test, batch_size=BATCH)
+    keep_graphs(folder, made, about | {"trained": facts})
+
+
+def keep_all(cells: list[Cell], places: Places, given: str | None, minutes: float, jobs: int) -> None:
+    """:func:`keep_chosen` of those that are not kept, in processes side by side, which end after ``minutes``."""
+    end, facts = time.monotonic() + 60 * minutes, source_facts(given, usual_device())
+    waiting = [cell for cell in cells if not kept(cell.run_folder(places), CHOSEN).exists()]
+    running: list[Any] = []
+    while (waiting or running) and time.monotonic() < end:
+        running = [process for process in running if process.is_alive()]
+        while waiting and len(running) < jobs:
+            process = get_context("spawn").Process(target=keep_chosen, args=(waiting.pop(0), places, facts))
+            process.start()
+            running.append(process)
+        time.sleep(1)
+    for process in running:
+        process.terminate()
+
+
+def pack(folders: Iterable[Path], places: Places, out: Path) -> int:
+    """Write what was trained into files of about 12 MB below ``out``; returns how many trainings."""
+    out.mkdir(parents=True, exist_ok=True)
+    done = [folder for folder in folders if (folder / "training.json").exists()]
+    number, size = 0, 0
+    for folder in done:
+        files = sorted([*folder.glob("epoch-*.npz"), folder / "training.json"])
+        with zipfile.ZipFile(out / f"trained-{number}.zip", "a", zipfile.ZIP_DEFLATED) as packed:
+            for one in files:
+                packed.write(one, one.relative_to(places.root))
+        size += sum(one.stat().st_size for one in files)
+        if size > 12_000_000:
+            number, size = number + 1, 0
+    return len(done)
 
 
 def fold(path: Path, places: Places) -> int:
-    """Put packed trainings where the cells find them, if their source is that of their commit; returns how many."""
+    """Put packed trainings where the cells find them, if their source is that of their commit; returns how many.
+
+    One that went on for longer here stays.
+    """
     digests: dict[str, str] = {}
     count = 0
     with zipfile.ZipFile(path) as file:
-        for name in file.namelist():
-            if Path(name).is_absolute() or ".." in Path(name).parts or not name.startswith("runs/"):
+        for name in (name for name in file.namelist() if name.endswith("training.json")):
+            folder = Path(name).parent
+            if folder.is_absolute() or ".." in folder.parts or folder.parts[0] != "runs":
                 raise GLNError(f"{path} holds {name}; expected files below runs/ only.")
-            if name.endswith("training.json"):
-                facts = json.loads(file.read(name))["trained"]
-                digests.setdefault(facts["commit"], digest_of_commit(facts["commit"]))
-                if digests[facts["commit"]] != facts["source"]:
-                    raise GLNError(
-                        f"{name} was not trained with the source of commit {facts['commit']}; train it again."
-                    )
-                count += 1
-        for name in file.namelist():
-            target = places.root / name
-            if target.exists():  # trained here, or folded before
+            facts = json.loads(file.read(name))
+            source = facts["trained"]["commit"]
+            digests.setdefault(source, digest_of_commit(source))
+            if digests[source] != facts["trained"]["source"]:
+                raise GLNError(f"{name} was not trained with the source of commit {source}; train it again.")
+            here = places.root / name
+            if here.exists() and json.loads(here.read_text(encoding="utf-8"))["epochs"] >= facts["epochs"]:
                 continue
-            target.parent.mkdir(parents=True, exist_ok=True)
-            write_atomically(target, file.read(name))
+            here.parent.mkdir(parents=True, exist_ok=True)
+            for one in (one for one in file.namelist() if Path(one).parent == folder):
+                write_atomically(places.root / one, file.read(one))
+            count += 1
     return count
 
 
@@ -124,21 +165,23 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         prog="python -m reproduction.together", description=__doc__.splitlines()[0]
     )
-    parser.add_argument("task", nargs="?", default="list", choices=["list", "train", "fold"])
-    parser.add_argument("file", nargs="?", type=Path, help="for fold: the packed trainings")
+    parser.add_argument("task", nargs="?", default="list", choices=["list", "train", "keep", "fold"])
+    parser.add_argument("files", nargs="*", type=Path, help="for fold: the packed trainings")
     parser.add_argument("--scale", default="full", choices=["full", "smoke"])
     parser.add_argument("--experiments", nargs="*", default=[], help="only these; default: all")
     parser.add_argument("--only", nargs="*", default=[], help="only cells whose name contains one of these")
     parser.add_argument("--skip", nargs="*", default=[], help="not the cells of these experiments")
     parser.add_argument("--device", default=usual_device())
     parser.add_argument("--minutes", type=float, default=1e6, help="stop and keep the state after so many")
+    parser.add_argument("--jobs", type=int, default=8, help="stacks side by side on a GPU")
     parser.add_argument("--commit", help="of this source, where there is no repository")
-    parser.add_argument("--out", type=Path, help="write what was trained into this file, too")
+    parser.add_argument("--out", type=Path, help="write what was trained into this folder, too")
     parser.add_argument("--root", type=Path, default=Path())
     asked = parser.parse_args()
     places = Places(asked.root)
     if asked.task == "fold":
-        print(f"{fold(asked.file, places)} trainings put below {places.runs(asked.scale)}.")
+        count = sum(fold(path, places) for path in asked.files)
+        print(f"{count} trainings put below {places.runs(asked.scale)}.")
         return
     cells = [
         cell
@@ -146,7 +189,7 @@ def main() -> None:
         if (not asked.only or any(part in cell.key for part in asked.only))
         and cell.experiment.name not in asked.skip
     ]
-    trainings = trainings_of(cells, places)
+    trainings = [] if asked.task == "keep" else trainings_of(cells, places)
     if asked.task == "list":
         for group in in_stacks(trainings):
             done = sum(training.finished for training in group)
@@ -159,9 +202,15 @@ def main() -> None:
     def say(text: str) -> None:
         print(f"[{time.monotonic() - begun:5.0f} s] {text}", flush=True)
 
-    jobs = train(trainings, asked.device, asked.commit, asked.minutes, say)
+    if asked.task == "keep":
+        usual = [cell for cell in cells if cell.settings.model and not cell.settings.last]
+        keep_all(usual, places, asked.commit, asked.minutes, asked.jobs)
+        say(f"{pack([cell.run_folder(places) for cell in usual], places, asked.out)} trainings packed")
+        return
+    jobs = train(trainings, asked.device, asked.commit, asked.minutes, say, asked.jobs)
     if asked.out:
-        say(f"{pack(trainings, places, asked.out)} trainings packed in {asked.out}")
+        folders = [training.folder for training in trainings]
+        say(f"{pack(folders, places, asked.out)} trainings packed in {asked.out}")
     if failed := [job for job in jobs if job.failed]:
         sys.exit(f"{len(failed)} of {len(jobs)} stacks failed; the messages above say why.")
 
