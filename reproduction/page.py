@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from gln.files import write_atomically
+from reproduction.cells import Places
 from reproduction.charts import OVER, panels_of, save_curves, save_iou
-from reproduction.runner import Places
 from reproduction.specs import Scale, experiments
 from reproduction.tables import make_tables, read_cells
 

@@ -8,7 +8,7 @@ from statistics import mean, stdev
 from typing import Any
 
 from gln.evaluation.metrics import METRICS, number
-from reproduction.runner import Places, cells_of, choose
+from reproduction.cells import Places, cells_of, choose
 from reproduction.specs import Experiment, Scale, columns, experiments
 
 Measured = dict[str, dict[str, Any]]  # by cell name

@@ -25,10 +25,10 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-from gln import predict
 from gln.errors import GLNError
 from gln.files import write_atomically
 from gln.storage.provenance import commit
+from reproduction.cells import Cell, Places, choose
 from reproduction.data import Parts, parts_of
 from reproduction.last import (
     CHOSEN,
@@ -46,9 +46,6 @@ from reproduction.last import (
     train,
     usual_device,
 )
-from reproduction.making import make_system
-from reproduction.measures import BATCH
-from reproduction.runner import Cell, Places, choose
 
 MAIN, READINGS, STARTS, REST = range(4)  # what is trained first
 
@@ -95,6 +92,10 @@ def digest_of_commit(name: str) -> str:
 
 def keep_chosen(cell: Cell, places: Places, facts: dict[str, Any]) -> None:
     """Train the network of an ordinary cell and keep what it predicts."""
+    from gln import predict  # here, as a machine that only trains the equations may not have all of this
+    from reproduction.making import make_system
+    from reproduction.measures import BATCH
+
     settings, folder = cell.settings, cell.run_folder(places)
     parts = parts_of(cell.scale, cell.protocol, cell.column)
     model, shown, about = make_system(settings, parts, folder, cell.seed)

@@ -10,6 +10,7 @@ import torch
 
 import gln
 from gln.viewing.sheets import Sheet
+from reproduction.cells import Places, cells_of, choose
 from reproduction.data import Parts
 from reproduction.measures import (
     MEASURES,
@@ -19,7 +20,7 @@ from reproduction.measures import (
     random_pairs,
     save_errors,
 )
-from reproduction.runner import Places, cells_of, choose, run_cell
+from reproduction.runner import run_cell
 from reproduction.specs import Scale, columns, experiments
 
 

@@ -15,8 +15,8 @@ import pytest
 import tyro
 
 from reproduction.__main__ import reproduce
+from reproduction.cells import Places, cells_of, choose
 from reproduction.page import MARKS, PAGES, fill
-from reproduction.runner import Places, cells_of, choose
 from reproduction.specs import columns, experiments
 from reproduction.tables import MMD, as_good, compared, main_table, make_tables, score_tables
 

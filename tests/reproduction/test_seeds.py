@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from reproduction.runner import Places, cells_of, choose, run_cell
+from reproduction.cells import Places, cells_of, choose
+from reproduction.runner import run_cell
 from reproduction.specs import columns, experiments, repeats
 from reproduction.tables import read_cells, score_tables
 

@@ -16,9 +16,10 @@ from gln.errors import GLNError
 from gln.families import parse_family
 from gln.graphs import GraphBatch
 from gln.inference.predict import edges_above
+from reproduction.cells import Cell, Places, cells_of, choose
 from reproduction.data import parts_of, split_parts
 from reproduction.making import make_system
-from reproduction.runner import Cell, Places, cells_of, choose, run_cell
+from reproduction.runner import run_cell
 from reproduction.specs import Scale, Settings, columns, experiments
 
 SURFACES = [name for name in columns() if name.startswith("surfaces-") and not name.endswith("-released")]
