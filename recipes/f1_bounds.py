@@ -1,6 +1,6 @@
 """Which F1 a published accuracy allows on the Delaunay benchmark: python recipes/f1_bounds.py
 
-With ``E`` true entries of n² and ``e`` wrong ones, F1 is lowest if all wrong ones are missing edges and highest if all are
+With ``E`` true entries of n² and some wrong ones, F1 is lowest if these are all missing edges and highest if all are
 extra. That needs the accuracy of every set; published is the mean, rounded to three digits. So the bounds are strict
 (but for the rounding, which they include) for sets of one size, whose E hardly varies, and hold for 20 to 80 points if
 every set has the same accuracy.
