@@ -96,8 +96,8 @@ class Stack:
         self.stream = torch.cuda.Stream(self.device) if self.on_gpu else None
         self.train = shelves[0].train
         self.seeds, self.epoch, self.seconds = list(seeds), 0, 0.0
-        self.net = _Loss(models[0], loss).to(self.device)
         weights, _ = stack_module_state([_Loss(model, loss) for model in models])
+        self.net = _Loss(models[0], loss).to(self.device)  # moves the first model
         self.weights = {name: weight.detach().clone().to(self.device) for name, weight in weights.items()}
         own = list({id(shelf): shelf for shelf in shelves}.values())  # trainings may share one
         firsts = np.cumsum([0, *(len(shelf.adj) for shelf in own)])
