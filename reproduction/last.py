@@ -13,7 +13,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +37,7 @@ FIRST_WEIGHTS = ("init", "identity_m")  # settings of a model that change its fi
 SOURCE = ("src/gln", "reproduction")
 ROOT = Path(__file__).resolve().parents[1]
 CHOSEN = 0  # stands for the epoch that was chosen on validation graphs
-COMPILED = 30_000_000  # updates times nodes from which compiling a step pays on a GPU
+COMPILED = 12_000_000  # updates times nodes from which compiling a step pays on a GPU
 
 
 @dataclass(frozen=True)
@@ -138,30 +138,43 @@ class Job:
     facts: dict[str, Any]  # where the source comes from
     say: Callable[[str], None] = print
     late: Callable[[], bool] = lambda: False
-    built: threading.Event = field(default_factory=threading.Event)
+    stack: Stack | None = None
     failed: str | None = None
 
+    def prepare(self) -> None:
+        """Build the stack, and put it where it was left."""
+        self._or_fail(self._prepare)
+
     def run(self) -> None:
-        """Train, from where it was left; an error is kept and does not stop other jobs."""
+        """Train; an error is kept and does not stop other jobs."""
+        self._or_fail(self._run)
+
+    def _or_fail(self, work: Callable[[], None]) -> None:
         try:
-            stack = self.stack()
-            self.go_on(stack)
-            try:
-                done = stack.run(
-                    self.group[0].stops, self.keep_at(stack), self.late, self.say, self.built.set
-                )
-            finally:
-                if stack.curve:
-                    self.keep_facts(stack)
-            if not done:
-                self.keep_state(stack)
+            if self.failed is None:
+                work()
         except Exception:
             self.failed = traceback.format_exc()
             self.say(f"failed:\n{self.failed}")
-        finally:
-            self.built.set()
 
-    def stack(self) -> Stack:
+    def _prepare(self) -> None:
+        self.stack = self.make_stack()
+        self.go_on(self.stack)
+        self.stack.build()
+        self.say(f"{len(self.group)} trainings ready to run")
+
+    def _run(self) -> None:
+        assert self.stack is not None
+        try:
+            done = self.stack.run(self.group[0].stops, self.keep_at(self.stack), self.late, self.say)
+        finally:
+            if self.stack.curve:
+                self.keep_facts(self.stack)
+        if not done:
+            self.keep_state(self.stack)
+        self.stack = None  # its memory
+
+    def make_stack(self) -> Stack:
         models, shelves = [], []
         known: dict[tuple[int, Start | None], Shelf] = {}
         for training in self.group:
@@ -176,7 +189,7 @@ class Job:
         first, seeds = self.group[0], [training.seed for training in self.group]
         lr, loss = first.settings.fit["lr"], Loss(**first.settings.loss)
         work = first.updates * first.nodes
-        compiled = work >= (COMPILED if self.device != "cpu" else COMPILED // 30)
+        compiled = work >= (COMPILED if self.device != "cpu" else COMPILED // 12)
         return Stack(models, shelves, seeds, loss, lr, self.device, compiled)
 
     @property
@@ -301,22 +314,21 @@ def train(
         jobs.append(job)
     if device == "cpu":
         for job in jobs:
+            job.prepare()
             job.run()
         return jobs
+    for job in jobs:  # before any runs, which building would have to wait for
+        job.prepare()
     room = threading.Semaphore(side_by_side)
 
     def run(job: Job) -> None:
         with room:
-            job.run()
+            if not job.late():
+                job.run()
 
-    threads = []
-    for job in jobs:
-        with room:  # wait for one to end
-            if job.late():
-                break
-        threads.append(threading.Thread(target=run, args=(job,)))
-        threads[-1].start()
-        job.built.wait()  # one is compiled and recorded at a time
+    threads = [threading.Thread(target=run, args=(job,)) for job in jobs]
+    for thread in threads:
+        thread.start()
     for thread in threads:
         thread.join()
     return jobs

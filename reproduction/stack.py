@@ -12,6 +12,7 @@ nothing is chosen. The curve of IoU on test graphs is kept to be looked at.
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -31,6 +32,7 @@ THRESHOLD = 0.5  # the paper's
 WATCHED = 60  # test graphs of the curve
 AT_A_TIME = 20  # graphs predicted together
 UNROLLED = 10  # steps recorded as one CUDA graph, at most
+FLYING = 3  # launches of a stack that may be unfinished
 WARM = 3  # steps before one is recorded: what is made at first use is made in them
 Point = dict[str, Any]  # of the curve: epoch, and of every training the mean loss and the IoU
 
@@ -114,6 +116,8 @@ class Stack:
         self.tests = len(shelves[0].adj) - self.train
         self.mask = torch.ones(1, self.adj.shape[1], dtype=torch.bool, device=self.device)
         self.curve: list[Point] = []
+        self.gradients: Callable[..., Any] | None = None  # of all trainings, once it is built
+        self.flying: deque[torch.cuda.Event] = deque()  # launches that may not have ended
         self._begin()
 
     @property
@@ -137,14 +141,21 @@ class Stack:
         self.step, self.look = self._step, self._look
 
     def build(self) -> None:
-        """Trace, compile and, on a GPU, record the step; weights and moments stay as they are."""
+        """Trace, compile and, on a GPU, record the step; weights and moments stay as they are.
+
+        On a GPU this waits for whatever runs there: kernels are loaded when they are first used.
+        """
+        with torch.cuda.stream(self.stream):
+            self._build()
+
+    def _build(self) -> None:
         H, A, adj = self._batch(self.order[:, :1])
         with_starts = None if A is None else 0
         each = vmap(grad_and_value(self._call), in_dims=(0, 0, with_starts, 0))
         traced = make_fx(lambda *inputs: each(*inputs))(self.weights, H, A, adj)
         traced.graph.eliminate_dead_code()
         traced.recompile()
-        self.gradients: Callable[..., Any] = torch.compile(traced) if self.compiled else traced
+        self.gradients = torch.compile(traced) if self.compiled else traced
         if not self.on_gpu:
             return
         kept = self.state()
@@ -185,6 +196,7 @@ class Stack:
     def _step(self) -> None:
         """One update of every training, each with its next graph."""
         H, A, adj = self._batch(self.order.index_select(1, self.at))
+        assert self.gradients is not None
         gradients, losses = self.gradients(self.weights, H, A, adj)
         for name, weight in self.weights.items():
             weight.grad = gradients[name]
@@ -218,7 +230,17 @@ class Stack:
         self.lost.zero_()
         for _ in range(self.train // self.unrolled):
             self.step()
+            self._wait()
         self.epoch += 1
+
+    def _wait(self) -> None:
+        """Leave few launches unfinished: a full queue would keep the other stacks from theirs."""
+        if not self.on_gpu:
+            return
+        self.flying.append(torch.cuda.Event(blocking=True))
+        self.flying[-1].record()
+        if len(self.flying) > FLYING:
+            self.flying.popleft().synchronize()
 
     def run(
         self,
@@ -226,16 +248,14 @@ class Stack:
         found: Callable[[int, Tensor], None],
         late: Callable[[], bool] = lambda: False,
         say: Callable[[str], None] = lambda _: None,
-        built: Callable[[], None] = lambda: None,
     ) -> bool:
         """Train to the last of ``stops``, giving ``found`` the epoch and the predictions at each; False if ``late``.
 
         IoU is kept after every epoch up to the first stop and after every fifth from there.
         """
-        with torch.cuda.stream(self.stream):  # nothing without a GPU
+        if self.gradients is None:
             self.build()
-            built()
-            say(f"{len(self.seeds)} trainings ready to run")
+        with torch.cuda.stream(self.stream):  # nothing without a GPU
             begun = time.monotonic() - self.seconds
             while self.epoch < stops[-1]:
                 self.run_epoch()

@@ -27,9 +27,9 @@ from typing import Any
 
 from gln.errors import GLNError
 from gln.files import write_atomically
-from gln.storage.provenance import commit
+from gln.storage.provenance import commit, write_result
 from reproduction.cells import Cell, Places, choose
-from reproduction.data import Parts, parts_of
+from reproduction.data import SEED, Parts, parts_of
 from reproduction.last import (
     CHOSEN,
     ROOT,
@@ -40,6 +40,7 @@ from reproduction.last import (
     in_stacks,
     keep_graphs,
     kept,
+    predictions_of,
     source_facts,
     started,
     starts_of,
@@ -119,6 +120,23 @@ def keep_all(cells: list[Cell], places: Places, given: str | None, minutes: floa
         process.terminate()
 
 
+def report(trainings: Iterable[Training], path: Path) -> int:
+    """Write how far the unfinished trainings came: epochs, IoU on all test graphs, and the curve; returns how many."""
+    from reproduction.measures import bootstrap, edge_rows  # as in keep_chosen
+
+    rows = []
+    for training in trainings:
+        epochs = [int(one.stem.removeprefix("epoch-")) for one in training.folder.glob("epoch-*.npz")]
+        if training.finished or not epochs:
+            continue
+        made, facts = predictions_of(training.folder, max(epochs), training.parts.test)
+        iou = edge_rows(training.parts.test, made, False)["iou"]
+        row = {"training": training.name, "of_epochs": training.stops[-1], "iou": float(iou.mean())}
+        rows.append(row | {"interval": bootstrap(iou), "system": facts})
+    write_result(path, "python -m reproduction.together report", SEED, {"rows": rows})
+    return len(rows)
+
+
 def pack(folders: Iterable[Path], places: Places, out: Path) -> int:
     """Write what was trained into files of about 12 MB below ``out``; returns how many trainings."""
     out.mkdir(parents=True, exist_ok=True)
@@ -166,11 +184,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         prog="python -m reproduction.together", description=__doc__.splitlines()[0]
     )
-    parser.add_argument("task", nargs="?", default="list", choices=["list", "train", "keep", "fold"])
+    parser.add_argument(
+        "task", nargs="?", default="list", choices=["list", "train", "keep", "fold", "report"]
+    )
     parser.add_argument("files", nargs="*", type=Path, help="for fold: the packed trainings")
     parser.add_argument("--scale", default="full", choices=["full", "smoke"])
     parser.add_argument("--experiments", nargs="*", default=[], help="only these; default: all")
     parser.add_argument("--only", nargs="*", default=[], help="only cells whose name contains one of these")
+    parser.add_argument(
+        "--without", nargs="*", default=[], help="not the cells whose name contains one of these"
+    )
     parser.add_argument("--skip", nargs="*", default=[], help="not the cells of these experiments")
     parser.add_argument("--device", default=usual_device())
     parser.add_argument("--minutes", type=float, default=1e6, help="stop and keep the state after so many")
@@ -188,6 +211,7 @@ def main() -> None:
         cell
         for cell in choose(asked.experiments, asked.scale)
         if (not asked.only or any(part in cell.key for part in asked.only))
+        and not any(part in cell.key for part in asked.without)
         and cell.experiment.name not in asked.skip
     ]
     trainings = [] if asked.task == "keep" else trainings_of(cells, places)
@@ -195,6 +219,10 @@ def main() -> None:
         for group in in_stacks(trainings):
             done = sum(training.finished for training in group)
             print(f"{done:>3} of {len(group):>3}  {group[0].updates:>7} updates  {group[0].name}")
+        return
+    if asked.task == "report":
+        path = asked.root / "results" / "equations-unfinished.json"
+        print(f"{report(trainings, path)} unfinished trainings in {path}.")
         return
     if asked.scale == "full" and not asked.commit and "-dirty" in (commit() or "-dirty"):
         raise GLNError("A result is measured with committed code only; commit the changes first.")
