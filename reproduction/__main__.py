@@ -43,8 +43,9 @@ def reproduce(
 
     Example: python -m reproduction table-mmd --cell ordered/community-2/mmsb
     """
+    from reproduction.cells import Places, cells_of, choose
     from reproduction.page import write_pages
-    from reproduction.runner import Places, cells_of, choose, run_cells
+    from reproduction.runner import run_cells
     from reproduction.specs import experiments
     from reproduction.tables import read_cells
 

@@ -127,6 +127,27 @@ def save_iou(measured: Measured, path: Path) -> None:
     write_figure(figure, path)
 
 
+def save_training(measured: Measured, column: str, path: Path) -> None:
+    """IoU on test graphs after every epoch: of each training of the equations on one column that was kept."""
+    figure = Figure(figsize=(WIDTH, 2.4), layout="constrained")
+    ax = figure.subplots()
+    seeds: dict[int, list[list[float]]] = {}
+    for cell in measured.values():
+        if cell["column"] == column and cell["row"] in ("equations-1", "equations-longer"):
+            curve = cell["system"]["curve"]
+            if len(curve) > len(seeds.get(cell["training_seed"], [])):
+                seeds[cell["training_seed"]] = curve
+    for seed, curve in sorted(seeds.items()):
+        ax.plot([at[0] for at in curve], [at[2] for at in curve], color=GROUPS[seed], linewidth=1)
+    _dress(ax)
+    ax.set(ylim=(0, 1.02), xlim=(0, None))
+    ax.set_xlabel("epoch, with batches of one", fontsize=8, color=INK)
+    ax.set_ylabel("IoU on test graphs", fontsize=8, color=INK)
+    lines = [Line2D([], [], color=GROUPS[seed]) for seed in sorted(seeds)]
+    _legend(figure, lines, [f"seed {seed}" for seed in sorted(seeds)])
+    write_figure(figure, path)
+
+
 def _draw_panel(panel: Panel | None, ax: Axes) -> None:
     if panel is None:
         _dress(ax)

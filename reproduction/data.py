@@ -66,15 +66,17 @@ def parts_of(scale: Scale, protocol: str, column: str) -> Parts:
     if scale == "smoke":
         return split_parts(family, SMOKE_COUNT)
     if chosen.parts is None:
-        return split_parts(family, chosen.count or family.paper_count)
+        return split_parts(family, chosen.count or family.paper_count, chosen.shares)
     counts = chosen.parts
     return Parts(family, lambda part: family.sample(counts[part], PART_SEEDS[part]), PART_SEEDS[2])
 
 
-def split_parts(family: Family, count: int | None) -> Parts:
-    """``count`` graphs of a family, drawn together and split."""
+def split_parts(family: Family, count: int | None, shares: tuple[float, float] | None = None) -> Parts:
+    """``count`` graphs of a family, drawn together and split; ``shares`` of all graphs for validation and testing."""
     assert count is not None
-    drawn = cache(lambda: split(family.sample(count, SEED), SEED))
+    val, test = shares or (0.0, 0.0)
+    sizes = {"test": test, "val": val / (1 - test)} if shares else {}
+    drawn = cache(lambda: split(family.sample(count, SEED), SEED, **sizes))
     return Parts(family, lambda part: drawn()[part])
 
 

@@ -8,18 +8,31 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from torch import nn
 from torch_geometric.data import Data
 
 from gln import edge_scores, generate, mmd, novelty, predict
 from gln.baselines import Sampler
+from gln.evaluation.edges import ratios
 from gln.inference.predict import Choice, outputs
 from gln.viewing.pictures import node_colours
 from gln.viewing.sheets import Sheet
 from reproduction.clouds import draw_cloud
 from reproduction.data import SEED, Parts
+from reproduction.last import (
+    CHOSEN,
+    Start,
+    Training,
+    kept,
+    predictions_of,
+    started,
+    starts_of,
+    train,
+    usual_device,
+)
 from reproduction.making import make_system
-from reproduction.specs import Settings
+from reproduction.specs import Column, Settings
 
 WIDTH, DPI = 7.2, 200  # inches, the text width of a two-column page
 BATCH = 20  # graphs at a time; it changes only what the released variant predicts
@@ -30,7 +43,7 @@ class Task:
     """One cell to measure."""
 
     settings: Settings
-    column: str  # the title of its graphs
+    column: Column
     parts: Parts
     run: Path  # the folder that keeps a training
     picture: Path  # where a gallery is drawn
@@ -41,21 +54,84 @@ class Task:
         """:func:`reproduction.making.make_system`."""
         return make_system(self.settings, self.parts, self.run, self.seed)
 
+    def last(self, start: Start | None = None) -> tuple[list[Data], dict[str, Any]]:
+        """What a network predicts at its last epoch, trained now if it was not; and facts about its training."""
+        folder, seed = (self.run, self.seed) if start is None else (started(self.run, start), start.run)
+        epoch = self.settings.fit["epochs"]
+        training = Training(folder, self.settings, self.parts, seed, (epoch,), start)
+        if not training.finished and (
+            failed := [job for job in train([training], usual_device()) if job.failed]
+        ):
+            raise RuntimeError(failed[0].failed)
+        return predictions_of(folder, epoch, self.parts.test)
+
 
 def measure_scores(task: Task) -> dict[str, Any]:
     """Edge scores over all n² entries and MMD² over largest components, as in the paper; for samplers only MMD²."""
     settings, parts = task.settings, task.parts
     if settings.is_floor:
         return {"scores": _mmd(parts.test, parts.known)}
-    system, shown, facts = task.make()
-    if isinstance(system, Sampler):
-        made = generate(system, len(parts.test), task.seed)
-        paired = settings.paired and parts.family.order == "ordered"
-        edges: dict[str, float] = edge_scores(parts.test, made, entries="all") if paired else {}
+    paired, probable = True, False
+    if settings.last:
+        made, facts = task.last()
+    elif kept(task.run, CHOSEN).exists():  # trained elsewhere
+        made, facts = predictions_of(task.run, CHOSEN, parts.test)
     else:
-        made = predict(system, shown.test, steps=settings.steps, batch_size=BATCH)
-        edges = edge_scores(parts.test, made, entries="all")
-    return {"system": facts, "scores": edges | _mmd(parts.test, made)}
+        probable = True
+        system, shown, facts = task.make()
+        if isinstance(system, Sampler):
+            made = generate(system, len(parts.test), task.seed)
+            paired = settings.paired and parts.family.order == "ordered"
+        else:
+            made = predict(system, shown.test, steps=settings.steps, batch_size=BATCH)
+    found: dict[str, Any] = {"system": facts, "scores": _mmd(parts.test, made)}
+    if paired:
+        rows = edge_rows(parts.test, made, task.column.diagonal)
+        scores = {name: float(row.mean()) for name, row in rows.items()}
+        if not task.column.diagonal:
+            scores = edge_scores(parts.test, made, entries="all")
+        if not probable:  # only edges are kept
+            scores.pop("average_precision", None)
+        found["scores"] = scores | found["scores"]
+        found["intervals"] = {name: bootstrap(row) for name, row in rows.items()}
+    return found
+
+
+def edge_rows(true: list[Data], made: list[Data], diagonal: bool) -> dict[str, np.ndarray]:
+    """The edge scores of every graph ``[G]`` over all n² entries, by name; with ``diagonal``, its n entries are edges.
+
+    The paper's Figures column counts them so: its accuracy and IoU together need more entries than there are edges.
+    """
+    counts = []
+    for truth, guess in zip(true, made, strict=True):
+        nodes = truth.num_nodes
+        ours, theirs = (graph.edge_index[0] * nodes + graph.edge_index[1] for graph in (guess, truth))
+        extra = nodes if diagonal else 0
+        hits = int(torch.isin(ours, theirs).sum())
+        counts.append([hits + extra, len(ours) + extra, len(theirs) + extra, nodes**2])
+    return {name: row.numpy() for name, row in ratios(*torch.tensor(counts).T).items()}
+
+
+def bootstrap(values: np.ndarray, draws: int = 2000) -> list[float]:
+    """The middle 95 % of the mean over graphs drawn again with replacement: what another test set could have given."""
+    rng = np.random.default_rng(SEED)
+    means = values[rng.integers(len(values), size=(draws, len(values)))].mean(1)
+    return [round(float(bound), 5) for bound in np.quantile(means, (0.025, 0.975))]
+
+
+def measure_robustness_trained(task: Task) -> dict[str, Any]:
+    """MMD² of networks trained and tested with random initial structures, one for every share and run.
+
+    ``{"shares": [{"share", "runs": [scores, …]}, …]}``, with the mean IoU among the scores.
+    """
+    shares: dict[float, list[dict[str, float]]] = {}
+    facts: dict[str, Any] = {}
+    for start in starts_of(task.options):
+        made, facts = task.last(start)
+        iou = float(edge_rows(task.parts.test, made, False)["iou"].mean())
+        shares.setdefault(start.share, []).append(_mmd(task.parts.test, made) | {"iou": iou})
+    facts.pop("curve")
+    return {"system": facts, "shares": [{"share": share, "runs": runs} for share, runs in shares.items()]}
 
 
 def measure_robustness(task: Task) -> dict[str, Any]:
@@ -105,7 +181,7 @@ def measure_gallery(task: Task) -> dict[str, Any]:
     truths = [parts.test[number] for number in chosen]
     captions = [parts.family.caption(truth).split(",")[0] for truth in truths]
     with_states = model if task.options.get("states") else None
-    title = f"{task.settings.title} on {task.column}, {parts.family.order} protocol"
+    title = f"{task.settings.title} on {task.column.title}, {parts.family.order} protocol"
     errors = save_errors(made, truths, captions, title, task.picture, with_states)
     rows = [{"test_graph": number, **row} for number, row in zip(chosen, errors, strict=True)]
     return {"system": facts, "picture": task.picture.name, "graphs": rows}
@@ -182,6 +258,7 @@ def _mmd(test: list[Data], made: list[Data]) -> dict[str, float]:
 MEASURES: dict[str, Callable[[Task], dict[str, Any]]] = {
     "scores": measure_scores,
     "robustness": measure_robustness,
+    "robustness_trained": measure_robustness_trained,
     "generator": measure_generator,
     "gallery": measure_gallery,
 }

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 
 from gln.files import write_atomically
-from reproduction.charts import OVER, panels_of, save_curves, save_iou
-from reproduction.runner import Places
+from reproduction.cells import Places
+from reproduction.charts import OVER, panels_of, save_curves, save_iou, save_training
 from reproduction.specs import Scale, experiments
 from reproduction.tables import make_tables, read_cells
 
-PAGES = ("README.md", "docs/reproduction.md")
+PAGES = ("README.md", "docs/reproduction.md", "docs/paper-network.md")
 MARKS = re.compile(r"(<!-- table: ([\w-]+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
 SMOKE = "# Quick check\n\nToy sizes: this shows that the code runs, nothing about the paper.\n\n"
 
@@ -41,3 +41,8 @@ def _draw_charts(places: Places, scale: Scale) -> None:
         if one.picture and (panels := panels_of(name, cells[name], cells["table-mmd"])):
             save_curves(panels, OVER[one.picture], places.picture(scale, f"{name}.svg"))
     save_iou(cells["table-mmd"], places.picture(scale, "iou.svg"))
+    curves = {
+        name: cell for name, cell in cells["table-readings"].items() if "curve" in cell.get("system", {})
+    }
+    if curves:
+        save_training(curves, "community-2", places.picture(scale, "equations-community-2.svg"))

@@ -32,6 +32,10 @@ class Settings:
     steps: int | None = None  # after how many steps a network is read out
     trained_steps: int | None = None  # how many it is trained with; the same number if None
     trained_on: str | None = None  # the column whose training graphs it learns from; its own if None
+    # Trained with batches of one on all graphs outside the test set and read at the last epoch with threshold 0.5:
+    # nothing is chosen on validation graphs; see reproduction/together.py.
+    last: bool = False
+    continues: str | None = None  # the row whose training goes on here, for more epochs
     standardise: bool = False  # features to mean 0 and deviation 1 over the training graphs
     paired: bool = False  # a sampler whose graphs list their nodes in the order of the test graphs
     kept: bool = False  # a baseline whose fit is worth keeping in a folder
@@ -52,6 +56,8 @@ class Column:
     smoke: str
     count: int | None = None
     parts: tuple[int, int, int] | None = None
+    shares: tuple[float, float] | None = None  # for validation and testing, if not the usual
+    diagonal: bool = False  # whether scores count its n entries as edges
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,7 +8,7 @@ from statistics import mean, stdev
 from typing import Any
 
 from gln.evaluation.metrics import METRICS, number
-from reproduction.runner import Places, cells_of, choose
+from reproduction.cells import Places, cells_of, choose
 from reproduction.specs import Experiment, Scale, columns, experiments
 
 Measured = dict[str, dict[str, Any]]  # by cell name
@@ -21,6 +21,8 @@ IOU_ROWS = [("ordered", row) for row in ("constant", "stabilised", "gln")]
 IOU_ROWS += [("set", row) for row in ("constant", "knn", "gln")]
 MMD_ROWS = [("ordered", row) for row in ("copy", "constant", "stabilised", "gln")]
 MMD_ROWS += [("set", row) for row in ("floor", "knn", "gln")]
+UNCERTAIN_ROWS = [("ordered", row) for row in ("constant", "equations-1", "stabilised", "released", "gln")]
+UNCERTAIN_ROWS += [("set", row) for row in ("knn", "gln")]
 MMD = ("mmd_degree", "mmd_clustering", "mmd_orbit")
 COMPARED = ("table-mmd", "table-scores", "table-ablation")  # what the paper gives numbers for
 
@@ -30,10 +32,17 @@ def make_tables(scale: Scale, places: Places) -> dict[str, str]:
     cells = {name: read_cells(one, scale, places) for name, one in experiments().items()}
     tables = {}
     for name, one in experiments().items():
-        make = {"robustness": robustness_tables, "gallery": gallery_table}.get(one.measure, score_tables)
+        kinds = {
+            "robustness": robustness_tables,
+            "robustness_trained": robustness_tables,
+            "gallery": gallery_table,
+        }
+        make = kinds.get(one.measure, score_tables)
         tables[name] = make(one, cells[name])
     tables["reproduction-iou"] = {"": main_table(cells, "table-scores", ("iou",), IOU_ROWS)}
     tables["reproduction-mmd"] = {"": main_table(cells, "table-mmd", MMD, MMD_ROWS)}
+    tables["uncertainty"] = {"": uncertainty(cells)}
+    tables["paper-network"] = {"": network_table(cells)}
     tables["compared"] = {"": compared(cells)}
     tables["commands"] = {"": commands(scale, places)}
     return {name: _markdown(titled) for name, titled in tables.items()}
@@ -79,7 +88,8 @@ def robustness_tables(experiment: Experiment, measured: Measured) -> dict[str, T
 
 def shares_of(cell: dict[str, Any]) -> list[dict[str, Any]]:
     """The shares of all pairs in A⁰ with their runs; an empty A⁰, of which there is only one, has share 0."""
-    return [{"share": 0.0, "runs": [cell["empty"]]}, *cell["shares"]]
+    empty = [{"share": 0.0, "runs": [cell["empty"]]}] if "empty" in cell else []
+    return [*empty, *cell["shares"]]
 
 
 def gallery_table(experiment: Experiment, measured: Measured) -> dict[str, Table]:
@@ -105,6 +115,36 @@ def main_table(
         found = (of_all_seeds(measured, f"{protocol}/{column}/{row}") for column in MAIN)
         entries = (_entry(seeds, metrics, _four_decimals) for seeds in found)
         table.append([f"**{title}**" if row == "gln" else title, protocol, *entries])
+    return table
+
+
+def uncertainty(cells: dict[str, Measured]) -> Table:
+    """IoU in the main columns: the mean over seeds, their deviation, and what other test graphs could have given."""
+    table = [["", "nodes", *(columns()[column].title for column in MAIN)]]
+    for protocol, row in UNCERTAIN_ROWS:
+        entries = []
+        for column in MAIN:
+            found = of_all_seeds(cells["table-mmd"], f"{protocol}/{column}/{row}")
+            bounds = [cell["intervals"]["iou"] for cell in found if "intervals" in cell]
+            text = _entry(found, ("iou",), _with_spread)
+            entries.append(text + (f" [{bounds[0][0]:.4f}, {bounds[0][1]:.4f}]" if bounds else ""))
+        table.append([experiments()["table-mmd"].title_of(protocol, row), protocol, *entries])
+    return table
+
+
+def network_table(cells: dict[str, Measured]) -> Table:
+    """IoU of the paper's network on ordered nodes, column by column; where there are several seeds, each of them."""
+    one, readings = experiments()["table-scores"], experiments()["table-readings"]
+    measured = cells["table-scores"] | cells["table-readings"]
+    titles = {
+        row: readings.title_of("ordered", row) for row in ("equations", "equations-1", "equations-longer")
+    }
+    shown = {"constant": "constant", **titles, "stabilised": "stabilised", "released": "released"}
+    table = [["", "published", *(title.removeprefix("PaperGLN ") for title in shown.values())]]
+    for name in (name for group in one.columns.values() for name in group):
+        found = [of_all_seeds(measured, f"ordered/{name}/{row}") for row in shown]
+        entries = [_entry(seeds, ("iou",), _each) for seeds in found]
+        table.append([columns()[name].title, str(published("table-scores", name, "iou")), *entries])
     return table
 
 
@@ -188,6 +228,11 @@ def _entry(cells: list[dict[str, Any]], metrics: Iterable[str], written: Any) ->
 def _with_spread(values: list[float]) -> str:
     """The mean and, with several seeds, their standard deviation."""
     return number(mean(values)) + (f" ± {number(stdev(values))}" if len(values) > 1 else "")
+
+
+def _each(values: list[float]) -> str:
+    """Every seed's value."""
+    return ", ".join(f"{value:.4f}" for value in values)
 
 
 def _four_decimals(values: list[float]) -> str:

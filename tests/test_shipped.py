@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -28,6 +29,15 @@ def test_every_shipped_model_is_tested_and_has_a_card() -> None:
         card = (SHIPPED / name / "CARD.md").read_text()
         for word in ("seed", "commit", "minutes", "python recipes/"):
             assert word in card
+
+
+@pytest.mark.parametrize("name", sorted(EXPECTED))
+def test_a_card_says_what_the_model_says(name: str) -> None:
+    card = (SHIPPED / name / "CARD.md").read_text(encoding="utf-8")
+    facts = json.loads((SHIPPED / name / "model.json").read_text(encoding="utf-8"))
+    weights = sum(weight.numel() for weight in gln.load(name).parameters())
+    assert f"{weights // 1000} {weights % 1000:03} weights" in card
+    assert f"{facts['training']['epoch']} epochs" in card
 
 
 @pytest.mark.parametrize(

@@ -153,3 +153,12 @@ def test_all_possible_links_can_be_drawn() -> None:
 def test_free_pairs_are_counted_without_listing_them(communities: int, size: int, order: str) -> None:
     member = Community(communities=communities, size=size, order=order)
     assert member._count_free_pairs() == len(member._free_pairs())
+
+
+def test_more_iterations_move_the_same_graphs_further() -> None:
+    few, many = (Community(iterations=steps, order="ordered").sample(3, seed=1) for steps in (50, 100))
+    for one, other in zip(few, many, strict=True):
+        assert torch.equal(one.edge_index, other.edge_index)
+        assert not torch.allclose(one.pos, other.pos)
+    with pytest.raises(GLNError, match="iterations=0"):
+        Community(iterations=0)

@@ -206,12 +206,20 @@ def test_stabilised_is_the_equations_and_three_changes() -> None:
         ({"nodes": 0}, "nodes=0"),
         ({"shared": True}, "needs one width"),
         ({"initial": "knn"}, "initial='knn'"),
+        ({"init": "zero"}, "init='zero'"),
         ({"initial": 1.5}, "initial=1.5"),
     ],
 )
 def test_wrong_options_are_refused(options: dict[str, Any], words: str) -> None:
     with pytest.raises(GLNError, match=words):
         model_of(**options)
+
+
+def test_glorot_has_the_variance_of_each_matrix() -> None:
+    model = PaperGLN(50, 100, init="glorot", kernels=8)
+    for weight, sides in ((model.W[0], 100 + 32), (model.U[0], 32 + 32), (model.M[0], 50 + 50)):
+        assert float(weight.detach().var()) == pytest.approx(2 / sides, rel=0.15)
+        assert float(weight.detach().abs().max()) <= (6 / sides) ** 0.5
 
 
 def test_wrong_inputs_are_refused() -> None:

@@ -10,16 +10,19 @@ import torch
 
 import gln
 from gln.viewing.sheets import Sheet
+from reproduction.cells import Places, cells_of, choose
 from reproduction.data import Parts
 from reproduction.measures import (
     MEASURES,
     Task,
+    bootstrap,
+    edge_rows,
     node_states,
     principal_components,
     random_pairs,
     save_errors,
 )
-from reproduction.runner import Places, cells_of, choose, run_cell
+from reproduction.runner import run_cell
 from reproduction.specs import Scale, columns, experiments
 
 
@@ -87,7 +90,7 @@ def test_every_column_of_a_gallery_finds_its_title(
         if one.measure == "gallery":
             for cell in cells_of(one, scale):
                 run_cell(cell, Places(tmp_path))
-                assert tasks[-1].column == columns()[cell.column].title
+                assert tasks[-1].column == columns()[cell.column]
     assert tasks
 
 
@@ -111,3 +114,25 @@ def test_a_gallery_cell_draws_and_counts_every_graph(tmp_path: Path) -> None:
         truth = test[row["test_graph"]]
         assert row["right"] + row["missing"] == truth.num_edges // 2
         assert row["right"] + row["extra"] == gln.predict(model, truth).num_edges // 2
+
+
+def test_scores_of_single_graphs_are_those_of_their_matrices_with_and_without_the_diagonal() -> None:
+    family = gln.family("community", size=3)
+    true, made = family.sample(4, seed=1), family.sample(4, seed=2)
+    for diagonal in (False, True):
+        rows = edge_rows(true, made, diagonal)
+        for number, pair in enumerate(zip(true, made, strict=True)):
+            truth, guess = (gln.to_numpy(graph).astype(bool) for graph in pair)
+            if diagonal:
+                truth, guess = truth | np.eye(6, dtype=bool), guess | np.eye(6, dtype=bool)
+            assert rows["iou"][number] == pytest.approx((truth & guess).sum() / (truth | guess).sum())
+            assert rows["accuracy"][number] == pytest.approx((truth == guess).mean())
+    plain = gln.edge_scores(true, made, entries="all")
+    assert edge_rows(true, made, False)["dice"].mean() == pytest.approx(plain["dice"])
+
+
+def test_an_interval_is_about_two_standard_errors() -> None:
+    values = np.random.default_rng(0).normal(0.5, 0.1, 400)
+    low, high = bootstrap(values)
+    assert low < values.mean() < high
+    assert high - low == pytest.approx(2 * 1.96 * 0.1 / 20, rel=0.15)

@@ -14,9 +14,10 @@ import gln
 from gln.errors import GLNError
 from reproduction import runner
 from reproduction.__main__ import reproduce
+from reproduction.cells import Places, cells_of, choose
 from reproduction.data import parts_of, standardised
 from reproduction.measures import MEASURES
-from reproduction.runner import Places, cells_of, choose, run_cell, run_cells
+from reproduction.runner import run_cell, run_cells
 from reproduction.specs import experiments
 
 ROOT = Path(__file__).parents[2]

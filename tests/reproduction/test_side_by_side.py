@@ -9,7 +9,8 @@ import pytest
 
 from gln.errors import GLNError
 from reproduction.__main__ import reproduce
-from reproduction.runner import Cell, Places, by_training, choose, run_cells
+from reproduction.cells import Cell, Places, choose
+from reproduction.runner import by_training, run_cells
 
 
 def test_cells_that_share_a_training_never_run_at_the_same_time() -> None:

@@ -16,16 +16,20 @@ from gln.registry import parse_spec
 from gln.storage.models import shipped
 from gln.training import FitConfig
 from gln.training.losses import Loss
+from reproduction.cells import cells_of
 from reproduction.measures import MEASURES
-from reproduction.runner import cells_of
 from reproduction.specs import Experiment, _changed, columns, experiments, systems
 
 ASKED = {
     "table-mmd",
     "table-scores",
     "table-ablation",
+    "table-readings",
+    "table-figures",
+    "table-released",
     "figure-depth",
     "figure-robustness",
+    "figure-robustness-trained",
     "figure-surfaces",
     "figure-community",
     "figure-geometric",

@@ -20,6 +20,7 @@ from gln.graphs.convert import pairs_of
 from gln.graphs.features import feature_scale
 from gln.graphs.record import Graph
 from gln.inference.predict import Choice, as_points, predict_graphs
+from gln.later import torch
 from gln.models.gln import GLN
 from gln.seeds import seeded
 from gln.storage.facts import Facts, accepted, as_kind, naming_misfits, read_facts

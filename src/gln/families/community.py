@@ -13,7 +13,6 @@ from gln.graphs.record import Graph
 from gln.later import torch
 
 # The rules of Fruchterman and Reingold's layout, as networkx applies them.
-ITERATIONS = 50
 THRESHOLD = 1e-4  # stop when the mean move of a node is shorter
 HEAT = 0.1  # the first step, as a share of the extent of the starting positions
 SHORTEST = 0.01  # lower bound on distances and forces
@@ -36,17 +35,19 @@ class Community(Family):
         communities: number of communities (paper: 2 and 4).
         size: nodes in each (paper: 20).
         links: random links between communities (released: 2).
+        iterations: steps of the layout, at most (released: 100; the shipped model was trained with 50).
     """
 
     communities: int = 2
     size: int = 20
     links: int = 2
+    iterations: int = 50
 
     orders: ClassVar[tuple[Order, ...]] = ("set", "ordered")
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name, least in (("communities", 2), ("size", 3), ("links", 0)):
+        for name, least in (("communities", 2), ("size", 3), ("links", 0), ("iterations", 1)):
             self._keep_whole(name, least)
         possible = self._count_free_pairs()
         if self.links > possible:
@@ -68,7 +69,8 @@ class Community(Family):
         for matrix in adjacency:
             i, j = free[rng.choice(len(free), self.links, replace=False)].T
             matrix[i, j] = matrix[j, i] = True
-        pos = spring_layout(adjacency, rng.random((count, n, 2))).astype(np.float32)  # [B, n, 2]
+        pos = spring_layout(adjacency, rng.random((count, n, 2)), self.iterations)  # [B, n, 2]
+        pos = pos.astype(np.float32)
 
         order = self._node_orders(rng, count, n)  # [B, n]
         return [
@@ -107,7 +109,7 @@ class Community(Family):
         return np.argwhere(free)
 
 
-def spring_layout(adjacency: np.ndarray, start: np.ndarray, iterations: int = ITERATIONS) -> np.ndarray:
+def spring_layout(adjacency: np.ndarray, start: np.ndarray, iterations: int = 50) -> np.ndarray:
     """Fruchterman and Reingold's layout of ``B`` graphs at once, step for step as networkx computes it.
 
     The dynamics are chaotic: a difference of 1e-15 at the start can grow to 0.1 in 50 steps. So only operations

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal, get_args
 
 import numpy as np
 
@@ -15,6 +15,11 @@ from gln.graphs.regions import pixel_steps, region_edges
 from gln.later import torch
 
 POOL = 32  # candidate colours per colour needed
+FAR = 50  # released: the second point of a line or rectangle has coordinates from −50 to 49
+# Released: the colours of the two classes, from low to below high in each channel of 0 to 255, drawn for every pixel.
+BLUE, RED = ((0, 0, 90), (30, 30, 254)), ((150, 0, 0), (254, 30, 10))
+
+Images = Literal["ours", "released"]
 
 
 @register("figures")
@@ -33,7 +38,13 @@ class Figures(Family):
 
     ``"ordered"`` lists the pixels row by row; ``"set"`` shuffles the pixels of the same images.
 
+    ``images="released"`` draws as the authors' code does: a line through two points, a disc about a pixel or a
+    rectangle between two points, with equal probability; the second point lies anywhere from −50 to 49, so the line
+    often only clips the image, and it may miss it or the rectangle cover it, which leaves one region. A region is blue
+    or red, in shades drawn for every pixel: ``x`` holds whole numbers from 0 to 253, ``pos`` the row, then the column.
+
     Args:
+        images: ``"ours"`` as described first, or ``"released"``, which takes ``side`` and ``neighbours`` only.
         side: pixels along each side of the image, at least 4 (paper: 20).
         objects: number of objects in an image (paper: 1; other numbers are ours).
         neighbours: 4 or 8, which pixels count as neighbours (released: 4).
@@ -44,6 +55,7 @@ class Figures(Family):
             [0, 1], as in an image file (paper: white noise; the amount is ours).
     """
 
+    images: Images = "ours"
     side: int = 20
     objects: int = 1
     neighbours: int = 4
@@ -56,6 +68,17 @@ class Figures(Family):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.images not in get_args(Images):
+            raise GLNError(f"figures got images={self.images!r}; choose from {', '.join(get_args(Images))}.")
+        changed = [
+            name
+            for name in ("objects", "smallest", "contrast", "noise")
+            if getattr(self, name) != getattr(Figures, name)
+        ]
+        if changed and self.images == "released":
+            raise GLNError(
+                f"figures got images=released and {changed[0]}; leave it out, it is for images=ours."
+            )
         # On fewer than 4 × 4 pixels a disc is a square and could cover the image.
         for name, least in (("side", 4), ("objects", 1), ("smallest", 1)):
             self._keep_whole(name, least)
@@ -84,15 +107,9 @@ class Figures(Family):
     def draw(self, rng: np.random.Generator, count: int) -> list[Graph]:
         """Draw ``count`` graphs of ``n = side²`` nodes."""
         n = self.side**2
-        region = np.zeros((count, n), dtype=np.int64)
-        for number in range(1, self.objects + 1):
-            region[self._figure(rng, count).reshape(count, n)] = number
-        colours = self._colours(rng, count)  # [B, 1 + objects, 3]
-        image = np.take_along_axis(colours, region[:, :, None], axis=1)  # [B, n, 3]
-        image += self.noise * rng.standard_normal(image.shape)
-        image = image.clip(0, 1).astype(np.float32)
+        image, region = self._released(rng, count) if self.images == "released" else self._ours(rng, count)
         row, col = divmod(np.arange(n, dtype=np.float32), self.side)
-        pos = np.stack([col, row], axis=1)  # [n, 2]
+        pos = np.stack([row, col] if self.images == "released" else [col, row], axis=1)  # [n, 2]
 
         order = self._node_orders(rng, count, n)  # [B, n]
         graphs = []
@@ -102,6 +119,37 @@ class Figures(Family):
             graph.edge_index = region_edges(graph.pos, graph.region, self.neighbours)
             graphs.append(graph)
         return graphs
+
+    def _ours(self, rng: np.random.Generator, count: int) -> tuple[np.ndarray, np.ndarray]:
+        """Images float32 ``[B, n, 3]`` and the region of every pixel ``[B, n]``."""
+        n = self.side**2
+        region = np.zeros((count, n), dtype=np.int64)
+        for number in range(1, self.objects + 1):
+            region[self._figure(rng, count).reshape(count, n)] = number
+        colours = self._colours(rng, count)  # [B, 1 + objects, 3]
+        image = np.take_along_axis(colours, region[:, :, None], axis=1)  # [B, n, 3]
+        image += self.noise * rng.standard_normal(image.shape)
+        return image.clip(0, 1).astype(np.float32), region
+
+    def _released(self, rng: np.random.Generator, count: int) -> tuple[np.ndarray, np.ndarray]:
+        """As :meth:`_ours`, by the rules of the authors' code."""
+        side, shape = self.side, (count, 1, 1)
+        row, col = np.ogrid[:side, :side]
+        y, x = rng.integers(0, side - 1, shape), rng.integers(0, side - 1, shape)
+        far_y, far_x = rng.integers(-FAR, FAR, shape), rng.integers(-FAR, FAR, shape)
+        # The thousandth, which keeps an upright line from a division by zero, is the released code's.
+        line = col >= (far_x - x) / (far_y - y + 0.001) * (row - y) + x
+        disc = (row - y) ** 2 + (col - x) ** 2 <= rng.integers(0, side // 2, shape) ** 2
+        low, high = np.minimum(y, far_y), np.maximum(y, far_y)
+        rectangle = (
+            (row >= low) & (row <= high) & (col >= np.minimum(x, far_x)) & (col <= np.maximum(x, far_x))
+        )
+        kind = rng.integers(3, size=shape)
+        figure = np.choose(kind, [line, disc, rectangle]).reshape(count, side**2)
+        # A figure is blue, except that every other rectangle is red.
+        red = figure == ((kind == 2) & (rng.random(shape) < 0.5)).reshape(count, 1)
+        colours = [rng.integers(*bounds, (*red.shape, 3)) for bounds in (BLUE, RED)]
+        return np.where(red[:, :, None], colours[1], colours[0]).astype(np.float32), figure.astype(np.int64)
 
     def _figure(self, rng: np.random.Generator, count: int) -> np.ndarray:
         """The pixels of one figure per image: bool ``[B, side, side]``, neither none nor all of them."""

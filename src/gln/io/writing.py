@@ -130,11 +130,8 @@ class TableWriter(Writer):
         graph = _cell(item.label)
         for start in range(0, len(columns[0]), AT_ONCE):
             rows = zip(*(column[start : start + AT_ONCE].tolist() for column in columns), strict=True)
-            self.rows.write(
-                "".join(f"{graph},{','.join(map(str, row))}\n" for row in rows).encode(
-                    "utf-8", "backslashreplace"
-                )
-            )
+            lines = "".join(f"{graph},{','.join(map(str, row))}\n" for row in rows)
+            self.rows.write(lines.encode("utf-8", "backslashreplace"))
 
 
 class ClusterTable(TableWriter):

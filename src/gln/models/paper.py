@@ -12,7 +12,10 @@ structure ρ           ``S = M α Mᵀ``, ``A' = σ((S + Sᵀ)/2)``             
 ====================  ======================================================  ===============
 
 ``"equations"`` is this table. ``symmetric=False`` gives the literal ``A' = σ(S)``, which is not symmetric, although the
-paper says it is.
+paper says it is. Where the paper is silent, this variant chooses: first weights from a truncated normal of deviation
+0.1, as in the released code (``init``); weights of their own for every step (``shared``); features as they are (the
+released code standardises those of Surfaces); and no diagonal: neither the loss nor a score counts the n pairs of a
+node with itself. How many graphs share an update is for training to say: the paper gives no batch size.
 
 ``"stabilised"`` is the table with three changes, each an option of its own:
 
@@ -61,7 +64,8 @@ class PaperGLN(nn.Module):
         initial: ``A⁰``: ``"identity"``, ``"full"``, or the share of all pairs that is joined to the identity.
         initial_seed: seed that draws that share.
         m_bias, normalise, identity_m: the three changes; by default on for stabilised, off for the others.
-        init: standard deviation of the truncated normal initialisation (released: 0.1; the paper does not say).
+        init: standard deviation of the truncated normal initialisation (released: 0.1; the paper does not say), or
+            ``"glorot"``: uniform, with the variance 2 / (rows + columns) of each matrix.
     """
 
     A0: Tensor  # [N, N]
@@ -81,7 +85,7 @@ class PaperGLN(nn.Module):
         m_bias: bool | None = None,
         normalise: bool | None = None,
         identity_m: bool | None = None,
-        init: float = 0.1,
+        init: float | Literal[glorot] = 0.1,
     ) -> None:
         super().__init__()
         options: dict[str, Any] = {
@@ -99,7 +103,7 @@ class PaperGLN(nn.Module):
         self.register_buffer("A0", initial_structure(nodes, initial, initial_seed), persistent=False)
 
         def draw(*shape: int) -> nn.Parameter:
-            return nn.Parameter(nn.init.trunc_normal_(torch.empty(shape), std=init, a=-2 * init, b=2 * init))
+            return nn.Parameter(first_weights(torch.empty(shape), init))
 
         widths: list[int] = self.config["width"]
         blocks = widths[:1] if shared else widths
@@ -122,7 +126,7 @@ class PaperGLN(nn.Module):
             }
             self.norm = nn.ModuleDict({X: nn.ModuleList(map(BatchNorm, channels[X])) for X in channels})
             self.dense = nn.utils.skip_init(nn.Linear, nodes**2, nodes**2, device=torch.get_default_device())
-            nn.init.trunc_normal_(self.dense.weight, std=init, a=-2 * init, b=2 * init)
+            first_weights(self.dense.weight, init)
             nn.init.constant_(self.dense.bias, 0.1)
 
     def forward(
@@ -140,8 +144,13 @@ class PaperGLN(nn.Module):
             check_batch(self.config, batch, initial)
         H = batch.features.to(self.A0.dtype)  # [B, N, f]
         A = self.A0 if initial is None else initial.to(self.A0)  # [N, N] or [B, N, N]
+        scores, states = self.recur(H, A, check_steps(self.config, steps))
+        return contract.StructureOutput(tuple(scores), tuple(states), mask=batch.pair_mask)
+
+    def recur(self, H: Tensor, A: Tensor, steps: int) -> tuple[list[Tensor], list[Tensor]]:
+        """The scores ``S`` and states ``H`` of every step, from ``H⁰`` and ``A⁰``."""
         scores, states = [], []
-        for l in range(check_steps(self.config, steps)):
+        for l in range(steps):
             H_int = self.eta(l, H, A)
             H_local = self.lambda_(l, H_int, A)
             H = H_int if self.released else H_local
@@ -152,7 +161,7 @@ class PaperGLN(nn.Module):
         if self.released:
             # The scores of earlier steps are what enters their ReLU: positive for an edge.
             scores[-1] = self.symmetrise(self.dense(A.flatten(1)).view_as(A))
-        return contract.StructureOutput(tuple(scores), tuple(states), mask=batch.pair_mask)
+        return scores, states
 
     def draw(self, batch: GraphBatch) -> dict[str, Tensor]:
         """Nothing: it scores all pairs; but a batch that does not fit is refused."""
@@ -223,6 +232,14 @@ class PaperGLN(nn.Module):
             return X
         variance, mean = torch.var_mean(X, dim=1, correction=0, keepdim=True)
         return (X - mean) * (variance + 1e-5).rsqrt()
+
+
+def first_weights(weight: Tensor, init: float | str) -> Tensor:
+    """Fill ``weight [rows, …, columns]``, whose middle axes number matrices, as ``init`` says."""
+    if isinstance(init, str):
+        bound = (6 / (weight.shape[0] + weight.shape[-1])) ** 0.5
+        return nn.init.uniform_(weight, -bound, bound)
+    return nn.init.trunc_normal_(weight, std=init, a=-2 * init, b=2 * init)
 
 
 def tau(A: Tensor, H: Tensor) -> Tensor:

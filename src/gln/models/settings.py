@@ -74,6 +74,8 @@ def check_paper(options: Settings) -> Settings:
             f"Got nodes={n}, in_channels={options['in_channels']}, kernels={options['kernels']}, steps={steps} "
             f"and width={width}; expected whole numbers of at least 1, and as many widths as steps."
         )
+    if isinstance(options["init"], str) and options["init"] != "glorot":
+        raise GLNError(f"Got init={options['init']!r}; expected a standard deviation, or glorot.")
     _check_flags("PaperGLN", config, ("shared", "symmetric", "m_bias", "normalise", "identity_m"))
     if options["shared"] and len(set(widths)) > 1:
         raise GLNError(f"Got shared=True and widths {widths}; one block for all steps needs one width.")

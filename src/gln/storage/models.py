@@ -123,9 +123,8 @@ def write_saved(folder: Path, tensors: Mapping[str, Tensor], facts: dict[str, An
 def load_model(path: Path | str) -> nn.Module:
     """Load the model saved in a folder, such as a run folder, or a shipped model by its name."""
     folder = find_saved(path)
-    facts, tensors = read_saved(
-        folder, "a model written by gln.save or a run (gln.load also reads baselines)", SavedTraining
-    )
+    expected = "a model written by gln.save or a run (gln.load also reads baselines)"
+    facts, tensors = read_saved(folder, expected, SavedTraining)
     name, path = facts["model"], folder / "model.json"
     if name not in models.MODELS:
         raise GLNError(
