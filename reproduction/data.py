@@ -75,7 +75,7 @@ def split_parts(family: Family, count: int | None, shares: tuple[float, float] |
     """``count`` graphs of a family, drawn together and split; ``shares`` of all graphs for validation and testing."""
     assert count is not None
     val, test = shares or (0.0, 0.0)
-    sizes = {"test": test, "val": val / (1 - test)} if shares else {}
+    sizes: dict[str, Any] = {"test": test, "val": val / (1 - test)} if shares else {}
     drawn = cache(lambda: split(family.sample(count, SEED), SEED, **sizes))
     return Parts(family, lambda part: drawn()[part])
 

@@ -32,7 +32,7 @@ from n² to n² units over the last ``A``. Only this variant depends on which gr
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -85,7 +85,7 @@ class PaperGLN(nn.Module):
         m_bias: bool | None = None,
         normalise: bool | None = None,
         identity_m: bool | None = None,
-        init: float | Literal[glorot] = 0.1,
+        init: float | Literal["glorot"] = 0.1,
     ) -> None:
         super().__init__()
         options: dict[str, Any] = {
