@@ -116,7 +116,8 @@ def changed_facts(rng: random.Random, value: Any) -> Any:
         elif kind == 1 and isinstance(holder, dict):
             holder[rng.choice(["x", "steps", "format", ""])] = holder.pop(key)
         elif kind == 2 and isinstance(holder[key], int | float):
-            holder[key] = holder[key] * rng.choice([-1, 2, 10, 1000, 10**6, 0.5])
+            larger = holder[key] * rng.choice([-1, 2, 10, 1000, 10**6, 0.5])
+            holder[key] = larger if abs(larger) < 1e308 else 0  # we write no infinite numbers
         else:
             holder[key] = json.loads(json.dumps(rng.choice(VALUES)))
     return value

@@ -42,7 +42,7 @@ def read_facts(path: Path) -> Facts:
 def parse_facts(text: bytes | str, path: Path) -> Facts:
     """As :func:`read_facts`, for JSON that ``path`` holds among other things."""
     try:
-        value = json.loads(text, parse_constant=_refuse)
+        value = json.loads(text, parse_constant=_refuse, parse_float=_finite)
     except (
         ValueError,
         RecursionError,
@@ -71,6 +71,12 @@ def naming_misfits(path: Path) -> Iterator[None]:
         raise GLNError(
             f"{path} is not what gln wrote ({error}); it was changed or damaged, so use another."
         ) from None
+
+
+def _finite(text: str) -> float:
+    if not math.isfinite(number := float(text)):
+        raise ValueError(text)
+    return number
 
 
 def _refuse(constant: str) -> None:
