@@ -153,6 +153,20 @@ def test_a_table_is_positions_or_features_by_width_and_by_name() -> None:
     assert as_sets(frames)[0].x.numpy() == pytest.approx(frames[0][columns[2:]].to_numpy())
 
 
+def test_columns_of_dataframes_are_found_by_name(tmp_path: Path) -> None:
+    pd = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    frames = [pd.DataFrame(rng.random((6, 4)), columns=["x", "y", "mass", "age"]) for _ in range(3)]
+    learner = GraphLearner(**TINY).fit(frames, [[[0, 1], [2, 3]]] * 3)
+    learner = GraphLearner.load(learner.save(tmp_path / "learner"))
+    turned = [frame[["age", "mass", "y", "x"]].assign(more=1.0) for frame in frames]
+    for ours, theirs in zip(learner.predict_proba(turned), learner.predict_proba(frames), strict=True):
+        assert np.array_equal(ours.toarray(), theirs.toarray())
+    with pytest.raises(GLNError, match="has no column 'mass'"):
+        learner.predict([frame.rename(columns={"mass": "weight"}) for frame in frames])
+    assert predict(learner, frames[0]).num_nodes == 6  # as its network
+
+
 def test_positions_of_unequal_scales_are_probably_features() -> None:
     sets = [points * [1, 1e4] for points in X]
     with pytest.warns(UserWarning, match="taken for positions, but one varies"):

@@ -79,6 +79,12 @@ def test_a_bad_file_gets_one_sentence_that_names_it(
     assert str(bad[0]) == message
 
 
+def test_a_table_of_edges_goes_with_tables_of_nodes(tmp_path: Path) -> None:
+    path = put(tmp_path, "a.xyz", b"1\n\nC 0 0 0\n")
+    with pytest.raises(GLNError, match="--edges goes with tables of nodes"):
+        list(read_items([path], ReadOptions(edges=put(tmp_path, "e.csv", b"source,target\n0,0\n"))))
+
+
 def test_an_unknown_suffix_names_those_that_are_known(tmp_path: Path) -> None:
     with pytest.raises(GLNError, match=r"'\.docx' is not supported; readable are \.csv"):
         list(read_items([put(tmp_path, "a.docx", b"PK")]))

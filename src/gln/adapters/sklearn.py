@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Hashable, Sequence
 from numbers import Real
 from pathlib import Path
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal, NotRequired, TypedDict
 
 import numpy as np
 import scipy.sparse as sp
@@ -15,7 +15,7 @@ from gln.errors import GLNError
 from gln.evaluation.edges import edge_scores
 from gln.graphs import split, to_scipy
 from gln.graphs.check import make_graph
-from gln.graphs.columns import is_table
+from gln.graphs.columns import is_frame, is_table
 from gln.graphs.convert import pairs_of
 from gln.graphs.features import feature_scale
 from gln.graphs.record import Graph
@@ -49,6 +49,7 @@ class LearnerFacts(TypedDict):
 
     settings: Facts
     history: list[Facts]
+    names: NotRequired[list[str] | None]
 
 
 class GraphLearner(BaseEstimator):
@@ -83,13 +84,14 @@ class GraphLearner(BaseEstimator):
 
     After :meth:`fit`:
 
-    ==================  ==================================================================
-    ``model_``          the trained :class:`gln.GLN`
-    ``threshold_``      a pair with at least this probability is an edge
-    ``history_``        one row per epoch, as in :class:`gln.training.FitResult`
-    ``n_features_in_``  positions and features per node
-    ``nodes_``          the same in words: "2 positions", "13 features"
-    ==================  ==================================================================
+    =====================  ==================================================================
+    ``model_``             the trained :class:`gln.GLN`
+    ``threshold_``         a pair with at least this probability is an edge
+    ``history_``           one row per epoch, as in :class:`gln.training.FitResult`
+    ``n_features_in_``     positions and features per node
+    ``feature_names_in_``  their columns, if the sets are DataFrames; new sets need the same
+    ``nodes_``             positions and features in words: "2 positions", "13 features"
+    =====================  ==================================================================
     """
 
     def __init__(
@@ -162,7 +164,7 @@ class GraphLearner(BaseEstimator):
         result = fit(model, train, val, loss=loss, config=settings)
         if self.threshold is not None:
             model.threshold = float(self.threshold)
-        self._keep(model, result.history)
+        self._keep(model, result.history, _names(X))
         return self
 
     def predict(self, X: Sets) -> list[np.ndarray]:
@@ -196,7 +198,7 @@ class GraphLearner(BaseEstimator):
         # A generator is not a plain value; its seed has been drawn.
         if not isinstance(settings["random_state"], int | None):
             settings["random_state"] = None
-        learner = {"settings": settings, "history": self.history_}
+        learner = {"settings": settings, "history": self.history_, "names": self.feature_names_in_}
         write_model(self.model_, self.model_.state_dict(), Path(path), {KEY: learner})
         return Path(path)
 
@@ -211,19 +213,33 @@ class GraphLearner(BaseEstimator):
         facts = as_kind(found, LearnerFacts, file)
         with naming_misfits(file):
             learner = cls(**accepted(cls, facts["settings"]))
-        learner._keep(model, facts["history"])
+        learner._keep(model, facts["history"], facts.get("names"))
         return learner
 
-    def _keep(self, model: GLN, history: list[dict[str, Any]]) -> None:
+    def _keep(self, model: GLN, history: list[dict[str, Any]], names: list[str] | None) -> None:
         """Set what was learned, all at once: a training that fails leaves nothing half-learned."""
+        self.feature_names_in_ = names
         self.model_, self.threshold_, self.history_ = model, model.threshold, history
         self.n_features_in_ = model.pos_channels + model.in_channels
         counts = (("positions", model.pos_channels), ("features", model.in_channels))
         self.nodes_ = " and ".join(f"{count} {name}" for name, count in counts if count)
 
     def _answers(self, X: Sets, threshold: float) -> list[Graph]:
-        graphs = as_sets(X, widths=(self.model_.pos_channels, self.model_.in_channels))
+        graphs = as_sets(self._by_name(X), widths=(self.model_.pos_channels, self.model_.in_channels))
         return predict_graphs(self.model_, graphs, Choice(threshold, batch_size=self.batch_size))
+
+    def _by_name(self, X: Sets) -> Sets:
+        """The sets; of DataFrames the columns that :meth:`fit` saw, in its order."""
+        names = self.feature_names_in_
+        if names is None or not all(map(is_frame, X)):
+            return X
+        for number, table in enumerate(X):
+            missing = [name for name in names if name not in table.columns]
+            if missing:
+                raise GLNError(
+                    f"X[{number}] has no column {missing[0]!r}; the training sets have {', '.join(names)}."
+                )
+        return [table[names] for table in X]
 
     def _remark(self, X: Sets, graphs: list[Graph]) -> None:
         """Warn if columns taken for positions differ so much in scale that they are rather features."""
@@ -257,6 +273,13 @@ class GraphLearner(BaseEstimator):
             "x_mean": x_mean,
             "x_std": x_std,
         }
+
+
+def _names(X: Sets) -> list[str] | None:
+    """The names of the columns of the first set, if it is a DataFrame that names them."""
+    first = next(iter(X))
+    names = list(first.columns) if is_frame(first) else []
+    return names if names and all(isinstance(name, str) for name in names) else None
 
 
 def _with_edges(X: Sets, y: Sets) -> list[Graph]:

@@ -88,10 +88,10 @@ class Scores(dict[str, float]):
         best = max(self.rules, key=lambda words: self.rules[words]["dice"], default=None)
         if best is None or self.rules[best]["dice"] <= self["dice"]:
             return ""
-        return (
-            f"A simple rule does better: {best} reaches F1 {number(self.rules[best]['dice'])}, "
-            f"the model {number(self['dice'])}."
-        )
+        theirs, ours = number(self.rules[best]["dice"]), number(self["dice"])
+        if theirs == ours:
+            return ""
+        return f"A simple rule does better: {best} reaches F1 {theirs}, the model {ours}."
 
     def __repr__(self) -> str:
         partners = {POOLED + name for name in self}  # shown in the row of their partner, not in their own

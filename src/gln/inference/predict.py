@@ -132,6 +132,7 @@ def predict(  # type: ignore[misc]  # the settings are the same in all three
     choice = Choice(threshold, top_k, steps, candidates, batch_size)
     if isinstance(model, Path | str):
         model = load_model(model)
+    model = getattr(model, "model_", model)  # of a GraphLearner
     if is_a(points, "torch_geometric.data.Batch"):
         points = points.to_data_list() if known is True else _sets(points)
     many = isinstance(points, list | tuple) and not is_table(points)

@@ -220,6 +220,10 @@ def _read(source: Source) -> Iterator[Item | Skipped]:
             raise GLNError("this is not a file.")
         if not _readable(path):
             raise GLNError(f"the suffix {path.suffix!r} is not supported; readable are {' '.join(READABLE)}.")
+        if source.options.edges is not None and READERS[path.suffix.lower()] is not read_table:
+            raise GLNError(
+                "--edges goes with tables of nodes; give the nodes as .csv, or the edges in the file itself."
+            )
         empty = True
         for item in READERS[path.suffix.lower()](source):
             empty = False
