@@ -111,8 +111,9 @@ def train(
         given |= {name: value for name, value in vars(config).items() if name not in ANY_METHOD}
         changed = {name: value for name, value in given.items() if value != usual[name]}
         _refuse(changed, "networks, whereas a baseline's settings follow its name, as in graphrnn:epochs=9")
-    for words in (data, *filter(None, held.values())):
-        check_graphs(words, count)
+    check_graphs(data, count)
+    for words in filter(None, held.values()):
+        find_data(words)
     if count is not None and count < 3:
         raise GLNError(f"Got --count {count}; expected at least 3 graphs: to train, to validate and to test.")
     options = replace(read.options(), group=group)

@@ -94,7 +94,7 @@ def _matches(pattern: str) -> Iterator[str]:
 
 def _files_below(folder: Path) -> list[Path]:
     found = [Path(parent, name) for parent, _, files in _walk(folder) for name in files]
-    return [path for path in found if _readable(path)]
+    return [path for path in found if _gathered(path)]
 
 
 def _walk(folder: Path) -> Iterator[tuple[str, list[str], list[str]]]:

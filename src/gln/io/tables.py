@@ -14,9 +14,8 @@ import numpy as np
 
 from gln.errors import GLNError
 from gln.graphs.columns import GRAPHS, IDS, first_of, guess_positions
-from gln.io.csvfile import BrokenTable, CSVFile, Row, reads_as_number
+from gln.io.csvfile import BrokenTable, CSVFile, Row, plain, reads_as_number
 from gln.io.items import Item, ReadOptions, Skipped, Source, quote
-from gln.io.spreadsheets import plain
 
 SHOWN = 20  # names in a message
 ENDS = (("source", "target"), ("from", "to"), ("src", "dst"))

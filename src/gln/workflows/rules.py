@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 from gln.baselines.neighbours import Neighbours, Rule
 from gln.errors import GLNError
 from gln.graphs.record import Graph
 from gln.later import torch
-from gln.storage.facts import as_kind, read_facts
+from gln.storage.facts import read_facts
 from gln.storage.models import find_saved
 from gln.storage.tensors import write_json
 
@@ -50,12 +50,13 @@ def save_rules(run: Path, rules: Rules) -> None:
 def load_rules(run: Path | str) -> Rules:
     """The rules of a run; none if it has none, as a shipped model."""
     path = find_saved(run) / FILE
-    found, rules = read_facts(path) if path.is_file() else {}, []
-    facts: dict[str, dict[str, Any]] = as_kind(found, dict[str, dict[str, Any]], path)
+    facts = read_facts(path) if path.is_file() else {}
+    rules = {}
     try:
         for name, state in facts.items():
-            rules.append(Neighbours(rule=cast(Rule, name)))
-            rules[-1].restore({key: torch.tensor(value, dtype=torch.float64) for key, value in state.items()})
-    except (GLNError, KeyError, TypeError, ValueError):
+            rule = Neighbours(rule=cast(Rule, name))
+            rule.restore({key: torch.tensor(value, dtype=torch.float64) for key, value in state.items()})
+            rules[words_for(rule)] = rule
+    except (AttributeError, KeyError, RuntimeError, TypeError, ValueError):  # also a GLNError
         raise GLNError(f"{path} does not hold the rules of a run; train again, or delete it.") from None
-    return {words_for(rule): rule for rule in rules}
+    return rules

@@ -36,7 +36,7 @@ def find_data(words: Sequence[str]) -> list[Path]:
     """The files that ``words`` name; a word that names nothing may be a misspelt family."""
     for word in words:
         if not glob.has_magic(word) and not Path(word).exists():
-            if len(words) > 1 and word.partition(":")[0] in FAMILIES:
+            if word.partition(":")[0] in FAMILIES:
                 raise GLNError(f"Got {' '.join(words)}; expected one family, or files only.")
             raise GLNError(
                 f"There is no file and no family {word!r}; families are {', '.join(sorted(FAMILIES))}."
