@@ -25,9 +25,10 @@ from gln.graphs.record import Graph
 from gln.inference.generate import generate_graphs
 from gln.inference.predict import predict_graphs
 from gln.models import GLN
+from gln.storage.facts import read_facts
 from gln.storage.models import _sha256, load_model, save
 from gln.storage.runs import CHECKPOINT, RunFolder, read_checkpoint, restore_optimizer
-from gln.storage.tensors import load_weights, read_tensors, write_tensors
+from gln.storage.tensors import load_weights, read_tensors, write_json, write_tensors
 from gln.training.config import FREE
 from gln.training.progress import resumed
 from gln.viewing.reports import report_content
@@ -138,11 +139,11 @@ def test_a_checkpoint_with_any_other_value(place: Path, tmp_path: Path) -> None:
 def test_a_learner_with_any_other_value(tmp_path: Path) -> None:
     sets = [torch.rand(4, 2).numpy() for _ in range(2)]
     learner = GraphLearner(epochs=1, width=4, pair_width=4, steps=1).fit(sets, [[[0, 1]], [[1, 2]]])
-    path = learner.save(tmp_path / "learner.safetensors")
-    tensors, facts = read_tensors(path)
-    for changed in hostile(facts):
-        write_tensors(path, tensors, changed)
-        survives(lambda: GraphLearner.load(path).predict(sets))
+    folder = learner.save(tmp_path / "learner")
+    facts = read_facts(folder / "model.json")
+    for changed in hostile({"learner": facts["learner"]}):
+        write_json(folder / "model.json", facts | changed)
+        survives(lambda: GraphLearner.load(folder).predict(sets))
 
 
 def test_one_flipped_bit_of_a_checkpoint_is_noticed(place: Path, tmp_path: Path) -> None:

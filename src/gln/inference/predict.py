@@ -190,23 +190,6 @@ def answers_one_by_one(
             yield rest[number], some[number].with_edges(edges, edge_prob=prob)
 
 
-def soft_batches(
-    model: nn.Module,
-    graphs: Sequence[Graph],
-    steps: int | None = None,
-    batch_size: int = 32,
-    start: bool = False,
-) -> Iterator[tuple[list[int], GraphBatch, Tensor, Tensor]]:
-    """Batches of ``graphs``: their numbers, the padded batch, the soft adjacency ``[B, N, N]``, the recall ``[B]``.
-
-    Recall is the share of true edges among the pairs that the model scored. Large graphs come in smaller batches.
-    With ``start``, the recurrence begins from the edges of the graphs; otherwise the model sees none.
-    """
-    for numbers, blind, output in outputs(model, graphs, Choice(steps=steps, batch_size=batch_size), start):
-        batch = GraphBatch.from_graphs([graphs[number] for number in numbers]).to(blind.mask.device)
-        yield numbers, batch, output.soft_adjacency(), output.recall(batch.adj)
-
-
 def outputs(
     model: nn.Module, graphs: Sequence[Graph], choice: Choice = AS_TRAINED, start: bool = False
 ) -> Iterator[tuple[list[int], GraphBatch, StructureOutput]]:

@@ -160,10 +160,7 @@ def _open_edges(source: Source) -> EdgeTable | None:
         return None
     if path not in source.memo:
         source.memo.clear()
-        try:
-            source.memo[path] = EdgeTable(path, source.options.graph)
-        except GLNError as error:
-            raise GLNError(f"{path.name}: {error}") from None
+        source.memo[path] = EdgeTable(path, source.options.graph)
     table: EdgeTable = source.memo[path]
     if not given and "probability" in table.file.columns:
         source.say(
@@ -242,7 +239,13 @@ class EdgeTable:
 
     def __init__(self, path: Path, graph: str | None) -> None:
         self.path = path
-        self.file = CSVFile.open(path)
+        try:
+            self._open(graph)
+        except GLNError as error:
+            raise GLNError(f"{path.name}: {error}") from None
+
+    def _open(self, graph: str | None) -> None:
+        self.file = CSVFile.open(self.path)
         ends = choose_ends(self.file.columns, self.file.named)
         if ends is None:
             raise GLNError(

@@ -21,10 +21,7 @@ COVER = 8  # training patches that contain a node, on average
 FEWEST_PATCHES = 64  # at least, to train on
 CELLS = 8, 64  # the fewest and the most areas that a graph is cut into, to be shared out
 ROOM = 4  # an area, and a piece to validate on, has room for this many patches
-CHOOSE_BY = (
-    100  # true edges to validate on; with fewer, the best epoch and threshold are little more than chance
-)
-
+CHOOSE_BY = 100  # true edges to validate on; with fewer, the best epoch and threshold are near chance
 
 Shares = tuple[float, float]  # of test and validation, as in gln.split
 

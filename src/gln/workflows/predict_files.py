@@ -105,10 +105,7 @@ class KnownEdges:
 
     def __init__(self, path: Path, graph: str | None, files: int) -> None:
         self.used = False
-        try:
-            self.table = EdgeTable(path, graph)
-        except GLNError as error:
-            raise GLNError(f"{path}: {error}") from None
+        self.table = EdgeTable(path, graph)
         if files > 1 and not self.table.grouped:
             raise GLNError(
                 f"{path} has no graph column, but there are {files} files of nodes; add a column with their names."

@@ -242,15 +242,15 @@ def command_of(facts: RunFacts) -> str | None:
     """The ``gln train`` command that repeats the run; ``None`` if no such command can."""
     words = ["gln", "train"]
     family, files = facts.data.get("family"), facts.data.get("files")
-    if isinstance(family, str):
+    if family is not None:
         words += [family, *_flag("count", facts.data.get("count"))]
         spec = _spec(facts)
         words += ["--model", spec] if spec and spec != "GLN" else []
-    elif isinstance(files, list) and facts.recipe:
-        words += [*map(str, files), "--from-recipe", str(facts.run / RECIPE)]
+    elif files is not None and facts.recipe:
+        words += [*files, "--from-recipe", str(facts.run / RECIPE)]
         for name in ("val", "test"):
             if (held := facts.data.get(name)) is not None:
-                words += [f"--{name}", *(map(str, held) if held else ["none"])]
+                words += [f"--{name}", *(held or ["none"])]
     else:
         return None
     if facts.baseline:

@@ -24,7 +24,6 @@ from gln.io.items import quote
 from gln.io.read_predictions import PredictedEdges, is_archive, is_table, read_predictions
 from gln.models.settings import misfit
 from gln.workflows import Say, Skip
-from gln.workflows.asked import check_view
 from gln.workflows.methods import check_fit, load_for
 from gln.workflows.predict_files import Job, ask
 from gln.workflows.runs import is_run, learned_from, run_data
@@ -139,7 +138,6 @@ def views_from(
         model: shows what it predicts; a run shows its own model.
         predicted: shows the edges in this file instead.
     """
-    check_view(source, count, model, predicted)
     title = " ".join(source)
     if len(source) == 1 and is_run(source[0]):
         views = run_views(Path(source[0]), count, seed, skip, say)
