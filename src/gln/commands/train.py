@@ -9,9 +9,10 @@ from typing import Annotated, Any, Literal
 
 from tyro.conf import OmitArgPrefixes, Positional, arg
 
-from gln.commands.flags import SEVERAL, File, FitFlags, PagePath, ReadFlags, Skips, Whole, Word, remark
+from gln.commands.flags import File, FitFlags, PagePath, ReadFlags, Skips, Whole, Word, remark
 from gln.commands.look import write_shown
 from gln.errors import GLNError, escaped
+from gln.training.config import SEVERAL
 
 ANY_METHOD = ("seed", "progress")  # the settings of FitConfig that a baseline has too
 

@@ -87,8 +87,7 @@ def divide(
         parts, source = TrainValTest(list(graphs), [], []), "the files named"
     elif patches is not None and len(graphs) < FEW and not grouped:
         local = _is_local(graphs, patches)
-        cut = _by_area if local else _by_rows
-        parts = cut(graphs, seed, inside, patches)
+        parts = _by_area(graphs, seed, inside, patches) if local else _by_rows(graphs, seed, inside)
         source = "areas of each graph with a margin between them" if local else "rows drawn at random"
     elif len(graphs) < needed:
         nodes = " and ".join(f"{graph.num_nodes:,}" for graph in graphs)
@@ -154,13 +153,7 @@ def _by_area(graphs: Sequence[Graph], seed: int, shares: Shares, patches: int) -
     return _none_empty(found, shares)
 
 
-def _by_rows(
-    graphs: Sequence[Graph],
-    seed: int,
-    shares: Shares,
-    patches: int | None = None,
-    grouped: bool = False,
-) -> TrainValTest:
+def _by_rows(graphs: Sequence[Graph], seed: int, shares: Shares, grouped: bool = False) -> TrainValTest:
     """Share out the nodes of all graphs at random, those of one group together.
 
     A test graph is what it is to a user, if one may see it: a whole table of rows, of which only the pairs of test
