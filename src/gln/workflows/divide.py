@@ -80,13 +80,12 @@ def divide(
     inside = (shares[0], VAL_PART if val is None else 0.0)
     needed = 1 + sum(share > 0 for share in shares)
     grouped = all("group" in graph for graph in graphs)
-    local = True
+    local = patches is None or _is_local(graphs, patches)
     if grouped and any(len(set(graph.group)) > 1 for graph in graphs):
-        parts, source, local = _by_rows(graphs, seed, inside, grouped=True), "different groups", False
+        parts, source = _by_rows(graphs, seed, inside, grouped=True), "different groups"
     elif needed == 1:
         parts, source = TrainValTest(list(graphs), [], []), "the files named"
     elif patches is not None and len(graphs) < FEW and not grouped:
-        local = _is_local(graphs, patches)
         parts = _by_area(graphs, seed, inside, patches) if local else _by_rows(graphs, seed, inside)
         source = "areas of each graph with a margin between them" if local else "rows drawn at random"
     elif len(graphs) < needed:
