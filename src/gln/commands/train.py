@@ -84,16 +84,9 @@ def train(
     check_patches(patches)
     if view is not None:
         check_page(view)
-    for_files = {
-        "patches": patches,
-        "group": group,
-        "recipe": recipe,
-        "from_recipe": from_recipe,
-        **vars(read),
-    }
-    val_files = val or None
-    test_files = () if test == ("none",) else test or None
-    held = {"val": val_files, "test": test_files}
+    for_files = {"patches": patches, "group": group, "recipe": recipe, "from_recipe": from_recipe}
+    for_files |= vars(read)
+    held: dict[str, Any] = {"val": val or None, "test": () if test == ("none",) else test or None}
     if is_family(data):
         _refuse(for_files | held, "files")
     else:
@@ -136,8 +129,7 @@ def train(
         count=count,
         read=options,
         patches=patches,
-        val=val_files,
-        test=test_files,
+        **held,
         recipe=recipe,
         ready=ready,
         losses=losses,

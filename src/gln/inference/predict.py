@@ -30,9 +30,8 @@ if TYPE_CHECKING:
 
 LARGE = TREE_NODES  # larger sets are processed one by one, a block of nodes at a time
 _MODES = threading.Lock()
-_ASKED: dict[
-    nn.Module, tuple[int, list[nn.Module]]
-] = {}  # how many ask, and what was in training mode before
+# How many ask a model, and what was in training mode before.
+_ASKED: dict[nn.Module, tuple[int, list[nn.Module]]] = {}
 TRIPLES = 2**26  # the most triples of nodes in a batch: GLN visits all of them in sets of up to 256 nodes
 
 

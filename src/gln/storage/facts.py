@@ -43,10 +43,7 @@ def parse_facts(text: bytes | str, path: Path) -> Facts:
     """As :func:`read_facts`, for JSON that ``path`` holds among other things."""
     try:
         value = json.loads(text, parse_constant=_refuse)
-    except (
-        ValueError,
-        RecursionError,
-    ):  # also bytes that are not UTF-8, and lists within lists within lists …
+    except (ValueError, RecursionError):  # also bytes that are not UTF-8, and lists within lists …
         raise GLNError(
             f"{path} is not complete JSON: it is truncated or of another kind; copy it again."
         ) from None
