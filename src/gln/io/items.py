@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -13,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from gln.errors import GLNError, escaped, whole_text
-from gln.files import open_regular
+from gln.files import read_regular
 from gln.graphs import make_graph
 from gln.graphs.check import COARSEST
 from gln.graphs.record import Graph
@@ -203,13 +202,7 @@ Reader = Callable[[Source], Iterator[Item | Skipped]]
 
 def load(path: Path) -> bytes:
     """The bytes of a file; refuses one that is empty or larger than ``MAX_BYTES``."""
-    with open_regular(path) as file:
-        size = os.fstat(file.fileno()).st_size
-        if size > MAX_BYTES:
-            raise GLNError(
-                f"the file has {size / 2**20:,.0f} MiB; files of this kind are read up to {MAX_BYTES / 2**20:,.0f} MiB."
-            )
-        data = file.read(size)
+    data = read_regular(path, MAX_BYTES)
     if not data.strip():
         raise GLNError("the file is empty.")
     return data
