@@ -50,7 +50,6 @@ _HOME = {
     "gln.viewing": ["draw_graph", "save_gallery"],
     "gln.workflows.methods": ["load"],
 }
-_MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
 
 __all__ = [
     "FAMILIES",
@@ -90,7 +89,7 @@ __all__ = [
 ]
 
 
-__getattr__ = names_of(__name__, _MODULE_OF)
+__getattr__ = names_of(__name__, _HOME)
 
 
 def __dir__() -> list[str]:

@@ -7,7 +7,7 @@ import hashlib
 import os
 import stat
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from io import BufferedReader
 from pathlib import Path
@@ -42,6 +42,12 @@ def read_regular(path: Path, most: int) -> bytes:
 def same_place(first: Path, second: Path) -> bool:
     """Whether two paths lead to one place; unlike ``resolve``, for links that lead in circles too."""
     return os.path.realpath(first) == os.path.realpath(second)
+
+
+def apart_from(paths: Sequence[Path], others: Sequence[Path | None]) -> list[Path]:
+    """The ``paths`` that lead to none of the ``others``."""
+    places = {os.path.realpath(other) for other in others if other is not None}
+    return [path for path in paths if os.path.realpath(path) not in places]
 
 
 def write_atomically(path: Path, data: bytes) -> None:

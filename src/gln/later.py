@@ -6,7 +6,7 @@ A mistake must be answered at once, and ``gln list`` too: what checks a setting 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -28,8 +28,9 @@ else:
     sparse, spatial = _Later("scipy.sparse"), _Later("scipy.spatial")
 
 
-def names_of(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
-    """The ``__getattr__`` of a package whose names are loaded on first use; ``homes``: the module of each."""
+def names_of(package: str, names: Mapping[str, Sequence[str]]) -> Callable[[str], Any]:
+    """The ``__getattr__`` of a package whose ``names``, by their modules, are loaded on first use."""
+    homes = {name: module for module, some in names.items() for name in some}
 
     def find(name: str) -> Any:
         if name not in homes:

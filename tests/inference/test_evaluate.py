@@ -10,10 +10,10 @@ import torch
 import gln
 from gln.errors import GLNError
 from gln.evaluation import EdgeScores
-from gln.graphs import make_graph
+from gln.graphs import GraphBatch, make_graph
 from gln.graphs.record import Graph
 from gln.inference.evaluate import evaluate, predict_and_score
-from gln.inference.predict import Choice, predict, soft_batches
+from gln.inference.predict import Choice, outputs, predict
 from gln.models import GLN, StructureOutput
 from tests.conftest import assert_same_graph
 
@@ -32,9 +32,10 @@ def model_of(candidates: int) -> GLN:
 
 def dense_way(model: GLN, true: list[Graph], threshold: float) -> tuple[dict[str, float], float]:
     metric, recalls = EdgeScores(threshold), []
-    for _, batch, soft, recall in soft_batches(model, true, batch_size=3):
-        metric.update(soft, batch.adj, batch.mask)
-        recalls += recall.tolist()
+    for numbers, _, output in outputs(model, true, Choice(batch_size=3)):
+        batch = GraphBatch.from_graphs([true[number] for number in numbers])
+        metric.update(output.soft_adjacency(), batch.adj, batch.mask)
+        recalls += output.recall(batch.adj).tolist()
     return {name: float(value) for name, value in metric.compute().items()}, sum(recalls) / len(recalls)
 
 

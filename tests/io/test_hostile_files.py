@@ -20,8 +20,7 @@ from gln.errors import GLNError, escaped
 from gln.files import Staged, remove_unfinished
 from gln.graphs.record import Graph
 from gln.io import EdgeTable, find_files, open_writer, read_items
-from gln.io.csvfile import MOST_COLUMNS
-from gln.io.spreadsheets import harmless, plain
+from gln.io.csvfile import MOST_COLUMNS, harmless, plain
 from gln.registry import read_value
 from tests.io.samples import npy, put, read_all, read_one
 

@@ -139,11 +139,11 @@ def test_a_checkpoint_with_any_other_value(place: Path, tmp_path: Path) -> None:
 def test_a_learner_with_any_other_value(tmp_path: Path) -> None:
     sets = [torch.rand(4, 2).numpy() for _ in range(2)]
     learner = GraphLearner(epochs=1, width=4, pair_width=4, steps=1).fit(sets, [[[0, 1]], [[1, 2]]])
-    file = learner.save(tmp_path / "learner") / "model.json"
-    facts = read_facts(file)
-    for changed in hostile(facts["learner"]):
-        write_json(file, facts | {"learner": changed})
-        survives(lambda: GraphLearner.load(file.parent).predict(sets))
+    folder = learner.save(tmp_path / "learner")
+    facts = read_facts(folder / "model.json")
+    for changed in hostile({"learner": facts["learner"]}):
+        write_json(folder / "model.json", facts | changed)
+        survives(lambda: GraphLearner.load(folder).predict(sets))
 
 
 def test_one_flipped_bit_of_a_checkpoint_is_noticed(place: Path, tmp_path: Path) -> None:

@@ -40,9 +40,10 @@ def test_the_rule_that_made_the_graphs_is_found_and_kept(tmp_path: Path) -> None
         for graph in graphs:
             assert torch.equal(again[words].answer(graph).edge_index, rule.answer(graph).edge_index)
     assert load_rules("delaunay") == {}
-    (tmp_path / "rules.json").write_text('{"knn": 3}')
-    with pytest.raises(GLNError, match="expected an object"):
-        load_rules(tmp_path)
+    for damaged in ("3", '{"parameter": [1, 2], "scale": []}', '{"parameter": 1e300}', '{"parameter": "a"}'):
+        (tmp_path / "rules.json").write_text(f'{{"knn": {damaged}}}')
+        with pytest.raises(GLNError, match="does not hold the rules"):
+            load_rules(tmp_path)
 
 
 def test_features_of_any_unit_are_near_alike() -> None:

@@ -134,6 +134,12 @@ def test_parts_may_be_given() -> None:
     assert names(parts.val) == names(val)
 
 
+def test_patches_of_tables_are_samples_however_the_parts_are_chosen() -> None:
+    one, others = table(120), [table(120, seed=seed) for seed in range(1, 12)]
+    for graphs, held in (([one], [[others[0]], [others[1]]]), (others, [])):
+        assert "samples of up to 20 nodes" in divide(graphs, 20, 0, *held).how
+
+
 def test_graphs_are_divided_as_gln_split_does() -> None:
     graphs = [numbered(5, n) for n in range(0, 60, 5)]
     parts = divide(graphs, None, seed=4)

@@ -159,8 +159,11 @@ class GraphLearner(BaseEstimator):
         fraction = float(self.validation_fraction)
         train, val, _ = split(graphs, settings.seed, test=0, val=fraction, groups=groups)
         self._remark(X, graphs)
+        x_mean, x_std = feature_scale(train) if self.standardize else (None, None)
+        pos_channels, in_channels = train[0].widths
+        sizes = {name: given[name] for name in ("width", "pair_width", "steps", "candidates")}
         with seeded(settings.seed):
-            model = GLN(**self._shape(train))
+            model = GLN(in_channels, pos_channels, **sizes, x_mean=x_mean, x_std=x_std)
         result = fit(model, train, val, loss=loss, config=settings)
         if self.threshold is not None:
             model.threshold = float(self.threshold)
@@ -259,19 +262,6 @@ class GraphLearner(BaseEstimator):
         return {
             name: value.item() if isinstance(value, np.generic) else value
             for name, value in self.get_params().items()
-        }
-
-    def _shape(self, graphs: list[Graph]) -> dict[str, Any]:
-        """Settings of a model for ``graphs``."""
-        pos_channels, in_channels = graphs[0].widths
-        x_mean, x_std = feature_scale(graphs) if self.standardize else (None, None)
-        given = self._plain_params()
-        return {
-            "in_channels": in_channels,
-            "pos_channels": pos_channels,
-            **{name: given[name] for name in ("width", "pair_width", "steps", "candidates")},
-            "x_mean": x_mean,
-            "x_std": x_std,
         }
 
 

@@ -74,7 +74,7 @@ class Neighbours(Predictor):
     def _pairs(self, where: np.ndarray, limit: float) -> tuple[np.ndarray, np.ndarray]:
         """The pairs ``[m, 2]`` for a ``k`` or radius of ``limit``, and the least value ``[m]`` that includes each."""
         if self.rule in ("knn", "mutual"):
-            return pairs_by_rank(where, int(limit), mutual=self.rule == "mutual")
+            return pairs_by_rank(where, int(min(limit, len(where))), mutual=self.rule == "mutual")
         if self.rule == "radius":
             return pairs_by_distance(where, limit)
         pairs = gabriel(where) if self.rule == "gabriel" else relative_neighbours(where)

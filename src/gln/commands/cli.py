@@ -12,7 +12,6 @@ from tyro.extras import SubcommandApp
 from gln import __version__
 from gln.commands.evaluate import evaluate, generate
 from gln.commands.look import list_, report, show, view
-from gln.commands.moved import MOVED
 from gln.commands.predict import predict
 from gln.commands.train import train
 from gln.errors import GLNError, escaped, in_words, polite_kill
@@ -23,6 +22,11 @@ OTHERS = (show, view, train, report, evaluate, predict, generate)
 for _command in OTHERS:
     app.command(_command)
 NAMES = ("list", *(command.__name__ for command in OTHERS))
+WHERE = "moved out of the package; in a clone of the repository run: python -m"
+MOVED = {
+    "bench": f"benchmarks {WHERE} benchmarks NAME",
+    "reproduce": f"the tables and figures of the paper {WHERE} reproduction EXPERIMENT",
+}
 
 
 def main() -> None:

@@ -16,9 +16,6 @@ from gln.training.config import PATIENCE, FitConfig
 if TYPE_CHECKING:
     from gln.io import ReadOptions, Skipped
 
-# One of these is set where one of several processes is started.
-SEVERAL = {"TORCHELASTIC_RUN_ID", "SLURM_NTASKS", "LOCAL_RANK"}
-
 FamilySpec = Annotated[
     Positional[str],
     arg(

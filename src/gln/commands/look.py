@@ -93,7 +93,8 @@ def show(
     from gln.viewing import save_gallery
 
     captions = [chosen.caption(graph) for graph in graphs]
-    print(f"Wrote {save_gallery(graphs, picture, str(chosen), captions)}.")
+    save_gallery(graphs, picture, str(chosen), captions)
+    print(f"Wrote {escaped(str(picture))}.")
 
 
 def view(
@@ -175,7 +176,8 @@ def report(
     from gln.workflows.judge import judge_run
 
     skip = Skips()
-    print(f"Wrote {write_report(page, judge_run(run, skip, remark))}.")
+    write_report(page, judge_run(run, skip, remark))
+    print(f"Wrote {escaped(str(page))}.")
     skip.end()
 
 

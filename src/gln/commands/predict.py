@@ -10,7 +10,6 @@ from typing import Annotated
 from tyro.conf import OmitArgPrefixes, Positional, arg
 
 from gln.commands.flags import (
-    SEVERAL,
     Clusters,
     ModelPath,
     Number,
@@ -24,7 +23,8 @@ from gln.commands.flags import (
     remark,
 )
 from gln.errors import GLNError, escaped
-from gln.files import open_regular, same_place
+from gln.files import apart_from, open_regular, same_place
+from gln.training.config import SEVERAL
 
 
 def predict(
@@ -87,14 +87,13 @@ def predict(
     find_saved(model)
     if known is not None:
         open_regular(known).close()
-    others = [other for other in (output, known) if other is not None]
-    nodes = [path for path in paths if path not in others]
-    if nodes:
+    if nodes := apart_from(paths, (output, known)):
         check_nodes(model, nodes, options, Skips(), known)
     if not share.given():  # several processes check it when all have begun: it may be theirs
         check_output(output, force, clusters is not None)
     from gln.workflows.methods import load_for, put_on
     from gln.workflows.predict_files import Job, predict_files
+    from gln.workflows.rules import load_rules
 
     if share.given():
         from gln.training.processes import find_place
@@ -105,12 +104,8 @@ def predict(
 
         check_alone()
     local = place.local if place is not None and place.world > 1 else None
-    network, rules = put_on(load_for("predict", model), device, local), {}
-    if (find_saved(model) / "rules.json").is_file():
-        from gln.workflows.rules import load_rules
-
-        rules = load_rules(model)
-    job = Job(network, paths, output, options, choice, known, force, clusters, rules)
+    network = put_on(load_for("predict", model), device, local)
+    job = Job(network, paths, output, options, choice, known, force, clusters, load_rules(model))
     if view is not None:
         from gln.workflows.views import job_items
 

@@ -9,9 +9,10 @@ from typing import Annotated, Any, Literal
 
 from tyro.conf import OmitArgPrefixes, Positional, arg
 
-from gln.commands.flags import SEVERAL, File, FitFlags, PagePath, ReadFlags, Skips, Whole, Word, remark
+from gln.commands.flags import File, FitFlags, PagePath, ReadFlags, Skips, Whole, Word, remark
 from gln.commands.look import write_shown
 from gln.errors import GLNError, escaped
+from gln.training.config import SEVERAL
 
 ANY_METHOD = ("seed", "progress")  # the settings of FitConfig that a baseline has too
 
@@ -83,16 +84,9 @@ def train(
     check_patches(patches)
     if view is not None:
         check_page(view)
-    for_files = {
-        "patches": patches,
-        "group": group,
-        "recipe": recipe,
-        "from_recipe": from_recipe,
-        **vars(read),
-    }
-    val_files = val or None
-    test_files = () if test == ("none",) else test or None
-    held = {"val": val_files, "test": test_files}
+    for_files = {"patches": patches, "group": group, "recipe": recipe, "from_recipe": from_recipe}
+    for_files |= vars(read)
+    held: dict[str, Any] = {"val": val or None, "test": () if test == ("none",) else test or None}
     if is_family(data):
         _refuse(for_files | held, "files")
     else:
@@ -111,8 +105,9 @@ def train(
         given |= {name: value for name, value in vars(config).items() if name not in ANY_METHOD}
         changed = {name: value for name, value in given.items() if value != usual[name]}
         _refuse(changed, "networks, whereas a baseline's settings follow its name, as in graphrnn:epochs=9")
-    for words in (data, *filter(None, held.values())):
-        check_graphs(words, count)
+    check_graphs(data, count)
+    for words in filter(None, held.values()):
+        find_data(words)
     if count is not None and count < 3:
         raise GLNError(f"Got --count {count}; expected at least 3 graphs: to train, to validate and to test.")
     options = replace(read.options(), group=group)
@@ -134,8 +129,7 @@ def train(
         count=count,
         read=options,
         patches=patches,
-        val=val_files,
-        test=test_files,
+        **held,
         recipe=recipe,
         ready=ready,
         losses=losses,

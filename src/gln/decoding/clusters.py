@@ -116,9 +116,8 @@ def _linked(nodes: int, pairs: np.ndarray, chances: np.ndarray, cut: float) -> n
 
     Joining never raises a mean, so the order of joining does not matter beyond ties.
     """
-    beside: list[dict[int, tuple[float, int]]] = [
-        {} for _ in range(nodes)
-    ]  # sum and number of the pairs between
+    # The sum and the number of the pairs between two clusters.
+    beside: list[dict[int, tuple[float, int]]] = [{} for _ in range(nodes)]
     queue = []
     for (a, b), chance in zip(pairs.tolist(), chances.tolist(), strict=True):
         beside[a][b] = beside[b][a] = (chance, 1)

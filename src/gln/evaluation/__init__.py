@@ -53,5 +53,5 @@ __all__ = [
 ]
 
 # torchmetrics is slow to import
-_PADDED = ("BestThreshold", "CalibrationError", "EdgeScores", "calibration_error")
-__getattr__ = names_of(__name__, dict.fromkeys(_PADDED, "gln.evaluation.padded"))
+_PADDED = ["BestThreshold", "CalibrationError", "EdgeScores", "calibration_error"]
+__getattr__ = names_of(__name__, {"gln.evaluation.padded": _PADDED})

@@ -42,6 +42,5 @@ __all__ = [
     "unpack",
 ]
 
-__getattr__ = names_of(
-    __name__, {"GraphBatch": "gln.graphs.batch"}
-)  # the others need no torch to be imported
+# The others need no torch to be imported.
+__getattr__ = names_of(__name__, {"gln.graphs.batch": ["GraphBatch"]})

@@ -30,9 +30,8 @@ if TYPE_CHECKING:
 
 LARGE = TREE_NODES  # larger sets are processed one by one, a block of nodes at a time
 _MODES = threading.Lock()
-_ASKED: dict[
-    nn.Module, tuple[int, list[nn.Module]]
-] = {}  # how many ask, and what was in training mode before
+# How many ask a model, and what was in training mode before.
+_ASKED: dict[nn.Module, tuple[int, list[nn.Module]]] = {}
 TRIPLES = 2**26  # the most triples of nodes in a batch: GLN visits all of them in sets of up to 256 nodes
 
 
@@ -189,23 +188,6 @@ def answers_one_by_one(
     for numbers, _, output in outputs(model, some, choice, start):
         for number, (edges, prob) in zip(numbers, edges_above(output, choice.cut(model)), strict=True):
             yield rest[number], some[number].with_edges(edges, edge_prob=prob)
-
-
-def soft_batches(
-    model: nn.Module,
-    graphs: Sequence[Graph],
-    steps: int | None = None,
-    batch_size: int = 32,
-    start: bool = False,
-) -> Iterator[tuple[list[int], GraphBatch, Tensor, Tensor]]:
-    """Batches of ``graphs``: their numbers, the padded batch, the soft adjacency ``[B, N, N]``, the recall ``[B]``.
-
-    Recall is the share of true edges among the pairs that the model scored. Large graphs come in smaller batches.
-    With ``start``, the recurrence begins from the edges of the graphs; otherwise the model sees none.
-    """
-    for numbers, blind, output in outputs(model, graphs, Choice(steps=steps, batch_size=batch_size), start):
-        batch = GraphBatch.from_graphs([graphs[number] for number in numbers]).to(blind.mask.device)
-        yield numbers, batch, output.soft_adjacency(), output.recall(batch.adj)
 
 
 def outputs(

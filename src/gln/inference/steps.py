@@ -11,6 +11,7 @@ import torch
 from torch import nn
 from tqdm.auto import tqdm  # type: ignore[import-untyped]
 
+from gln.graphs.check import check_graph
 from gln.graphs.record import Graph
 from gln.inference.predict import AS_TRAINED, Choice, Method, edges_above, outputs, predict_graphs
 from gln.models.contract import StructureOutput, starting_structure
@@ -40,8 +41,7 @@ class Seen:
         stays = self.chances[-1] >= np.float32(self.threshold)
         pairs, prob = torch.from_numpy(self.pairs[stays]).T, torch.from_numpy(self.chances[-1][stays])
         edges = torch.cat([pairs, pairs.flip(0)], dim=1)
-        order = (edges[0] * nodes.num_nodes + edges[1]).argsort()
-        return nodes.with_edges(edges[:, order], edge_prob=torch.cat([prob, prob])[order])
+        return check_graph(nodes.with_edges(edges, edge_prob=torch.cat([prob, prob])))
 
     def decided(self) -> Seen:
         """Only the pairs that are an edge after some step, for a page without a slider."""

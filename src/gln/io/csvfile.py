@@ -1,4 +1,4 @@
-"""Reading a CSV file row by row: separator, header, row numbers, and a way back to a row."""
+"""Reading a CSV file row by row: separator, header, row numbers, and a way back to a row; cells that are harmless."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ SEPARATORS = (",", ";", "\t", " ")
 EMPTY = "the table is empty; expected a header and one row per node."
 NAMELESS = "(no name)"  # the index that pandas writes first, or what follows a comma at the end of every row
 DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+(e[+-]?\d+)?", re.IGNORECASE)
+FORMULA = re.compile(r"'*[=+\-@\t\r]")
 
 
 class BrokenTable(GLNError):
@@ -189,3 +190,16 @@ def reads_as_number(text: str) -> bool:
 def _has_decimal_commas(line: str) -> bool:
     """Whether a row has decimal commas between semicolons, and so perhaps more commas than semicolons."""
     return ";" in line and all(reads_as_number(cell.replace(",", ".")) for cell in line.split(";"))
+
+
+def harmless(text: str) -> str:
+    """``text`` as a cell that no spreadsheet runs as a formula: with an apostrophe before it, it is taken for text.
+
+    So is a cell that begins with apostrophes before ``=`` or the like: nothing is ambiguous.
+    """
+    return f"'{text}" if FORMULA.match(text) and not reads_as_number(text) else text
+
+
+def plain(cell: str) -> str:
+    """What :func:`harmless` was given."""
+    return cell[1:] if cell.startswith("'") and FORMULA.match(cell) else cell

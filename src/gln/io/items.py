@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -13,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from gln.errors import GLNError, escaped, whole_text
-from gln.files import open_regular
+from gln.files import read_regular
 from gln.graphs import make_graph
 from gln.graphs.check import COARSEST
 from gln.graphs.record import Graph
@@ -123,9 +122,7 @@ class Source:
     options: ReadOptions = ReadOptions()
     say: Callable[[str], None] = lambda text: None
     memo: dict[Path, Any] = field(default_factory=dict)  # kept for the next file
-    look: bool = (
-        False  # items hold arrays that are not checked: enough to see what a file gives, without torch
-    )
+    look: bool = False  # items hold unchecked arrays: enough to see what a file gives, without torch
     alone: bool = False  # no other file is read
 
     def check_count(self, nodes: int) -> None:
@@ -153,10 +150,8 @@ class Source:
         Args:
             edges: pairs ``[m, 2]`` (int64) in any order and direction, repeated or not; ``None``: the file gives none.
             part: which graph of the file, if it holds several: a word if the file names it, a number if it is counted.
-            groups: as in :class:`Item`.
             predicted: the edges carry probabilities: they are somebody's prediction and not the truth.
-            x_names: what the columns of ``x`` stand for, where they are classes.
-            title, symbols: as in :class:`Item`.
+            ids, x_names, title, symbols, groups: as in :class:`Item`.
             more: further attributes of the graph.
         """
         given = [rows for rows in (pos, x) if rows is not None]
@@ -174,10 +169,8 @@ class Source:
         if predicted:
             self.say("its edges are predictions, not the truth")
         if self.look:
-            rows = {
-                name: None if rows is None else np.asarray(rows) for name, rows in (("pos", pos), ("x", x))
-            }
-            graph = Graph(nodes, **rows)
+            arrays = {name: np.asarray(rows) for name, rows in (("pos", pos), ("x", x)) if rows is not None}
+            graph = Graph(nodes, **arrays)
         else:
             graph = make_graph(pos=pos, x=x, edges=None if distinct is None else torch.from_numpy(distinct))
             if edges is None:
@@ -188,9 +181,8 @@ class Source:
         named = own if own is not None and self.alone and isinstance(part, str) else ""
         if ids is not None and whole_text("".join(ids)) != "".join(ids):
             ids = [whole_text(node) for node in ids]
-        known = {"origin": origin, "x_names": x_names, "label": named, "title": title, "symbols": symbols}
-        known["groups"] = groups
-        return Item(self.named(own), self.path, graph, labelled, ids, own, **known)  # type: ignore[arg-type]
+        of_nodes = (ids, own, origin, x_names, named, title, symbols, groups)
+        return Item(self.named(own), self.path, graph, labelled, *of_nodes)
 
     def named(self, part: str | int | None) -> str:
         return self.name if part is None else f"{self.name}#{part}"
@@ -210,13 +202,7 @@ Reader = Callable[[Source], Iterator[Item | Skipped]]
 
 def load(path: Path) -> bytes:
     """The bytes of a file; refuses one that is empty or larger than ``MAX_BYTES``."""
-    with open_regular(path) as file:
-        size = os.fstat(file.fileno()).st_size
-        if size > MAX_BYTES:
-            raise GLNError(
-                f"the file has {size / 2**20:,.0f} MiB; files of this kind are read up to {MAX_BYTES / 2**20:,.0f} MiB."
-            )
-        data = file.read(size)
+    data = read_regular(path, MAX_BYTES)
     if not data.strip():
         raise GLNError("the file is empty.")
     return data

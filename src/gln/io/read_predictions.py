@@ -6,12 +6,15 @@ import csv
 import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
+from io import TextIOWrapper
 from pathlib import Path
 
 import numpy as np
 
 from gln.errors import GLNError
+from gln.files import open_regular
 from gln.io.arrays import NUMBERS, load_archive, members_of
+from gln.io.csvfile import plain
 from gln.io.items import decoding, quote
 
 COLUMNS = ("graph", "source", "target", "probability")
@@ -69,18 +72,22 @@ def is_table(path: Path) -> bool:
     """Whether this is a .csv of predicted edges."""
     if path.suffix.lower() != ".csv" or not path.is_file():
         return False
-    with path.open(encoding="utf-8", errors="replace") as file:
+    with _open_table(path) as file:
         return file.readline(1000).strip().split(",") == list(COLUMNS)
+
+
+def _open_table(path: Path) -> TextIOWrapper:
+    return TextIOWrapper(open_regular(path), encoding="utf-8", errors="replace", newline="")
 
 
 def _read_table(path: Path) -> dict[str, PredictedEdges]:
     rows: dict[str, list[tuple[str, str, str]]] = {}
-    with path.open(newline="", encoding="utf-8", errors="replace") as file, decoding("table of edges"):
+    with _open_table(path) as file, decoding("table of edges"):
         table = csv.reader(file)
         if tuple(next(table, ())) != COLUMNS:
             raise GLNError(f"expected the columns {', '.join(COLUMNS)}, as gln predict writes them.")
         for graph, source, target, prob in table:
-            rows.setdefault(graph, []).append((source, target, prob))
+            rows.setdefault(plain(graph), []).append((plain(source), plain(target), prob))
         return {
             graph: PredictedEdges(
                 path, [row[:2] for row in edges], np.array([row[2] for row in edges], np.float32), False

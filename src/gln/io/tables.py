@@ -14,9 +14,8 @@ import numpy as np
 
 from gln.errors import GLNError
 from gln.graphs.columns import GRAPHS, IDS, first_of, guess_positions
-from gln.io.csvfile import BrokenTable, CSVFile, Row, reads_as_number
+from gln.io.csvfile import BrokenTable, CSVFile, Row, plain, reads_as_number
 from gln.io.items import Item, ReadOptions, Skipped, Source, quote
-from gln.io.spreadsheets import plain
 
 SHOWN = 20  # names in a message
 ENDS = (("source", "target"), ("from", "to"), ("src", "dst"))
@@ -161,10 +160,7 @@ def _open_edges(source: Source) -> EdgeTable | None:
         return None
     if path not in source.memo:
         source.memo.clear()
-        try:
-            source.memo[path] = EdgeTable(path, source.options.graph)
-        except GLNError as error:
-            raise GLNError(f"{path.name}: {error}") from None
+        source.memo[path] = EdgeTable(path, source.options.graph)
     table: EdgeTable = source.memo[path]
     if not given and "probability" in table.file.columns:
         source.say(
@@ -243,7 +239,13 @@ class EdgeTable:
 
     def __init__(self, path: Path, graph: str | None) -> None:
         self.path = path
-        self.file = CSVFile.open(path)
+        try:
+            self._open(graph)
+        except GLNError as error:
+            raise GLNError(f"{path.name}: {error}") from None
+
+    def _open(self, graph: str | None) -> None:
+        self.file = CSVFile.open(self.path)
         ends = choose_ends(self.file.columns, self.file.named)
         if ends is None:
             raise GLNError(

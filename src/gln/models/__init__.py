@@ -21,6 +21,5 @@ __all__ = ["GLN", "MODELS", "PaperGLN", "Set2Graph", "StructureOutput", "build_m
 _HOME = {"GLN": "gln.models.gln", "PaperGLN": "gln.models.paper", "Set2Graph": "gln.models.set2graph"}
 
 MODELS = Models(_HOME)
-__getattr__ = names_of(
-    __name__, _HOME | dict.fromkeys(("StructureOutput", "build_model"), "gln.models.contract")
-)
+_CONTRACT = {"gln.models.contract": ["StructureOutput", "build_model"]}
+__getattr__ = names_of(__name__, _CONTRACT | {home: [name] for name, home in _HOME.items()})

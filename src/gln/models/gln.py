@@ -15,7 +15,7 @@ weight has a shape that depends on n. Pairs are all pairs or K candidates per no
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, cast
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -30,7 +30,7 @@ from gln.models.contract import ScoredPairs, StructureOutput
 from gln.models.crowds import find_crowds
 from gln.models.features import index_features, local_unit, mlp, pair_features
 from gln.models.pairs import AllPairs, Block, ListedPairs, Pairs, block_size, joined, never_compiled
-from gln.models.settings import check_gln
+from gln.models.settings import APART, check_gln
 from gln.ops.layers import gelu_linear, normed_linear, normed_mlp
 
 SMALL = 128  # sets of up to this many nodes are scored over all pairs
@@ -86,12 +86,9 @@ class GLN(nn.Module):
         x_mean: Sequence[float] | None = None,
         x_std: Sequence[float] | None = None,
     ) -> None:
+        given = {name: value for name, value in locals().items() if name not in APART}
         super().__init__()
-        config: dict[str, Any] = {"in_channels": in_channels, "pos_channels": pos_channels, "width": width}
-        config |= {"pair_width": pair_width, "kernels": kernels, "steps": steps, "shared": shared}
-        config |= {"candidates": candidates, "proposals": proposals, "mixing": mixing, "feedback": feedback}
-        config |= {"index_channels": index_channels}
-        self.config = check_gln(config)
+        self.config = check_gln(given)
         self.threshold = 0.5
         self.in_channels, self.pos_channels, self.index_channels = in_channels, pos_channels, index_channels
         self.steps, self.shared, self.candidates = steps, shared, candidates

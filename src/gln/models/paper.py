@@ -42,7 +42,7 @@ from gln.graphs import GraphBatch
 from gln.graphs.batch import as_batch
 from gln.graphs.check import whole_number
 from gln.models import contract
-from gln.models.settings import Variant, check_paper
+from gln.models.settings import APART, Variant, check_paper
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
@@ -87,17 +87,9 @@ class PaperGLN(nn.Module):
         identity_m: bool | None = None,
         init: float | Literal["glorot"] = 0.1,
     ) -> None:
+        given = {name: value for name, value in locals().items() if name not in APART}
         super().__init__()
-        options: dict[str, Any] = {
-            "nodes": nodes,
-            "in_channels": in_channels,
-            "variant": variant,
-            "steps": steps,
-        }
-        options |= {"kernels": kernels, "width": width, "shared": shared, "symmetric": symmetric}
-        options |= {"initial": initial, "initial_seed": initial_seed, "m_bias": m_bias}
-        options |= {"normalise": normalise, "identity_m": identity_m, "init": init}
-        self.config = check_paper(options)
+        self.config = check_paper(given)
         self.threshold = 0.5
         self.released = variant == "released"
         self.register_buffer("A0", initial_structure(nodes, initial, initial_seed), persistent=False)

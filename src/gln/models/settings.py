@@ -13,6 +13,7 @@ Settings = dict[str, Any]
 Size = Literal["published", "small"]
 Variant = Literal["equations", "stabilised", "released"]
 
+APART = ("self", "__class__", "x_mean", "x_std")  # of what a model is built with; the rest are its settings
 # The least that each setting of GLN may be, and the most: a model may come from anybody.
 LIMITS = {"width": (1, 2**16), "pair_width": (1, 2**16), "kernels": (1, 2**10), "steps": (1, 2**10)}
 LIMITS |= {"candidates": (1, 2**16), "proposals": (0, 2**16), "index_channels": (0, 2**10)}

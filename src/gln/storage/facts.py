@@ -43,10 +43,7 @@ def parse_facts(text: bytes | str, path: Path) -> Facts:
     """As :func:`read_facts`, for JSON that ``path`` holds among other things."""
     try:
         value = json.loads(text, parse_constant=_refuse, parse_float=_finite)
-    except (
-        ValueError,
-        RecursionError,
-    ):  # also bytes that are not UTF-8, and lists within lists within lists …
+    except (ValueError, RecursionError):  # also bytes that are not UTF-8, and lists within lists …
         raise GLNError(
             f"{path} is not complete JSON: it is truncated or of another kind; copy it again."
         ) from None
@@ -96,15 +93,8 @@ def conform(value: Any, kind: Any, name: str = "") -> Any:
         return value
     if is_typeddict(kind):
         return _object(value, get_type_hints(kind), kind.__required_keys__, name)
-    if dataclasses.is_dataclass(kind):
-        required = {
-            field.name
-            for field in dataclasses.fields(kind)
-            if field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
-        }
-        return kind(  # type: ignore[operator]  # a class, not one of its objects
-            **_object(value, get_type_hints(kind), required, name, closed=True)
-        )
+    if dataclasses.is_dataclass(kind) and isinstance(kind, type):
+        return kind(**accepted(kind, value, name))
     if origin in (list, tuple, Sequence) and isinstance(value, list):
         parts = [conform(part, inner[0], f"{name}[{place}]") for place, part in enumerate(value)]
         return tuple(parts) if origin is tuple else parts
@@ -119,8 +109,8 @@ def conform(value: Any, kind: Any, name: str = "") -> Any:
     raise Misfit(f"{name or 'it'} is {_shown(value)}, expected {_words(kind)}")
 
 
-def accepted(build: Callable[..., T], settings: Mapping[str, Any], free: Sequence[str] = ()) -> Facts:
-    """``settings``, checked against the parameters of ``build``; those in ``free`` may have any type."""
+def accepted(build: Callable[..., T], settings: Any, name: str = "") -> Facts:
+    """``settings``, an object called ``name``, checked against the parameters of ``build``."""
     known = inspect.signature(build).parameters
     try:
         hints = get_type_hints(
@@ -128,13 +118,10 @@ def accepted(build: Callable[..., T], settings: Mapping[str, Any], free: Sequenc
         )
     except NameError:  # a class of the user's own, with names that only its type checker knows
         hints = {}
-    required = {
-        name for name, one in known.items() if one.default is one.empty and one.kind is not one.VAR_KEYWORD
-    }
-    if any(one.kind is one.VAR_KEYWORD for one in known.values()):
-        hints = dict.fromkeys(settings, Any) | hints
-    kinds = {name: Any if name in free else hints.get(name, Any) for name in {*known, *hints} - {"return"}}
-    return _object(dict(settings), kinds, required, "", closed=True)
+    more = {key for key, one in known.items() if one.kind is one.VAR_KEYWORD}
+    required = {key for key, one in known.items() if one.default is one.empty} - more
+    kinds = {key: hints.get(key, Any) for key in known}
+    return _object(settings, kinds, required, name, closed=not more)
 
 
 def _any_of(value: Any, kinds: Sequence[Any], name: str) -> Any:

@@ -111,7 +111,9 @@ class RunFolder:
                     f"{self.path} holds a trained model but no checkpoint to resume from; load it with gln.load "
                     "or train in another folder."
                 )
-            starts = read_starts(self.environment) if self.environment.exists() else []
+            if self.environment.exists():
+                found = as_kind(read_facts(self.environment), Starts, self.environment)
+                starts = found.get("starts", [])
         with clear_disk_errors(self.path):
             self.path.mkdir(parents=True, exist_ok=True)
         remove_unfinished(self.path)
@@ -139,14 +141,8 @@ def refuse_run(folder: Path) -> None:
 def read_config(path: Path) -> Facts:
     """The config.json of a run."""
     found = read_facts(path)
-    kind: Any = BaselineRun if "baseline" in found else FitRun
-    config: Facts = as_kind(found, kind, path)
-    return config
-
-
-def read_starts(path: Path) -> list[Facts]:
-    """The starts of a run in its environment.json."""
-    return as_kind(read_facts(path), Starts, path).get("starts", [])
+    kind: type[Any] = BaselineRun if "baseline" in found else FitRun
+    return dict(as_kind(found, kind, path))
 
 
 def describe_run(fit: Facts, model: nn.Module, loss: Any, augment: Any, data: Facts) -> Facts:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
 # Written by versions that did not seal files: a model has its seal in model.json.
-UNSEALED = ("gln model 1", "gln learner 1", "gln checkpoint 1")
+UNSEALED = ("gln model 1", "gln checkpoint 1")
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], facts: dict[str, Any]) -> None:

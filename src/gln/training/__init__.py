@@ -16,11 +16,10 @@ if TYPE_CHECKING:
     from gln.training.processes import Interrupted
 
 _HOME = {
-    "FitConfig": "gln.training.config",
-    "FitResult": "gln.training.loop",
-    "Fresh": "gln.training.data",
-    "Interrupted": "gln.training.processes",
-    "fit": "gln.training.loop",
+    "gln.training.config": ["FitConfig"],
+    "gln.training.data": ["Fresh"],
+    "gln.training.loop": ["FitResult", "fit"],
+    "gln.training.processes": ["Interrupted"],
 }
 
 __all__ = ["FitConfig", "FitResult", "Fresh", "Interrupted", "fit"]

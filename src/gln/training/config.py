@@ -25,6 +25,8 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "strategy": ("auto", "ddp", "ddp_find_unused_parameters_true"),
 }
 
+# Where there are several processes, one of these is set in the environment.
+SEVERAL = {"TORCHELASTIC_RUN_ID", "SLURM_NTASKS", "LOCAL_RANK", "NODE_RANK"}
 PATIENCE = 20  # of gln train: a new user's runs end when they no longer improve
 
 # Settings of where and how a run computes, not what: these may change when it is resumed.

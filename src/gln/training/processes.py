@@ -25,7 +25,7 @@ from torch.distributed import DistError
 from gln.errors import GLNError
 from gln.storage.runs import RunFolder
 from gln.storage.tensors import clear_disk_errors
-from gln.training.config import FitConfig
+from gln.training.config import SEVERAL, FitConfig
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 
 PARENT = "GLN_PARENT"  # environment variable of a process that we started: the id of its parent
 GRACE = 5.0  # seconds in which a process may report its own error before it is ended
-# Where there are several processes, one of these is set.
-SAID = ("TORCHELASTIC_RUN_ID", "SLURM_NTASKS", "LOCAL_RANK", "NODE_RANK")
 # What gloo and the sockets below it report when the process at the other end is gone.
 GONE = ("gloo", "connection closed by peer", "connection reset by peer", "broken pipe")
 LOST = (
@@ -96,7 +94,7 @@ def is_first(num_nodes: int) -> bool:
 
 def _rank() -> int:
     """The number of this process among all, or of those that we started among those of this machine."""
-    if not set(SAID) & os.environ.keys():
+    if not SEVERAL & os.environ.keys():
         return 0
     try:
         found = _environment()

@@ -38,4 +38,4 @@ __all__ = [
     "write_page",
 ]
 
-__getattr__ = names_of(__name__, {name: home for home, names in _HOME.items() for name in names})
+__getattr__ = names_of(__name__, _HOME)

@@ -100,25 +100,19 @@ def _state(facts: RunFacts) -> dict[str, Any]:
 def _learned_from(facts: RunFacts) -> list[list[str]]:
     """What the run was trained on: rows of a name and a text."""
     data, rows = facts.data, []
-    if isinstance(data.get("family"), str):
+    if "family" in data:
         rows.append(["family", data["family"]])
-    elif isinstance(data.get("files"), list):
-        rows.append(["files", "\n".join(map(str, data["files"]))])
-    counted = facts.config.get("data")
-    if isinstance(counted, dict):
-        parts = {"train": counted} if facts.baseline else counted
-        for name, part in parts.items():
-            if isinstance(part, dict):
-                rows += [[_join(name, key), _text(value)] for key, value in _flat(part)]
+    elif "files" in data:
+        rows.append(["files", "\n".join(data["files"])])
+    counted = facts.config.get("data", {})
+    for name, part in ({"train": counted} if facts.baseline else counted).items():
+        if isinstance(part, dict):
+            rows += [[_join(name, key), _text(value)] for key, value in _flat(part)]
     recipe = facts.recipe
-    for name in ("patches", "seed"):
+    for name, words in (("patches", "nodes per patch"), ("seed", "seed of the split")):
         if recipe.get(name) is not None:
-            rows.append(
-                [{"patches": "nodes per patch", "seed": "seed of the split"}[name], _text(recipe[name])]
-            )
-    rows += [
-        [f"{name.replace('_', ' ')}, why", str(why)] for name, why in (recipe.get("reasons") or {}).items()
-    ]
+            rows.append([words, _text(recipe[name])])
+    rows += [[f"{name.replace('_', ' ')}, why", why] for name, why in recipe.get("reasons", {}).items()]
     return rows
 
 

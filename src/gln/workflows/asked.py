@@ -17,7 +17,7 @@ from gln.storage.facts import read_facts
 from gln.storage.models import find_saved
 from gln.workflows import Skip, silent
 from gln.workflows.runs import is_run
-from gln.workflows.training_data import NO_EDGES, find_data, is_family
+from gln.workflows.training_data import NO_EDGES, NONE_LABELLED, find_data, is_family
 
 
 def check_graphs(words: Sequence[str], count: int | None = None, seed: int = 0) -> None:
@@ -46,8 +46,7 @@ def check_labelled(paths: Sequence[Path], options: ReadOptions, skip: Skip, mode
     def reason(item: Item) -> str | None:
         return fits(item) if item.labelled else NO_EDGES
 
-    nothing = "There is no graph with true edges: none was read, or no file gives them; see --edges."
-    _refuse(paths, options, reason, skip, nothing)
+    _refuse(paths, options, reason, skip, NONE_LABELLED)
 
 
 def check_nodes(
@@ -55,10 +54,7 @@ def check_nodes(
 ) -> None:
     """Refuse files of which ``model`` can read none, and a table of ``known`` edges that is none."""
     if known is not None and known.stat().st_size <= GLANCE:
-        try:
-            EdgeTable(known, options.graph)
-        except GLNError as error:
-            raise GLNError(f"{known}: {error}") from None
+        EdgeTable(known, options.graph)
     _refuse(paths, options, _fits(model), skip, "Nothing can be predicted; the reasons are above.")
 
 

@@ -21,10 +21,7 @@ COVER = 8  # training patches that contain a node, on average
 FEWEST_PATCHES = 64  # at least, to train on
 CELLS = 8, 64  # the fewest and the most areas that a graph is cut into, to be shared out
 ROOM = 4  # an area, and a piece to validate on, has room for this many patches
-CHOOSE_BY = (
-    100  # true edges to validate on; with fewer, the best epoch and threshold are little more than chance
-)
-
+CHOOSE_BY = 100  # true edges to validate on; with fewer, the best epoch and threshold are near chance
 
 Shares = tuple[float, float]  # of test and validation, as in gln.split
 
@@ -83,15 +80,13 @@ def divide(
     inside = (shares[0], VAL_PART if val is None else 0.0)
     needed = 1 + sum(share > 0 for share in shares)
     grouped = all("group" in graph for graph in graphs)
-    local = True
+    local = patches is None or _is_local(graphs, patches)
     if grouped and any(len(set(graph.group)) > 1 for graph in graphs):
-        parts, source, local = _by_rows(graphs, seed, inside, grouped=True), "different groups", False
+        parts, source = _by_rows(graphs, seed, inside, grouped=True), "different groups"
     elif needed == 1:
         parts, source = TrainValTest(list(graphs), [], []), "the files named"
     elif patches is not None and len(graphs) < FEW and not grouped:
-        local = _is_local(graphs, patches)
-        cut = _by_area if local else _by_rows
-        parts = cut(graphs, seed, inside, patches)
+        parts = _by_area(graphs, seed, inside, patches) if local else _by_rows(graphs, seed, inside)
         source = "areas of each graph with a margin between them" if local else "rows drawn at random"
     elif len(graphs) < needed:
         nodes = " and ".join(f"{graph.num_nodes:,}" for graph in graphs)
@@ -157,13 +152,7 @@ def _by_area(graphs: Sequence[Graph], seed: int, shares: Shares, patches: int) -
     return _none_empty(found, shares)
 
 
-def _by_rows(
-    graphs: Sequence[Graph],
-    seed: int,
-    shares: Shares,
-    patches: int | None = None,
-    grouped: bool = False,
-) -> TrainValTest:
+def _by_rows(graphs: Sequence[Graph], seed: int, shares: Shares, grouped: bool = False) -> TrainValTest:
     """Share out the nodes of all graphs at random, those of one group together.
 
     A test graph is what it is to a user, if one may see it: a whole table of rows, of which only the pairs of test

@@ -235,6 +235,5 @@ def _seen(judged: Judged, method: Any, numbers: list[int]) -> tuple[list[Seen], 
     if whole and sum(graph.num_nodes for graph in true) <= WATCHED:
         return [seen.decided() for seen in every_step(method, true)], ""
     cut = AS_TRAINED.cut(method)
-    return [
-        Seen.last(answer, cut, floor=cut) for answer in made
-    ], "After the last step; gln view shows the others."
+    last = [Seen.last(answer, cut, floor=cut) for answer in made]
+    return last, "After the last step; gln view shows the others."

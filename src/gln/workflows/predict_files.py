@@ -6,7 +6,6 @@ answers are the same in any process and in any run.
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, suppress
@@ -19,6 +18,7 @@ import torch
 from tqdm.auto import tqdm  # type: ignore[import-untyped]
 
 from gln.errors import GLNError, escaped
+from gln.files import apart_from
 from gln.graphs.record import Graph
 from gln.inference.predict import Choice, Method, Tick, predict_graphs
 from gln.io import EdgeTable, Item, ReadOptions, Skipped, Writer, open_writer
@@ -105,10 +105,7 @@ class KnownEdges:
 
     def __init__(self, path: Path, graph: str | None, files: int) -> None:
         self.used = False
-        try:
-            self.table = EdgeTable(path, graph)
-        except GLNError as error:
-            raise GLNError(f"{path}: {error}") from None
+        self.table = EdgeTable(path, graph)
         if files > 1 and not self.table.grouped:
             raise GLNError(
                 f"{path} has no graph column, but there are {files} files of nodes; add a column with their names."
@@ -310,13 +307,10 @@ class Job:
     rules: Rules = field(default_factory=dict)  # to be scored beside the model
 
     def __post_init__(self) -> None:
-        others = [other for other in (self.output, self.known) if other is not None]
-        places = {os.path.realpath(other) for other in others}
-        paths = [path for path in self.paths if os.path.realpath(path) not in places]
+        paths = apart_from(self.paths, (self.output, self.known))
         if not paths:
-            raise GLNError(
-                f"There is nothing to read besides {' and '.join(map(str, others))}; give files of nodes."
-            )
+            others = " and ".join(str(other) for other in (self.output, self.known) if other is not None)
+            raise GLNError(f"There is nothing to read besides {others}; give files of nodes.")
         self.paths = node_files(paths, self.options)
 
     def known_edges(self) -> KnownEdges | None:

@@ -188,9 +188,7 @@ def neighbour_ranks(
     """
     from gln.models.candidates import TIE
 
-    where = np.asarray((graph.x if graph.get("pos") is None else graph.pos).double())
-    if graph.get("pos") is None:
-        where = (where - x_mean) / x_std
+    where = graph.where() if graph.widths[0] else (graph.where() - x_mean) / x_std
     pairs = graph.edges_once().T
     count = min(most + 1, len(where))
     distance, _ = spatial.cKDTree(where).query(where, k=count)

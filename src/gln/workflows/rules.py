@@ -4,26 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, cast
 
-from gln.baselines.neighbours import Neighbours, Rule
 from gln.errors import GLNError
 from gln.graphs.record import Graph
 from gln.later import torch
-from gln.storage.facts import as_kind, read_facts
+from gln.storage.facts import read_facts
 from gln.storage.models import find_saved
 from gln.storage.tensors import write_json
+
+if TYPE_CHECKING:
+    from gln.baselines.neighbours import Neighbours, Rule
 
 FILE = "rules.json"  # of a run folder
 NAMES: tuple[Rule, ...] = ("knn", "radius")
 LARGEST_K = 512
 LOOKED_AT = 200  # training graphs
 
-Rules = dict[str, Neighbours]  # by the words for each
+Rules = dict[str, "Neighbours"]  # by the words for each
 
 
 def fit_rules(train: Sequence[Graph]) -> Rules:
     """The k nearest nodes, and all nodes within a radius, with the k and the radius that suit ``train`` best."""
+    from gln.baselines.neighbours import Neighbours  # here and below, as a prediction may need no baselines
+
     if not train or not any(train[0].widths):
         return {}
     some = train[:LOOKED_AT]
@@ -50,12 +54,16 @@ def save_rules(run: Path, rules: Rules) -> None:
 def load_rules(run: Path | str) -> Rules:
     """The rules of a run; none if it has none, as a shipped model."""
     path = find_saved(run) / FILE
-    found, rules = read_facts(path) if path.is_file() else {}, []
-    facts: dict[str, dict[str, Any]] = as_kind(found, dict[str, dict[str, Any]], path)
+    if not path.is_file():
+        return {}
+    from gln.baselines.neighbours import Neighbours
+
+    facts, rules = read_facts(path), {}
     try:
         for name, state in facts.items():
-            rules.append(Neighbours(rule=cast(Rule, name)))
-            rules[-1].restore({key: torch.tensor(value, dtype=torch.float64) for key, value in state.items()})
-    except (GLNError, KeyError, TypeError, ValueError):
+            rule = Neighbours(rule=cast("Rule", name))
+            rule.restore({key: torch.tensor(value, dtype=torch.float64) for key, value in state.items()})
+            rules[words_for(rule)] = rule
+    except (AttributeError, KeyError, RuntimeError, TypeError, ValueError):  # also a GLNError
         raise GLNError(f"{path} does not hold the rules of a run; train again, or delete it.") from None
-    return {words_for(rule): rule for rule in rules}
+    return rules

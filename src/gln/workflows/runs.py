@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import os
 import shlex
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, fields
 from functools import cached_property
@@ -21,8 +21,8 @@ from gln.files import read_regular
 from gln.io import find_files
 from gln.models import MODELS
 from gln.registry import write_spec
-from gln.storage.facts import MOST_BYTES, Facts, as_kind, conform, naming_misfits, read_facts
-from gln.storage.runs import read_config, read_starts
+from gln.storage.facts import MOST_BYTES, Facts, as_kind, conform, read_facts
+from gln.storage.runs import Starts, read_config
 from gln.storage.tensors import write_json
 from gln.training.config import PATIENCE, FitConfig
 from gln.training.progress import Epoch, Progress, is_finished
@@ -97,10 +97,8 @@ class RunFacts:
         if found is None or self.baseline:
             return None
         known = {field.name for field in fields(FitConfig)}
-        with naming_misfits(self.run / "config.json"):
-            settings = {name: value for name, value in found.items() if name in known}
-            config: FitConfig = conform(settings, FitConfig)
-            return config
+        settings = {name: value for name, value in found.items() if name in known}
+        return as_kind(settings, FitConfig, self.run / "config.json")
 
     @property
     def best_epoch(self) -> int | None:
@@ -142,19 +140,15 @@ def read_run(run: Path) -> RunFacts:
     """Read the text files of a run folder."""
     if not _is_run(run):
         raise GLNError(f"{run} is not a run folder: it holds neither config.json nor model.json.")
-
-    def read(name: str, reader: Callable[[Path], Facts]) -> Facts:
-        return reader(run / name) if (run / name).is_file() else {}
-
-    config, data = read("config.json", read_config), read(DATA, _read_data)
-    environment = read("environment.json", lambda path: {"starts": read_starts(path)})
-    model = read("model.json", lambda path: dict(as_kind(read_facts(path), ModelShown, path)))
-    recipe = read(RECIPE, lambda path: dict(as_kind(read_facts(path), RecipeShown, path)))
-    return RunFacts(run, config, _history(run / "metrics.csv"), environment, model, data, recipe)
+    config = read_config(run / "config.json") if (run / "config.json").is_file() else {}
+    kinds = {"environment.json": Starts, "model.json": ModelShown, DATA: LearnedFrom, RECIPE: RecipeShown}
+    others = [_read(run / name, kind) for name, kind in kinds.items()]
+    return RunFacts(run, config, _history(run / "metrics.csv"), *others)
 
 
-def _read_data(path: Path) -> Facts:
-    return dict(as_kind(read_facts(path), LearnedFrom, path))
+def _read(path: Path, kind: type[Any]) -> Facts:
+    """What the file holds, if there is one."""
+    return dict(as_kind(read_facts(path), kind, path)) if path.is_file() else {}
 
 
 def _history(path: Path) -> list[dict[str, Any]]:
@@ -211,7 +205,7 @@ def noting_data(
 
 def learned_from(run: Path) -> dict[str, Any] | None:
     """What :func:`noting_data` wrote; ``None`` if it wrote nothing."""
-    facts = _read_data(run / DATA) if (run / DATA).exists() else {}
+    facts = _read(run / DATA, LearnedFrom)
     return facts if "family" in facts or "files" in facts else None
 
 
@@ -242,15 +236,15 @@ def command_of(facts: RunFacts) -> str | None:
     """The ``gln train`` command that repeats the run; ``None`` if no such command can."""
     words = ["gln", "train"]
     family, files = facts.data.get("family"), facts.data.get("files")
-    if isinstance(family, str):
+    if family is not None:
         words += [family, *_flag("count", facts.data.get("count"))]
         spec = _spec(facts)
         words += ["--model", spec] if spec and spec != "GLN" else []
-    elif isinstance(files, list) and facts.recipe:
-        words += [*map(str, files), "--from-recipe", str(facts.run / RECIPE)]
+    elif files is not None and facts.recipe:
+        words += [*files, "--from-recipe", str(facts.run / RECIPE)]
         for name in ("val", "test"):
             if (held := facts.data.get(name)) is not None:
-                words += [f"--{name}", *(map(str, held) if held else ["none"])]
+                words += [f"--{name}", *(held or ["none"])]
     else:
         return None
     if facts.baseline:

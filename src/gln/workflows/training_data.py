@@ -16,6 +16,7 @@ from gln.workflows import Say, Skip
 from gln.workflows.divide import TrainValTest, divide
 
 NO_EDGES = "it has no true edges; give a table of edges with --edges."
+NONE_LABELLED = "There is no graph with true edges: none was read, or no file gives them; see --edges."
 
 Held = Sequence[str] | None  # the files of a part, perhaps none; None: it is split off from the others
 
@@ -36,7 +37,7 @@ def find_data(words: Sequence[str]) -> list[Path]:
     """The files that ``words`` name; a word that names nothing may be a misspelt family."""
     for word in words:
         if not glob.has_magic(word) and not Path(word).exists():
-            if len(words) > 1 and word.partition(":")[0] in FAMILIES:
+            if word.partition(":")[0] in FAMILIES:
                 raise GLNError(f"Got {' '.join(words)}; expected one family, or files only.")
             raise GLNError(
                 f"There is no file and no family {word!r}; families are {', '.join(sorted(FAMILIES))}."
@@ -59,9 +60,7 @@ def read_labelled(paths: Sequence[Path], options: ReadOptions, skip: Skip, say: 
             bare.add(item.path)
             skip(Skipped(item.path, NO_EDGES))
     if not items:
-        raise GLNError(
-            "There is no graph with true edges: none was read, or no file gives them; see --edges."
-        )
+        raise GLNError(NONE_LABELLED)
     _check_alike(items)
     return [_labelled(item, options.group) for item in items]
 
@@ -98,9 +97,7 @@ def _labelled(item: Item, group: str | None) -> Graph:
     # Without what only some files have.
     graph = item.graph.with_edges(item.graph.edge_index, name=item.caption)
     counted = {str(number) for number in range(graph.num_nodes + 1)}
-    if item.ids is not None and not counted.issuperset(
-        item.ids
-    ):  # more than 0 to n − 1, or 1 to n, in every graph
+    if item.ids is not None and not counted.issuperset(item.ids):  # more than 0 to n − 1, or 1 to n
         graph.ids = list(item.ids)
     if group is not None:
         if item.groups is None:

@@ -23,8 +23,7 @@ from gln.io import Item, ReadOptions, read_items
 from gln.io.items import quote
 from gln.io.read_predictions import PredictedEdges, is_archive, is_table, read_predictions
 from gln.models.settings import misfit
-from gln.workflows import Say, Skip
-from gln.workflows.asked import check_view
+from gln.workflows import Say, Skip, silent
 from gln.workflows.methods import check_fit, load_for
 from gln.workflows.predict_files import Job, ask
 from gln.workflows.runs import is_run, learned_from, run_data
@@ -139,7 +138,6 @@ def views_from(
         model: shows what it predicts; a run shows its own model.
         predicted: shows the edges in this file instead.
     """
-    check_view(source, count, model, predicted)
     title = " ".join(source)
     if len(source) == 1 and is_run(source[0]):
         views = run_views(Path(source[0]), count, seed, skip, say)
@@ -248,7 +246,7 @@ def job_items(job: Job, page: Path, say: Say) -> list[Item]:
 
     Files that cannot be read are skipped silently: the prediction itself reports them.
     """
-    items = read_items(job.paths, job.options, on_bad=lambda _: None)
+    items = read_items(job.paths, job.options, on_bad=silent)
     found = list(islice((item for item in items if not misfit(job.model, item.graph)), PREDICTED + 1))
     shown, nodes = [], 0
     for item in found[:PREDICTED]:
