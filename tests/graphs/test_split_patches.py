@@ -98,6 +98,11 @@ def test_what_is_judged_are_pairs_whose_values_reach_two() -> None:
         names = part.x[:, 0].long()
         found = {(int(names[i]), int(names[j])) for i, j in part.edge_index.T.tolist()}
         assert found == {(i, j) for i, j in whole.edge_index.T.tolist() if int(judged[i] + judged[j]) >= 2}
+        count = sum(int(judged[i] + judged[j]) >= 2 for i in range(30) for j in range(i))
+        total = float(gln.edge_scores([part], [part.with_edges(part.edge_index[:, :0])])["accuracy"])
+        assert total == pytest.approx(
+            1 - part.num_edges / (2 * count)
+        )  # of pairs that count, true edges alone are missed
     assert judged_part(whole, None) is whole
 
 

@@ -112,7 +112,7 @@ def score_table(
         nodes = truth.num_nodes
         (_, actual), (counted, chosen) = _counted(truth, entries), _counted(guess, entries)
         hit = torch.isin(chosen, actual)
-        total = nodes**2 if entries == "all" else nodes * (nodes - 1) // 2
+        total = nodes**2 if entries == "all" else truth.get("scored_pairs") or nodes * (nodes - 1) // 2
         counts.append([int(hit.sum()), len(chosen), len(actual), total])
         score = _chances(guess, f"predicted[{index}]", entries)[counted]
         precisions.append(_sparse_average_precision(score, hit, len(actual), total))

@@ -119,8 +119,8 @@ def neighbours_of(graph: Graph, nodes: np.ndarray) -> np.ndarray:
 def judged_part(graph: Graph, judged: torch.Tensor | None) -> Graph:
     """What is scored of a truth or a prediction: pairs of nodes whose values ``judged [n]`` add up to at least 2.
 
-    Where a single value is 2, all nodes stay, and edges with neither end judged are dropped; otherwise the other nodes
-    are dropped. ``None``: everything is scored.
+    Where a single value is 2, all nodes stay, edges with neither end judged are dropped, and ``scored_pairs`` says how
+    many pairs count; otherwise the other nodes are dropped. ``None``: everything is scored.
     """
     if judged is None:
         return graph
@@ -128,7 +128,9 @@ def judged_part(graph: Graph, judged: torch.Tensor | None) -> Graph:
         return subgraph(graph, judged.nonzero().flatten().numpy())
     counts = judged[graph.edge_index].sum(0) >= 2
     of_edges = {} if graph.edge_prob is None else {"edge_prob": graph.edge_prob[counts]}
-    return graph.with_edges(graph.edge_index[:, counts], **of_edges)
+    whole, half = int((judged >= 2).sum()), int((judged == 1).sum())
+    pairs = whole * (whole - 1) // 2 + whole * (len(judged) - whole) + half * (half - 1) // 2
+    return graph.with_edges(graph.edge_index[:, counts], scored_pairs=pairs, **of_edges)
 
 
 def subgraph(graph: Graph, nodes: np.ndarray) -> Graph:
