@@ -221,3 +221,13 @@ def test_clusters_are_written_as_python_finds_them(
     assert capsys.readouterr().out == f"Wrote clusters.csv: {int(found.max()) + 1} clusters in 1 graph.\n"
     assert run(monkeypatch, *words, "-o", "regions.png") == 2
     assert "is not an image" in capsys.readouterr().err
+
+
+def test_files_of_several_graphs_are_named(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    for name in ("a", "b"):
+        write_points(here / f"{name}.csv", 5)
+    assert run(monkeypatch, "predict", "delaunay", "a.csv", "b.csv", "-o", "edges.ply") == 0
+    assert capsys.readouterr().out.startswith("Wrote edges-*.ply: ")
+    assert len(list(here.glob("edges-*.ply"))) == 2

@@ -123,7 +123,9 @@ def predict(
             return
         outcome = found
     what = count_of(outcome.edges, "edge") if clusters is None else count_of(outcome.clusters, "cluster")
-    print(f"Wrote {escaped(str(output))}: {what} in {count_of(outcome.graphs, 'graph')}.")
+    # Several graphs may be in files of their own.
+    written = output if output.exists() else output.with_name(f"{output.stem}-*{output.suffix}")
+    print(f"Wrote {escaped(str(written))}: {what} in {count_of(outcome.graphs, 'graph')}.")
     if view is not None:
         from gln.viewing.pages import write_page
         from gln.workflows.views import job_views
