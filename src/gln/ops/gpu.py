@@ -26,7 +26,6 @@ from torch import Tensor
 from gln.ops.mix import WORKSPACE, weights_of_a_head
 
 TILE = 64  # nodes along each side of what a program computes at once
-WARPS = {"weights": 2, "values": 2, "value_gradient": 2, "score_gradient": 2}  # of a program, by measuring
 HIGHEST = tl.constexpr(80.0)  # higher scores count as this, so that no sum of exponentials overflows
 
 
@@ -41,11 +40,9 @@ def mix_all(read: Tensor, mask: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     weights = read.new_empty(0)
     for first, count, weights, tiles, sizes in _some_heads(read):
         given = (weights, first, nodes)
-        _weights[(tiles * tiles, nodes, count)](read, mask, *given, **sizes, num_warps=WARPS["weights"])
+        _weights[(tiles * tiles, nodes, count)](read, mask, *given, **sizes)
         for role in (0, 1):  # the second adds to what the first has written
-            _values[(tiles, nodes, count)](
-                read, out, total, *given, role=role, **sizes, num_warps=WARPS["values"]
-            )
+            _values[(tiles, nodes, count)](read, out, total, *given, role=role, **sizes)
     return out, total, weights
 
 
@@ -57,14 +54,12 @@ def mix_all_backward(
     for first, count, slopes, tiles, sizes in _some_heads(read):
         weights = kept if len(kept) else slopes
         if not len(kept):
-            _weights[(tiles * tiles, nodes, count)](
-                read, mask, weights, first, nodes, **sizes, num_warps=WARPS["weights"]
-            )
+            _weights[(tiles * tiles, nodes, count)](read, mask, weights, first, nodes, **sizes)
         given = (total, delta, grad, result, weights, slopes, first, nodes)
-        _value_gradient[(tiles, nodes, 2 * count)](read, *given, **sizes, num_warps=WARPS["value_gradient"])
+        _value_gradient[(tiles, nodes, 2 * count)](read, *given, **sizes)
         both = tiles == 1
         _score_gradient[(tiles, nodes, count if both else 2 * count)](
-            read, result, slopes, first, nodes, BOTH=both, **sizes, num_warps=WARPS["score_gradient"]
+            read, result, slopes, first, nodes, BOTH=both, **sizes
         )
     return result
 
@@ -77,7 +72,8 @@ def _some_heads(read: Tensor) -> Iterator[tuple[int, int, Tensor, int, dict[str,
     exact = torch.get_float32_matmul_precision() == "highest"
     one = weights_of_a_head(nodes)
     sizes: dict[str, Any] = {"H": heads, "D": width, "DEPTH": max(16, width), "T": tile}
-    sizes |= {"ROW": one // (2 * nodes * nodes), "PRECISION": "ieee" if exact else "tf32", "num_stages": 2}
+    sizes |= {"ROW": one // (2 * nodes * nodes), "PRECISION": "ieee" if exact else "tf32"}
+    sizes |= {"num_warps": 2, "num_stages": 2}
     most = min(max(1, WORKSPACE // (one * read.element_size())), graphs * heads)
     weights = torch.empty(most * one, dtype=read.dtype, device=read.device)
     for first in range(0, graphs * heads, most):

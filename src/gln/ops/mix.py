@@ -5,8 +5,8 @@ score 0 and value 0 takes part, so that a pair without third nodes is well defin
 of its softmax, a soft maximum of its scores.
 
 There is one operator for all pairs and one for pairs in a list. Each is a few lines of torch here, its reference, and a
-kernel per device that keeps no weight for the gradient: numba on a CPU (:mod:`gln.ops.cpu`), Triton on a GPU
-(:mod:`gln.ops.gpu`).
+kernel per device: numba on a CPU (:mod:`gln.ops.cpu`), Triton on a GPU (:mod:`gln.ops.gpu`). No weight is kept for the
+gradient, except on a GPU where those of all pairs fit.
 Compilers see one opaque operator with a gradient; transforms of torch and exports see through it to the reference.
 """
 
