@@ -239,15 +239,18 @@ def test_compiled_the_model_gives_the_same_answer_and_gradient(listed: bool) -> 
 
 @both_forms
 @pytest.mark.parametrize("width", [2, 4] + [16] * (DEVICE == "cuda"))
+@pytest.mark.parametrize(("sizes", "nearest"), [((8, 5), 3), ((23,), 17)], ids=["one tile", "several"])
 def test_the_gpu_kernels_are_the_reference_with_its_gradient(
-    listed: bool, width: int, monkeypatch: pytest.MonkeyPatch
+    listed: bool, width: int, sizes: tuple[int, ...], nearest: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without a GPU, Triton's interpreter runs them, number by number."""
     pytest.importorskip("triton", reason="the kernels need Triton")
     from gln.ops import gpu
 
     monkeypatch.setattr(mix, "_kernels", lambda given: gpu)
-    pairs = pairs_of((8, 5), 3, listed, device=DEVICE)
+    monkeypatch.setattr(gpu, "TILE", 16)
+    monkeypatch.setattr(gpu, "LISTED", 16)
+    pairs = pairs_of(sizes, nearest, listed, device=DEVICE)
     given = read_of(pairs, torch.float32, width=width)
     got = answers(pairs, given)
     with mix.reference():
@@ -259,6 +262,23 @@ def test_the_gpu_kernels_are_the_reference_with_its_gradient(
         some = given[: len(block.near.target)]
         mixed, _ = mix.mix_listed(some, *block.near[:4], pairs.longest)
         assert torch.allclose(mixed, mix.mix_listed_reference(some, *block.near[:4])[0], atol=1e-4)
+
+
+@pytest.mark.parametrize("on_gpu", [False, True])
+def test_padding_of_a_list_changes_nothing(on_gpu: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if on_gpu:
+        pytest.importorskip("triton", reason="the kernels need Triton")
+        from gln.ops import gpu
+
+        monkeypatch.setattr(mix, "_kernels", lambda given: gpu)
+    pairs = pairs_of((9, 6), 3, True, device=DEVICE if on_gpu else "cpu")
+    padded, count = pairs.padded(), pairs.ends.shape[1]
+    assert padded.ends.shape[1] > count
+    given = read_of(pairs, torch.float32, width=4)
+    more = torch.cat([given, torch.randn_like(given)])[: padded.ends.shape[1]]
+    for ours, theirs in zip(answers(pairs, given), answers(padded, more), strict=True):
+        assert torch.allclose(ours, theirs[:count], atol=1e-6)
+        assert not theirs[count:].any()
 
 
 def test_what_the_kernels_are_not_made_for_is_left_to_the_reference(monkeypatch: pytest.MonkeyPatch) -> None:

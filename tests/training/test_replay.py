@@ -70,12 +70,32 @@ def test_what_is_drawn_for_a_step_is_what_forward_draws():
         assert torch.equal(found.logits[-1], expected.logits[-1])
 
 
+def test_a_list_is_padded_to_few_lengths_which_changes_no_score():
+    model = GLN(width=8, pair_width=8, kernels=2, steps=2, candidates=8).train()
+    batch = GraphBatch.from_graphs(parse_family("delaunay:points=130").sample(2, 0))
+    for seed in range(3):
+        torch.manual_seed(seed)
+        expected = model(batch)
+        torch.manual_seed(seed)
+        drawn = model.draw(batch)
+        assert drawn["ends"].shape[1] > drawn["start"][-1]
+        found = model(batch, **drawn)
+        assert torch.equal(found.target(batch.adj).sum(), expected.target(batch.adj).sum())
+        assert torch.allclose(found.probabilities(), expected.probabilities(), atol=1e-5)
+        losses, gradients = [], []
+        for output in (found, expected):
+            model.zero_grad()
+            losses.append(Loss()(output.full_precision(), batch).mean())
+            losses[-1].backward()
+            gradients.append(torch.cat([w.grad.flatten() for w in model.parameters() if w.grad is not None]))
+        assert torch.allclose(*losses)
+        assert torch.allclose(*gradients, atol=1e-5)
+
+
 def test_what_cannot_be_replayed_says_so():
     assert all(
         isinstance(model, Replayable) for model in (GLN(), Set2Graph(), PaperGLN(nodes=4, in_channels=2))
     )
-    batch = GraphBatch.from_graphs(parse_family("delaunay:points=130").sample(1, 0))
-    assert GLN().draw(batch) is None  # its candidates are a list of any length
     assert GLN(proposals=2).draw(GraphBatch.from_graphs(VAL)) is None
     with pytest.raises(GLNError, match="expects exactly 4"):
         PaperGLN(nodes=4, in_channels=2).draw(GraphBatch.from_graphs(VAL))

@@ -97,7 +97,10 @@ def _near_by_matrix(where: Tensor, mask: Tensor, nearest: Tensor) -> Tensor:
         most = min(max(int(nearest.max()), 1), most)
     where = where.to(torch.promote_types(where.dtype, torch.float32))  # cdist has no half precision
     # The direct formula: the usual one, by matrix product, loses the digits that decide between neighbours.
-    distance = torch.cdist(where, where, compute_mode="donot_use_mm_for_euclid_dist")
+    if where.is_cuda and where.shape[-1] <= 4:  # cdist takes as long for few coordinates as for many
+        distance = torch.linalg.vector_norm(where[:, :, None] - where[:, None], dim=-1)
+    else:
+        distance = torch.cdist(where, where, compute_mode="donot_use_mm_for_euclid_dist")
     distance = distance.masked_fill(~everything, torch.inf)
     # [B, N, most]; infinite where there are fewer nodes.
     ranked = distance.topk(most, dim=2, largest=False).values

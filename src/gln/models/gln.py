@@ -32,6 +32,7 @@ from gln.models.features import index_features, local_unit, mlp, pair_features
 from gln.models.pairs import AllPairs, Block, ListedPairs, Pairs, block_size, joined, never_compiled
 from gln.models.settings import APART, check_gln
 from gln.ops.layers import gelu_linear, normed_linear, normed_mlp
+from gln.ops.mix import MOST_SLOTS
 
 SMALL = 128  # sets of up to this many nodes are scored over all pairs
 FEWEST = 8  # the smallest K drawn in training, or half the model's candidates if that is more
@@ -107,6 +108,7 @@ class GLN(nn.Module):
         steps: int | None = None,
         pairs: Pairs | Tensor | None = None,
         candidates: int | None = None,
+        **listed: Tensor,
     ) -> StructureOutput:
         """The structure after every step.
 
@@ -118,6 +120,7 @@ class GLN(nn.Module):
             pairs: the pairs to score, perhaps as a symmetric mask ``[B, N, N]``; default: the model's own choice.
             candidates: K for sets of all sizes, small ones too; default: all pairs for sets of up to ``SMALL`` nodes,
                 and the model's own K for larger ones.
+            listed: a list of pairs, as :meth:`draw` gives it.
         """
         batch = as_batch(batch)
         steps = self.checked_steps(steps)
@@ -126,6 +129,8 @@ class GLN(nn.Module):
         proposal = None if self.propose is None else self.propose(where, x, batch.mask)
         if isinstance(pairs, Tensor):
             pairs = AllPairs(pairs)
+        elif listed:
+            pairs = ListedPairs.from_tensors(batch.mask.shape, **listed)
         pairs = pairs or self._choose(where, x, batch.mask, initial, proposal, candidates)
         a = None if initial is None else pairs.on_pairs(initial)
         whole, scored = pairs.of_all_nodes()
@@ -136,13 +141,16 @@ class GLN(nn.Module):
         return StructureOutput(tuple(scores), tuple(states), whole.mask, whole.candidates, proposal)
 
     def draw(self, batch: GraphBatch) -> dict[str, Tensor] | None:
-        """Which pairs a training step scores, if they are entries of a matrix and none is proposed."""
-        if batch.mask.shape[1] > SMALL or self.propose is not None:
+        """Which pairs a training step scores, unless some are proposed, or many nodes coincide."""
+        if self.propose is not None:
             return None
         where, _, x = self.inputs(batch)
         pairs = self._choose(where, x, batch.mask, None, None)
-        assert isinstance(pairs, AllPairs)
-        return {"pairs": pairs.mask}
+        if isinstance(pairs, AllPairs):
+            return {"pairs": pairs.mask}
+        if pairs.stands is not None or pairs.longest > MOST_SLOTS:
+            return None
+        return pairs.padded().as_tensors()
 
     @torch.no_grad()
     def score_set(

@@ -25,7 +25,7 @@ a block's ``mix``                 lets its pairs read pairs over third nodes (:m
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, wraps
 from itertools import pairwise
@@ -36,8 +36,9 @@ from torch import Tensor
 from torch.nn import functional
 
 from gln.models.crowds import expanded
-from gln.ops.mix import mix_all, mix_listed
+from gln.ops.mix import look_up, mix_all, mix_listed
 
+MATRIX = 2**22  # entries; with fewer, a GPU sums over a list as a product of matrices
 # Pairs processed at once where no gradient is kept: what suits a cache, and what fills a GPU.
 BLOCK = {"cpu": 2**14, "cuda": 2**21}
 
@@ -153,14 +154,17 @@ class AllPairs:
 class ListedPairs:
     """The ``m`` directed pairs of ``n = B · N`` nodes as one list, sorted by source, then by target.
 
+    The list may be padded: places after the last row hold no pair.
+
     ===========  =============  ===================================================================
     ``start``    ``[n + 1]``    where the pairs of each node begin
     ``ends``     ``[2, m]``     source and target of every pair
     ``back``     ``[m]``        the position of ``j → i`` for every pair ``i → j``
-    ``longest``  number         the most pairs of any node, at least 1
+    ``longest``  number         no node has more pairs; at least 1
     ``size``     ``(B, N)``     of the batch
     ``order``    ``[n]``        the node of the batch that has each number; ``None``: in its order
     ``stands``   ``[n]``        the node of the batch that is scored for each; ``None``: itself
+    ``place``    ``[m, K]``     what :func:`gln.ops.mix.look_up` found; ``None``: not looked up yet
     ===========  =============  ===================================================================
     """
 
@@ -171,6 +175,7 @@ class ListedPairs:
     size: tuple[int, int]
     order: Tensor | None = None
     stands: Tensor | None = None
+    place: Tensor | None = None
 
     @classmethod
     def from_ends(cls, ends: Tensor, size: tuple[int, int], order: Tensor | None = None) -> ListedPairs:
@@ -189,13 +194,35 @@ class ListedPairs:
         back = ends[1].argsort(stable=True)
         return cls(_bounds(degree), ends, back, max(int(degree.max()), 1), size, order)
 
+    def padded(self) -> ListedPairs:
+        """The same with some more places, so that few lengths occur: eight per octave, and slots in steps of 16."""
+        count, longest = self.ends.shape[1], -(-self.longest // 16) * 16
+        step = max(2 ** (count.bit_length() - 4), 1)
+        more = -count % step
+        ends = functional.pad(self.ends, (0, more))
+        back = torch.cat([self.back, torch.arange(count, count + more, device=ends.device)])
+        _, place = look_up(self.start, ends[1], back, longest)
+        return replace(self, ends=ends, back=back, longest=longest, place=place)
+
+    def as_tensors(self) -> dict[str, Tensor]:
+        """A padded list by names, for :meth:`from_tensors`."""
+        assert self.place is not None
+        return {"start": self.start, "ends": self.ends, "back": self.back, "place": self.place}
+
+    @classmethod
+    def from_tensors(cls, size: Sequence[int], place: Tensor, **tensors: Tensor) -> ListedPairs:
+        count, nodes = size
+        return cls(**tensors, longest=place.shape[1], size=(count, nodes), place=place)
+
     def blocks(self, size: int) -> list[ListedBlock]:
         """All rows, in blocks of at most ``size`` pairs, or of a single row with more."""
         if self.ends.shape[1] <= size:
-            everything = Near(self.start, self.ends[1], (0, len(self.start) - 1), (0, self.ends.shape[1]), [])
-            return [
-                ListedBlock(self, slice(0, len(self.start) - 1), slice(0, self.ends.shape[1]), everything)
-            ]
+            rows, own = (0, len(self.start) - 1), (0, self.ends.shape[1])
+            everything = Near(self.start, self.ends[1], rows, own, [])
+            place = self.place
+            if place is None:
+                _, place = look_up(self.start, self.ends[1], self.back, self.longest)
+            return [ListedBlock(self, slice(*rows), slice(*own), everything, found=(self.back, place))]
         return self._split(size)
 
     @never_compiled
@@ -270,8 +297,8 @@ class ListedPairs:
 
     def in_slots(self, values: Tensor) -> Tensor:
         """``[m] → [B, N, K]``, 0 in empty slots."""
-        slots = values.new_zeros(self.size[0] * self.size[1] * self.longest)
-        return slots.index_copy(0, self.slot, values).view(*self.size, self.longest)
+        slots = values.new_zeros(self.size[0] * self.size[1] * self.longest + 1)  # the last for padding
+        return slots.index_copy(0, self.slot, values)[:-1].view(*self.size, self.longest)
 
     @cached_property
     def batch_ends(self) -> Tensor:
@@ -289,7 +316,13 @@ class ListedPairs:
             rank = torch.empty_like(by_ends).index_copy(0, by_ends, rank)
             degree = torch.bincount(source, minlength=len(start))
             start = degree.cumsum(0) - degree
-        return source * self.longest + rank - start[source]
+        slot = source * self.longest + rank - start[source]
+        return slot if self.place is None else slot.where(self._real, self.longest * (len(self.start) - 1))
+
+    @property
+    def _real(self) -> Tensor:
+        """False on padding: ``[m]``."""
+        return torch.arange(self.ends.shape[1], device=self.start.device) < self.start[-1]
 
     @property
     def mask(self) -> Tensor:
@@ -312,8 +345,8 @@ class ListedPairs:
         return torch.searchsorted(self.ends[0] * nodes + self.ends[1], ends[0] * nodes + ends[1])
 
     def only(self, values: Tensor) -> Tensor:
-        """Unchanged: there are no empty places."""
-        return values
+        """Unchanged, unless there is padding."""
+        return values if self.place is None else values * self._real
 
     def total(self, weight: Tensor) -> Tensor:
         return torch.segment_reduce(weight, "sum", lengths=self.start.diff(), unsafe=True)
@@ -345,7 +378,7 @@ class Near(NamedTuple):
 class ListedBlock:
     """Some rows of a list of pairs, whose pairs are its slice ``own``.
 
-    ``done`` are the numbers of the blocks that no later block reads.
+    ``done`` are the numbers of the blocks that no later block reads, ``found`` is what the mixing would look up.
     """
 
     whole: ListedPairs
@@ -353,6 +386,7 @@ class ListedBlock:
     own: slice
     near: Near
     done: list[int] | None = None
+    found: tuple[Tensor, Tensor] | None = None
 
     @property
     def shape(self) -> tuple[int]:
@@ -379,12 +413,21 @@ class ListedBlock:
         """``[m] → [r, K]``: each row's values, then ``fill``."""
         row = self.whole.ends[0, self.own]
         slot = torch.arange(self.own.start, self.own.stop, device=row.device) - self.whole.start[row]
-        padded = values.new_full((self.at.stop - self.at.start, self.whole.longest), fill)
-        return padded.index_put((row - self.at.start, slot), values)
+        longest = self.whole.longest  # one more slot takes what is padding
+        padded = values.new_full((self.at.stop - self.at.start, longest + 1), fill)
+        return padded.index_put((row - self.at.start, slot.clamp(max=longest)), values)[:, :longest]
 
     def aggregate(self, weight: Tensor, values: Tensor) -> Tensor:
         """Weights ``[m, h]``, node values ``[n, h, c]`` → ``[r, h, c]``, without gathering the values."""
         pairs, heads = weight.shape
+        (count, nodes), everything = self.whole.size, self.shape[0] == self.whole.ends.shape[1]
+        if weight.is_cuda and everything and count * nodes**2 <= MATRIX:
+            source, target = self.whole.ends  # on the diagonal, where padding is, there is no pair
+            matrix = weight.new_zeros(count * nodes**2, heads)
+            matrix = matrix.index_copy(0, source * nodes + target % nodes, weight)
+            matrix = matrix.view(count, nodes, nodes, heads)
+            found = torch.einsum("bijh,bjhc->bihc", matrix, values.unflatten(0, (count, nodes)))
+            return found.flatten(0, 1)
         head = torch.arange(heads, device=weight.device)
         places = head[:, None] + heads * self.whole.ends[1, self.own]  # [h, m], in a table of n · h rows
         begin = self.whole.start[self.at] - self.own.start  # [r]
@@ -416,7 +459,7 @@ class ListedBlock:
     def mix(self, read: Tensor) -> tuple[Tensor, Tensor]:
         """``[p, 4, h, d] → [m, h, d], [m, h]``."""
         start, target, rows, own, _ = self.near
-        return mix_listed(read, start, target, rows, own, self.whole.longest)
+        return mix_listed(read, start, target, rows, own, self.whole.longest, self.found)
 
 
 def _slices(cuts: list[int]) -> list[slice]:

@@ -24,7 +24,7 @@ import torch
 from torch import Tensor
 
 from gln.ops.loops import Kernel, compiled, spread
-from gln.ops.mix import NEVER
+from gln.ops.mix import NEVER, padded
 from gln.ops.vectors import add_scaled, dot, exp
 
 LANES = 8  # numbers in a vector register: rows are padded to a multiple of it
@@ -32,7 +32,7 @@ ROWS = 4  # of a graph at once, to go through memory less often
 
 
 def mix_all(read: Tensor, mask: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """The arguments of these four are those of the operators in :mod:`gln.ops.mix`, contiguous. No weight is kept."""
+    """The arguments of these five are those of the operators in :mod:`gln.ops.mix`, contiguous. No weight is kept."""
     count, _, _, _, heads, width = read.shape
     mixed, total = read.new_zeros(*mask.shape, heads, width), read.new_zeros(*mask.shape, heads)
     arrays = [values.numpy() for values in (*_real_nodes(mask), read, mask, mixed, total)]
@@ -56,20 +56,26 @@ def _real_nodes(mask: Tensor) -> tuple[Tensor, Tensor]:
     return real.sort(dim=1, descending=True, stable=True).indices, real.sum(1)
 
 
+def look_up(start: Tensor, target: Tensor, back: Tensor, longest: int) -> Tensor:
+    return target.new_empty(0, padded(longest), dtype=torch.int16)
+
+
 def mix_listed(
-    read: Tensor, start: Tensor, target: Tensor, rows: Sequence[int], own: Sequence[int], longest: int
-) -> tuple[Tensor, Tensor]:
+    read: Tensor, start: Tensor, target: Tensor, back: Tensor, place: Tensor,
+    rows: Sequence[int], own: Sequence[int], longest: int,
+) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     heads, width = read.shape[2:]
-    mixed = read.new_empty(own[1] - own[0], heads, width)
-    total = read.new_empty(own[1] - own[0], heads)
+    mixed = read.new_zeros(own[1] - own[0], heads, width)
+    total = read.new_zeros(own[1] - own[0], heads)
     arrays = [values.numpy() for values in (start, target, read.view(-1), mixed.flatten(1), total)]
     spread(listed_loops(heads, width).forward, *rows, own[0], longest, *arrays)
-    return mixed, total
+    return mixed, total, read.new_empty(0)
 
 
 def mix_listed_backward(
-    read: Tensor, start: Tensor, target: Tensor, back: Tensor, own: Sequence[int], longest: int,
-    total: Tensor, delta: Tensor, grad: Tensor,
+    read: Tensor, start: Tensor, target: Tensor, back: Tensor, place: Tensor,
+    rows: Sequence[int], own: Sequence[int], longest: int,
+    kept: Tensor, total: Tensor, delta: Tensor, grad: Tensor,
 ) -> Tensor:  # fmt: skip
     heads, width = read.shape[2:]
     result = torch.zeros_like(read)

@@ -9,8 +9,9 @@ one ``j``. No order of the weights ``[k, i, j]`` in registers suits all three, a
 took most of the time; so the weights of some graphs at a time go through device memory, in both orders. They are kept
 for the gradient if those of all graphs fit.
 
-*Listed pairs*: a program takes one row ``i`` and one head, keeps the pairs of the row in registers and loops over their
-other ends ``j``. Where ``j`` holds each third node is looked up beforehand, once for all heads. No weight is written.
+*Listed pairs*: the same products. A third node ``k`` meets the nodes it is paired with in the order of its own row, and
+every row holds its weights ``[k, j]`` by its own slots; which slot of one row is which of another is looked up
+beforehand, once for a list.
 """
 
 from __future__ import annotations
@@ -23,14 +24,15 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from gln.ops.mix import WORKSPACE, weights_of_a_head
+from gln.ops.mix import WORKSPACE, padded, weights_of_a_head
 
 TILE = 64  # nodes along each side of what a program computes at once
+LISTED = 32  # the same for lists, whose rows have lengths of their own
 HIGHEST = tl.constexpr(80.0)  # higher scores count as this, so that no sum of exponentials overflows
 
 
 def mix_all(read: Tensor, mask: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """The arguments of these four are those of the operators in :mod:`gln.ops.mix`, contiguous.
+    """The arguments of these five are those of the operators in :mod:`gln.ops.mix`, contiguous.
 
     The weights that are returned are those of the last heads; of all, if they fit into memory at once.
     """
@@ -38,7 +40,7 @@ def mix_all(read: Tensor, mask: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     out = torch.empty(*mask.shape, *read.shape[4:], dtype=read.dtype, device=read.device)
     total = torch.empty(*mask.shape, read.shape[4], dtype=torch.float32, device=read.device)
     weights = read.new_empty(0)
-    for first, count, weights, tiles, sizes in _some_heads(read):
+    for first, count, weights, tiles, sizes in _some_heads(read, nodes, nodes):
         given = (weights, first, nodes)
         _weights[(tiles * tiles, nodes, count)](read, mask, *given, **sizes)
         for role in (0, 1):  # the second adds to what the first has written
@@ -51,7 +53,7 @@ def mix_all_backward(
 ) -> Tensor:
     """``kept`` are the weights of all heads, or empty if they did not fit into memory at once."""
     nodes, result = read.shape[1], torch.empty_like(read)
-    for first, count, slopes, tiles, sizes in _some_heads(read):
+    for first, count, slopes, tiles, sizes in _some_heads(read, nodes, nodes):
         weights = kept if len(kept) else slopes
         if not len(kept):
             _weights[(tiles * tiles, nodes, count)](read, mask, weights, first, nodes, **sizes)
@@ -64,169 +66,266 @@ def mix_all_backward(
     return result
 
 
-def _some_heads(read: Tensor) -> Iterator[tuple[int, int, Tensor, int, dict[str, Any]]]:
-    """First and number of some heads of graphs, memory for their weights, tiles along a side, sizes of a program."""
-    graphs, nodes, _, _, heads, width = read.shape
-    tile = min(max(triton.next_power_of_2(nodes), 16), TILE)
-    # Float32 products are as exact as torch is set to.
-    exact = torch.get_float32_matmul_precision() == "highest"
-    one = weights_of_a_head(nodes)
-    sizes: dict[str, Any] = {"H": heads, "D": width, "DEPTH": max(16, width), "T": tile}
-    sizes |= {"ROW": one // (2 * nodes * nodes), "PRECISION": "ieee" if exact else "tf32"}
-    sizes |= {"num_warps": 2, "num_stages": 2}
-    most = min(max(1, WORKSPACE // (one * read.element_size())), graphs * heads)
-    weights = torch.empty(most * one, dtype=read.dtype, device=read.device)
-    for first in range(0, graphs * heads, most):
-        yield first, min(most, graphs * heads - first), weights, triton.cdiv(nodes, tile), sizes
-
-
-def mix_listed(
-    read: Tensor, start: Tensor, target: Tensor, rows: Sequence[int], own: Sequence[int], longest: int
-) -> tuple[Tensor, Tensor]:
-    heads, width = read.shape[2:]
-    pairs, count = own[1] - own[0], rows[1] - rows[0]
-    out = torch.empty(pairs, heads, width, dtype=read.dtype, device=read.device)
-    total = torch.empty(pairs, heads, dtype=torch.float32, device=read.device)
-    place = _places(start, target, rows, own, longest)
-    if count:
-        _listed_forward[(count, heads)](
-            read, start, target, place, out, total, rows[0], own[0], **_slots(read, longest, 1024)
-        )
-    return out, total
-
-
-def mix_listed_backward(
-    read: Tensor, start: Tensor, target: Tensor, back: Tensor, own: Sequence[int], longest: int,
-    total: Tensor, delta: Tensor, grad: Tensor,
-) -> Tensor:  # fmt: skip
-    nodes = len(start) - 1
-    result = torch.zeros_like(read)
-    place = _places(start, target, (0, nodes), (0, len(target)), longest)
-    for mine in (0, 1):
-        _listed_backward[(nodes, read.shape[2])](
-            read, start, target, place, back, total, delta, grad, result, own[0], len(total), MINE=mine,
-            **_slots(read, longest, 512),
-        )  # fmt: skip
-    return result
-
-
-def _slots(read: Tensor, longest: int, numbers_per_warp: int) -> dict[str, Any]:
-    """The sizes of a program. The numbers per warp were chosen by measuring: few warps have little to synchronise."""
-    heads, width = read.shape[2:]
-    slots = _slot_count(longest)
-    warps = max(1, min(8, slots * width // numbers_per_warp))
-    return {"H": heads, "D": width, "SLOTS": slots, "num_warps": warps}
-
-
-def _slot_count(longest: int) -> int:
-    return max(triton.next_power_of_2(longest), 16)
-
-
-def _places(start: Tensor, target: Tensor, rows: Sequence[int], own: Sequence[int], longest: int) -> Tensor:
-    """For every own pair ``ij`` and every pair ``ik`` of its row: the slot of ``k`` in the row of ``j``, or −1."""
-    slots = _slot_count(longest)
-    place = torch.empty(own[1] - own[0], slots, dtype=torch.int16, device=target.device)
-    if rows[1] > rows[0]:
-        _look_up[(rows[1] - rows[0],)](
-            start, target, place, rows[0], own[0], SLOTS=slots, HALVINGS=slots.bit_length()
-        )
+def look_up(start: Tensor, target: Tensor, back: Tensor, longest: int) -> Tensor:
+    place = torch.empty(len(target), padded(longest), dtype=torch.int16, device=target.device)
+    if len(target):
+        slots = triton.next_power_of_2(place.shape[1])
+        sizes = {"ROW": place.shape[1], "SLOTS": slots, "HALVINGS": slots.bit_length()}
+        _look_up[(len(target),)](start, target, back, place, **sizes, num_warps=1)
     return place
 
 
+def mix_listed(
+    read: Tensor, start: Tensor, target: Tensor, back: Tensor, place: Tensor,
+    rows: Sequence[int], own: Sequence[int], longest: int,
+) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+    pairs, near = own[1] - own[0], len(start) - 1
+    out = torch.zeros(pairs, *read.shape[2:], dtype=read.dtype, device=read.device)
+    total = torch.zeros(pairs, read.shape[2], dtype=torch.float32, device=read.device)
+    weights = read.new_empty(0)
+    for first, count, weights, tiles, sizes in _some_heads(read, near, place.shape[1], LISTED):
+        weights.zero_()
+        given = (weights, first, near)
+        _listed_weights[(near, tiles * tiles, count)](
+            read, start, target, back, place, *given, *rows, **sizes
+        )
+        for role in (0, 1):  # the second adds to what the first has written
+            _listed_values[(near, tiles, count)](
+                read, start, back, out, total, *given, own[0], pairs, role=role, **sizes
+            )
+    return out, total, weights
+
+
+def mix_listed_backward(
+    read: Tensor, start: Tensor, target: Tensor, back: Tensor, place: Tensor,
+    rows: Sequence[int], own: Sequence[int], longest: int,
+    kept: Tensor, total: Tensor, delta: Tensor, grad: Tensor,
+) -> Tensor:  # fmt: skip
+    near, result = len(start) - 1, torch.zeros_like(read)
+    lists = (start, target, back, place)
+    for first, count, slopes, tiles, sizes in _some_heads(read, near, place.shape[1], LISTED):
+        weights = kept if len(kept) else slopes
+        if not len(kept):
+            weights.zero_()
+            _listed_weights[(near, tiles * tiles, count)](read, *lists, weights, first, near, *rows, **sizes)
+        given = (total, delta, grad, result, weights, slopes, first, near, own[0], len(total))
+        _listed_value_gradient[(near, tiles, 2 * count)](read, start, back, *given, **sizes)
+        both = tiles == 1
+        _listed_score_gradient[(near, tiles, count if both else 2 * count)](
+            read, *lists, result, slopes, first, near, BOTH=both, **sizes
+        )
+    return result
+
+
+def _some_heads(
+    read: Tensor, rows: int, side: int, most: int | None = None
+) -> Iterator[tuple[int, int, Tensor, int, dict[str, Any]]]:
+    """First and number of some heads of graphs, memory for their weights, tiles along a side, sizes of a program.
+
+    A head has ``rows`` squares of weights with this ``side``, twice. A tile has at most ``most`` along a side.
+    """
+    heads, width = read.shape[-2:]
+    every = heads * len(read) if read.dim() == 6 else heads  # lists have one graph
+    tile = min(max(triton.next_power_of_2(side), 16), most or TILE)
+    # Float32 products are as exact as torch is set to.
+    exact = torch.get_float32_matmul_precision() == "highest"
+    one = weights_of_a_head(rows, side)
+    sizes: dict[str, Any] = {"H": heads, "D": width, "DEPTH": max(16, width), "T": tile}
+    sizes |= {"ROW": padded(side), "PRECISION": "ieee" if exact else "tf32"}
+    sizes |= {"num_warps": 2, "num_stages": 2}
+    at_once = min(max(1, WORKSPACE // max(one * read.element_size(), 1)), every)
+    weights = torch.empty(at_once * one, dtype=read.dtype, device=read.device)
+    for first in range(0, every if rows else 0, at_once):
+        yield first, min(at_once, every - first), weights, triton.cdiv(side, tile), sizes
+
+
 @triton.jit
-def _look_up(start, target, place, first_row, first_pair, SLOTS: tl.constexpr, HALVINGS: tl.constexpr):  # type: ignore[no-untyped-def]
-    row = first_row + tl.program_id(0)
+def _look_up(  # type: ignore[no-untyped-def]
+    start, target, back, place, ROW, SLOTS: tl.constexpr, HALVINGS: tl.constexpr
+):
+    pair = tl.program_id(0).to(tl.int64)
+    row, other = tl.load(target + tl.load(back + pair)), tl.load(target + pair)
     begin, end = tl.load(start + row), tl.load(start + row + 1)
+    their_first, their_last = tl.load(start + other), tl.load(start + other + 1)
     slot = tl.arange(0, SLOTS)
     ours = slot < end - begin
     third = tl.load(target + begin + slot, mask=ours, other=-1)
-    for pair in range(begin, end):
-        other = tl.load(target + pair)
-        their_first, their_last = tl.load(start + other), tl.load(start + other + 1)
-        low = tl.zeros([SLOTS], dtype=tl.int64) + their_first
-        high = tl.zeros([SLOTS], dtype=tl.int64) + their_last
-        for _ in range(HALVINGS):
-            middle = (low + high) // 2
-            less = tl.load(target + middle, mask=low < high, other=0) < third
-            low, high = tl.where(less & (low < high), middle + 1, low), tl.where(less, high, middle)
-        found = tl.load(target + low, mask=ours & (low < their_last), other=-2) == third
-        theirs = tl.where(found, low - their_first, -1)
-        tl.store(place + (pair - first_pair) * SLOTS + slot, theirs.to(tl.int16))
+    low = tl.zeros([SLOTS], dtype=tl.int64) + their_first
+    high = tl.zeros([SLOTS], dtype=tl.int64) + their_last
+    for _ in range(HALVINGS):
+        middle = (low + high) // 2
+        less = tl.load(target + middle, mask=low < high, other=0) < third
+        low, high = tl.where(less & (low < high), middle + 1, low), tl.where(less, high, middle)
+    found = tl.load(target + low, mask=ours & (low < their_last), other=-2) == third
+    theirs = tl.where(found, low - their_first, -1)
+    tl.store(place + pair * ROW + slot, theirs.to(tl.int16), mask=slot < ROW)
 
 
 @triton.jit
-def _load(read, pair, present, part: tl.constexpr, head, H: tl.constexpr, D: tl.constexpr):  # type: ignore[no-untyped-def]
-    """One part of some pairs for one head: ``[SLOTS, D]``, 0 where not present."""
-    at = ((pair * 4 + part) * H + head)[:, None] * D + tl.arange(0, D)[None, :]
-    return tl.load(read + at, mask=present[:, None], other=0.0).to(tl.float32)
+def _row(start, target, back, row, slot):  # type: ignore[no-untyped-def]
+    """Of slots of a row ``k``: the pairs ``ki``, which are real, ``i``, where ``ik`` is, and its slot in row ``i``."""
+    begin = tl.load(start + row)
+    real = slot < tl.load(start + row + 1) - begin
+    node = tl.load(target + begin + slot, mask=real, other=0)
+    reverse = tl.load(back + begin + slot, mask=real, other=0)
+    return begin + slot, real, node, reverse, reverse - tl.load(start + node, mask=real, other=0)
 
 
 @triton.jit
-def _other_end(start, target, place, pair, first_pair, slot, SLOTS: tl.constexpr):  # type: ignore[no-untyped-def]
-    """For the pair ``ij``: where the row of ``j`` holds our third nodes, and whether it does."""
-    theirs = tl.load(place + (pair - first_pair) * SLOTS + slot).to(tl.int64)
-    return tl.load(start + tl.load(target + pair)) + theirs, theirs >= 0
+def _between(place, mine, real, slot, theirs, ROW):  # type: ignore[no-untyped-def]
+    """Of pairs ``ki`` and slots of ``j`` in the row of ``k``: the slots of ``j`` in the rows of ``i``, or −1."""
+    at = mine[:, None] * ROW + slot[None, :]
+    return tl.load(place + at, mask=real[:, None] & theirs[None, :], other=-1)
 
 
 @triton.jit
-def _listed_forward(  # type: ignore[no-untyped-def]
-    read, start, target, place, out, total, first_row, first_pair,
-    H: tl.constexpr, D: tl.constexpr, SLOTS: tl.constexpr,
+def _listed_weights(  # type: ignore[no-untyped-def]
+    read, start, target, back, place, weights, first, rows, first_row, last_row,
+    H: tl.constexpr, D: tl.constexpr, DEPTH: tl.constexpr, T: tl.constexpr, ROW,
+    PRECISION: tl.constexpr,
 ):  # fmt: skip
-    row, head = first_row + tl.program_id(0), tl.program_id(1)
-    begin, end = tl.load(start + row), tl.load(start + row + 1)
-    slot = tl.arange(0, SLOTS)
-    ours = slot < end - begin
-    query = _load(read, begin + slot, ours, 0, head, H, D)
-    first = _load(read, begin + slot, ours, 2, head, H, D)
-    for pair in range(begin, end):
-        theirs, shared = _other_end(start, target, place, pair, first_pair, slot, SLOTS)
-        key = _load(read, theirs, shared, 1, head, H, D)
-        second = _load(read, theirs, shared, 3, head, H, D)
-        score = tl.where(shared, tl.sum(query * key, axis=1), -float("inf"))  # [SLOTS]
-        most = tl.maximum(tl.max(score, axis=0), 0.0)  # an extra slot of score 0 and value 0 takes part
-        weight = tl.exp(score - most)
-        norm = tl.sum(weight, axis=0) + tl.exp(-most)
-        mixed = tl.sum(weight[:, None] * (first + second), axis=0) / norm  # [D]
-        at = (pair - first_pair) * H + head
-        tl.store(out + at * D + tl.arange(0, D), mixed)
-        tl.store(total + at, most + tl.log(norm))
+    """:func:`_weights` of the nodes that ``k`` is paired with: ``[i, k, j]``, and ``[j, k, i]``, in slots of a row."""
+    k, head = tl.program_id(0).to(tl.int64), tl.program_id(2).to(tl.int64)
+    tiles = (ROW + T - 1) // T
+    one = tl.program_id(1) // tiles * T + tl.arange(0, T)
+    other = tl.program_id(1) % tiles * T + tl.arange(0, T)
+    ki, ours, i, ik, slot_in_i = _row(start, target, back, k, one)
+    kj, theirs, j, jk, slot_in_j = _row(start, target, back, k, other)
+    if (tl.sum(ours.to(tl.int32)) == 0) | (tl.sum(theirs.to(tl.int32)) == 0):
+        return
+    read += (first + head) * D
+    query = _rows(read, ik, ours, 0, H, D, DEPTH)
+    key = _rows(read, jk, theirs, 1, H, D, DEPTH)
+    score = tl.dot(query, tl.trans(key), input_precision=PRECISION)
+    weight = tl.exp(tl.minimum(score, HIGHEST)).to(query.dtype)
+    ours = ours & (i >= first_row) & (i < last_row)
+    weights += 2 * head * rows * ROW * ROW
+    at = _between(place, ki, ours, other, theirs, ROW)
+    tl.store(weights + ((i * ROW + slot_in_i) * ROW)[:, None] + at, weight, mask=at >= 0)
+    weights += rows * ROW * ROW
+    at = _between(place, kj, theirs, one, ours, ROW)
+    tl.store(weights + ((j * ROW + slot_in_j) * ROW)[:, None] + at, tl.trans(weight), mask=at >= 0)
 
 
 @triton.jit
-def _listed_backward(  # type: ignore[no-untyped-def]
-    read, start, target, place, back, total, delta, grad, result, first_pair, pairs,
-    MINE: tl.constexpr,  # 0: the gradients of query and first; 1: of key and second
-    H: tl.constexpr, D: tl.constexpr, SLOTS: tl.constexpr,
+def _answer(back, pair, real, first_pair, pairs, role):  # type: ignore[no-untyped-def]
+    """Where the results of pairs ``ij`` are, or of ``ji`` with the roles exchanged, and whether they are asked for."""
+    answer = pair
+    if role == 1:
+        answer = tl.load(back + pair, mask=real, other=0)
+    answer -= first_pair
+    return answer, real & (answer >= 0) & (answer < pairs)
+
+
+@triton.jit
+def _listed_values(  # type: ignore[no-untyped-def]
+    read, start, back, out, total, weights, first, rows, first_pair, pairs,
+    role: tl.constexpr, H: tl.constexpr, D: tl.constexpr, DEPTH: tl.constexpr, T: tl.constexpr, ROW,
+    PRECISION: tl.constexpr,
 ):  # fmt: skip
-    row, head = tl.program_id(0), tl.program_id(1)
-    begin, end = tl.load(start + row), tl.load(start + row + 1)
-    slot, d = tl.arange(0, SLOTS), tl.arange(0, D)
-    ours = slot < end - begin
-    query = _load(read, begin + slot, ours, MINE, head, H, D)
-    first = _load(read, begin + slot, ours, 2 + MINE, head, H, D)
-    grad_query = tl.zeros([SLOTS, D], dtype=tl.float32)
-    grad_first = tl.zeros([SLOTS, D], dtype=tl.float32)
-    for pair in range(begin, end):
-        answer = pair  # with the roles exchanged, the pair's result is at ji
-        if MINE == 1:
-            answer = tl.load(back + pair)
-        answer -= first_pair
-        if (answer >= 0) & (answer < pairs):
-            theirs, shared = _other_end(start, target, place, pair, 0, slot, SLOTS)
-            key = _load(read, theirs, shared, 1 - MINE, head, H, D)
-            second = _load(read, theirs, shared, 3 - MINE, head, H, D)
-            at = answer * H + head
-            wanted = tl.load(grad + at * D + d).to(tl.float32)  # [D]
-            score = tl.where(shared, tl.sum(query * key, axis=1), -float("inf"))
-            weight = tl.exp(score - tl.load(total + at))  # [SLOTS]
-            value = tl.sum((first + second) * wanted[None, :], axis=1)
-            grad_score = weight * (value - tl.load(delta + at))
-            grad_query += grad_score[:, None] * key
-            grad_first += weight[:, None] * wanted[None, :]
-    at = (((begin + slot) * 4 + MINE) * H + head)[:, None] * D + d[None, :]
-    tl.store(result + at, grad_query, mask=ours[:, None])
-    tl.store(result + at + 2 * H * D, grad_first, mask=ours[:, None])
+    """:func:`_values` of one row."""
+    one, head = tl.program_id(0).to(tl.int64), tl.program_id(2).to(tl.int64)
+    other = tl.program_id(1) * T + tl.arange(0, T)
+    begin = tl.load(start + one)
+    count = tl.load(start + one + 1) - begin
+    if tl.program_id(1) * T >= count:
+        return
+    answer, asked = _answer(back, begin + other, other < count, first_pair, pairs, role)
+    weights += ((2 * head + role) * rows + one) * ROW * ROW
+    read += (first + head) * D
+    d = tl.arange(0, 2 * DEPTH)  # sums have a column more, of ones: that of the weights
+    sums = tl.zeros([2 * DEPTH, T], dtype=tl.float32)
+    for begin_k in range(0, count, T):
+        k = begin_k + tl.arange(0, T)
+        inside = (k < count)[:, None] & (other < ROW)[None, :]
+        weight = tl.load(weights + k[:, None] * ROW + other[None, :], mask=inside, other=0.0)  # [k, other]
+        at = ((begin + k) * (4 * H * D) + (2 + role) * (H * D))[None, :] + d[:, None]
+        value = tl.load(read + at, mask=(k < count)[None, :] & (d < D)[:, None], other=0.0)  # [d, k]
+        value = tl.where((d == D)[:, None], 1.0, value.to(tl.float32)).to(weight.dtype)
+        sums = tl.dot(value, weight, sums, input_precision=PRECISION)
+    norm = 1 + tl.sum(tl.where((d == D)[:, None], sums, 0.0), axis=0)
+    mixed = sums / norm[None, :]
+    at = answer * H + first + head
+    inside = asked[None, :] & (d < D)[:, None]
+    if role:
+        mixed += tl.load(out + at[None, :] * D + d[:, None], mask=inside, other=0.0).to(tl.float32)
+    else:
+        tl.store(total + at, tl.log(norm), mask=asked)
+    tl.store(out + at[None, :] * D + d[:, None], mixed, mask=inside)
+
+
+@triton.jit
+def _listed_value_gradient(  # type: ignore[no-untyped-def]
+    read, start, back, total, delta, grad, result, weights, slopes, first, rows, first_pair, pairs,
+    H: tl.constexpr, D: tl.constexpr, DEPTH: tl.constexpr, T: tl.constexpr, ROW,
+    PRECISION: tl.constexpr,
+):  # fmt: skip
+    """:func:`_value_gradient` of one row."""
+    one, place = tl.program_id(0).to(tl.int64), tl.program_id(2).to(tl.int64)
+    k, role = tl.program_id(1) * T + tl.arange(0, T), tl.program_id(2) % 2
+    head = first + place // 2
+    begin = tl.load(start + one)
+    count = tl.load(start + one + 1) - begin
+    if tl.program_id(1) * T >= count:
+        return
+    weights += (place * rows + one) * ROW * ROW
+    slopes += (place * rows + one) * ROW * ROW
+    d = tl.arange(0, DEPTH)[None, :]
+    value = _rows(read + head * D, begin + k, k < count, 2 + role, H, D, DEPTH)
+    sum_ = tl.zeros([T, DEPTH], dtype=tl.float32)
+    for begin_other in range(0, count, T):
+        other = begin_other + tl.arange(0, T)
+        answer, asked = _answer(back, begin + other, other < count, first_pair, pairs, role)
+        at = answer * H + head
+        wanted = tl.load(grad + at[:, None] * D + d, mask=asked[:, None] & (d < D), other=0.0).to(value.dtype)
+        inside = (k < count)[:, None] & (other < ROW)[None, :]
+        place_ = k[:, None] * ROW + other[None, :]
+        weight = tl.load(weights + place_, mask=inside, other=0.0).to(tl.float32)  # [k, other]
+        weight *= tl.exp(-tl.load(total + at, mask=asked, other=0.0))[None, :]
+        slope = tl.dot(value, tl.trans(wanted), input_precision=PRECISION)
+        slope -= role * tl.load(delta + at, mask=asked, other=0.0)[None, :]  # only once
+        tl.store(slopes + place_, weight * slope, mask=inside)
+        sum_ = tl.dot(weight.to(value.dtype), wanted, sum_, input_precision=PRECISION)
+    at = (begin + k) * (4 * H * D) + (2 + role) * (H * D) + head * D
+    tl.store(result + at[:, None] + d, sum_, mask=(k < count)[:, None] & (d < D))
+
+
+@triton.jit
+def _listed_score_gradient(  # type: ignore[no-untyped-def]
+    read, start, target, back, place, result, slopes, first, rows,
+    BOTH: tl.constexpr,  # one tile has the whole row, so that one program serves both roles
+    H: tl.constexpr, D: tl.constexpr, DEPTH: tl.constexpr, T: tl.constexpr, ROW,
+    PRECISION: tl.constexpr,
+):  # fmt: skip
+    """:func:`_score_gradient` of the nodes that ``k`` is paired with."""
+    k, number = tl.program_id(0).to(tl.int64), tl.program_id(2).to(tl.int64) * (2 if BOTH else 1)
+    one, role = tl.program_id(1) * T + tl.arange(0, T), number % 2
+    head = first + number // 2
+    ki, ours, i, ik, slot_in_i = _row(start, target, back, k, one)
+    count = tl.load(start + k + 1) - tl.load(start + k)
+    if tl.program_id(1) * T >= count:
+        return
+    mine = slopes + number * rows * ROW * ROW
+    theirs = slopes + (number + 1 - 2 * role) * rows * ROW * ROW
+    d = tl.arange(0, DEPTH)[None, :]
+    at_result = (ik * (4 * H * D) + role * (H * D) + head * D)[:, None] + d
+    inside = ours[:, None] & (d < D)
+    sum_ = tl.zeros([T, DEPTH], dtype=tl.float32)
+    for begin_other in range(0, count, T):
+        other = begin_other + tl.arange(0, T)
+        kj, real, j, jk, slot_in_j = _row(start, target, back, k, other)
+        at = _between(place, ki, ours, other, real, ROW)
+        slope = tl.load(mine + ((i * ROW + slot_in_i) * ROW)[:, None] + at, mask=at >= 0, other=0.0)
+        at = _between(place, kj, real, one, ours, ROW)
+        turned = tl.load(theirs + ((j * ROW + slot_in_j) * ROW)[:, None] + at, mask=at >= 0, other=0.0)
+        slope = (slope.to(tl.float32) + tl.trans(turned).to(tl.float32)).to(slope.dtype)
+        key = _rows(read + head * D, jk, real, 1 - role, H, D, DEPTH)
+        sum_ = tl.dot(slope, key, sum_, input_precision=PRECISION)
+        if BOTH:
+            query = _rows(read + head * D, ik, ours, 0, H, D, DEPTH)
+            of_key = tl.dot(tl.trans(slope), query, input_precision=PRECISION)
+            tl.store(result + H * D + at_result, of_key, mask=inside)
+    tl.store(result + at_result, sum_, mask=inside)
 
 
 @triton.jit

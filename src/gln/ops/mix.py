@@ -25,7 +25,7 @@ WORTH = 2**16  # with fewer scores on a CPU, loading the compiled loops does not
 WORKSPACE = (
     2**29
 )  # bytes of weights in the memory of a GPU at once, unless a single head of one graph has more
-MOST_SLOTS = 256  # of a row in a list; more do not fit into the registers of a GPU program
+MOST_SLOTS = 256  # of a row in a list on a GPU, where every row has as much memory as the longest
 HAS_TRITON = find_spec("triton") is not None
 
 
@@ -56,7 +56,11 @@ def mix_all(read: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
     count, nodes, _, _, heads, _ = read.shape
     if not _has_kernel(read, count * nodes**3 * heads):
         return mix_all_reference(read, mask)
-    kept = weights_of_a_head(nodes) * count * heads if torch.is_grad_enabled() and read.requires_grad else 0
+    kept = (
+        weights_of_a_head(nodes, nodes) * count * heads
+        if torch.is_grad_enabled() and read.requires_grad
+        else 0
+    )
     if read.is_cpu or kept * read.element_size() > WORKSPACE:
         kept = 0
     mixed, total, _ = _mix_all(_precise(read), mask.contiguous(), kept)
@@ -64,30 +68,60 @@ def mix_all(read: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def mix_listed(
-    read: Tensor, start: Tensor, target: Tensor, rows: Sequence[int], own: Sequence[int], longest: int
+    read: Tensor,
+    start: Tensor,
+    target: Tensor,
+    rows: Sequence[int],
+    own: Sequence[int],
+    longest: int,
+    found: tuple[Tensor, Tensor] | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Mix pairs in a list: some rows of it, which read the pairs of all rows.
 
     Args:
         read: query, key, first and second of every pair, ``[p, 4, h, d]``.
-        start: where the pairs of each row begin, ``[l + 1]``; the list is symmetric and sorted.
+        start: where the pairs of each row begin, ``[l + 1]``; the list is symmetric and sorted. Places after the last
+            row are padding: their results are 0.
         target: the row that is the second end of every pair, ``[p]``.
         rows: first and last (exclusive) of the rows to mix.
         own: first and last of their pairs.
         longest: no row has more pairs than this.
+        found: what :func:`look_up` found, for who mixes over one list several times.
 
     Returns:
         The mixed values ``[m, h, d]`` and the log-normaliser ``[m, h]`` of the pairs of these rows.
     """
     if not _has_kernel(read, (own[1] - own[0]) * longest * read.shape[2], longest):
         return mix_listed_reference(read, start, target, rows, own)
-    mixed, total = _mix_listed(_precise(read), start, target, rows, own, longest)
+    if found is None:  # sorted by target, then by source, the reversed pairs are in the order of the pairs
+        found = look_up(start, target, target.argsort(stable=True), longest)
+    back, place = found
+    kept = 0
+    if place.numel() and torch.is_grad_enabled() and read.requires_grad:
+        kept = weights_of_a_head(len(start) - 1, place.shape[1]) * read.shape[2]
+        kept = kept if kept * read.element_size() <= WORKSPACE else 0
+    mixed, total, _ = _mix_listed(_precise(read), start, target, back, place, rows, own, longest, kept)
     return mixed.to(read.dtype), total.to(read.dtype)
 
 
-def weights_of_a_head(nodes: int) -> int:
-    """Of one graph, in both orders; rows are padded, so that eight can be loaded at once."""
-    return 2 * nodes * nodes * (-(-nodes // 8) * 8)
+def look_up(start: Tensor, target: Tensor, back: Tensor, longest: int) -> tuple[Tensor, Tensor]:
+    """Of every pair ``ij``: where ``ji`` is (``back [p]``), and for every ``ik`` the slot of ``k`` in the row of ``j``.
+
+    The slots are ``[p, ≥ longest]``, −1 where there is none; ``p`` is 0 on a CPU, which searches as it goes.
+    """
+    if not target.is_cpu and (longest > MOST_SLOTS or not HAS_TRITON):  # no kernel will ask
+        return back, target.new_empty(0, padded(longest), dtype=torch.int16)
+    return back, _look_up(start, target, back, longest)
+
+
+def weights_of_a_head(rows: int, side: int) -> int:
+    """Squares of this ``side``, one for each of the ``rows``, in both orders."""
+    return 2 * rows * side * padded(side)
+
+
+def padded(side: int) -> int:
+    """The length of a row of weights: so that eight can be loaded at once."""
+    return -(-side // 8) * 8
 
 
 def may_use_kernels(given: Tensor) -> bool:
@@ -152,7 +186,8 @@ def mix_listed_reference(
 def _third_nodes(start: Tensor, target: Tensor, rows: slice, own: slice) -> tuple[Tensor, Tensor, Tensor]:
     """For every own pair ``ij`` and third node ``k``: which pair, and where ``ik`` and ``jk`` are, all ``[t]``."""
     nodes, degree = len(start) - 1, start.diff()
-    ends = torch.arange(nodes, device=start.device).repeat_interleave(degree) * nodes + target  # ascending
+    source = torch.arange(nodes, device=start.device).repeat_interleave(degree)
+    ends = source * nodes + target[: len(source)]  # ascending
     source = torch.arange(nodes, device=start.device)[rows].repeat_interleave(degree[rows])  # [m]
     pair = torch.arange(len(source), device=start.device).repeat_interleave(degree[source])
     before = (degree[source].cumsum(0) - degree[source])[pair]
@@ -193,21 +228,31 @@ def _mix_all_backward(
     return _kernels(read).mix_all_backward(read.contiguous(), mask, kept, *given)
 
 
+@torch.library.custom_op("gln::look_up", mutates_args=())
+def _look_up(start: Tensor, target: Tensor, back: Tensor, longest: int) -> Tensor:
+    return _kernels(target).look_up(start, target, back, longest)
+
+
 @torch.library.custom_op("gln::mix_listed", mutates_args=())
 def _mix_listed(
-    read: Tensor, start: Tensor, target: Tensor, rows: Sequence[int], own: Sequence[int], longest: int
-) -> tuple[Tensor, Tensor]:
-    return _kernels(read).mix_listed(read.contiguous(), start, target, rows, own, longest)
+    read: Tensor, start: Tensor, target: Tensor, back: Tensor, place: Tensor,
+    rows: Sequence[int], own: Sequence[int], longest: int, kept: int,
+) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+    """Also ``kept`` weights for the gradient: all or none."""
+    given = (start, target, back, place, rows, own, longest)
+    mixed, total, weights = _kernels(read).mix_listed(read.contiguous(), *given)
+    return mixed, total, weights if kept else read.new_empty(0)
 
 
 @torch.library.custom_op("gln::mix_listed_backward", mutates_args=())
 def _mix_listed_backward(
-    read: Tensor, start: Tensor, target: Tensor, own: Sequence[int], longest: int,
-    total: Tensor, delta: Tensor, grad: Tensor,
+    read: Tensor, start: Tensor, target: Tensor, back: Tensor, place: Tensor,
+    rows: Sequence[int], own: Sequence[int], longest: int,
+    kept: Tensor, total: Tensor, delta: Tensor, grad: Tensor,
 ) -> Tensor:  # fmt: skip
-    back = target.argsort(stable=True)  # the position of ji for every ij: sorted by target, then by source
-    given = (total.contiguous(), delta.contiguous(), grad.contiguous())
-    return _kernels(read).mix_listed_backward(read.contiguous(), start, target, back, own, longest, *given)
+    lists = (start, target, back, place, rows, own, longest)
+    given = (kept, total.contiguous(), delta.contiguous(), grad.contiguous())
+    return _kernels(read).mix_listed_backward(read.contiguous(), *lists, *given)
 
 
 @_mix_all.register_fake
@@ -215,11 +260,17 @@ def _(read: Tensor, mask: Tensor, kept: int) -> tuple[Tensor, Tensor, Tensor]:
     return *_empty(read, *read.shape[:3]), read.new_empty(kept)
 
 
+@_look_up.register_fake
+def _(start: Tensor, target: Tensor, back: Tensor, longest: int) -> Tensor:
+    return target.new_empty(0 if target.is_cpu else len(target), padded(longest), dtype=torch.int16)
+
+
 @_mix_listed.register_fake
 def _(
-    read: Tensor, start: Tensor, target: Tensor, rows: Sequence[int], own: Sequence[int], longest: int
-) -> tuple[Tensor, Tensor]:
-    return _empty(read, own[1] - own[0])
+    read: Tensor, start: Tensor, target: Tensor, back: Tensor, place: Tensor,
+    rows: Sequence[int], own: Sequence[int], longest: int, kept: int,
+) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+    return *_empty(read, own[1] - own[0]), read.new_empty(kept)
 
 
 def _empty(read: Tensor, *shape: int) -> tuple[Tensor, Tensor]:
@@ -243,22 +294,16 @@ def _all_gradient(ctx: Any, grad: Tensor, grad_total: Tensor, _: Tensor) -> tupl
     return _mix_all_backward(read, mask, kept, total, delta, grad), None, None
 
 
-def _keep_listed(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
-    *tensors, _, ctx.own, ctx.longest = inputs
+def _keep_listed(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+    *tensors, ctx.rows, ctx.own, ctx.longest, _ = inputs
     ctx.save_for_backward(*tensors, *output)
 
 
-def _listed_gradient(ctx: Any, grad: Tensor, grad_total: Tensor) -> tuple[Tensor | None, ...]:
-    *given, mixed, total = ctx.saved_tensors
+def _listed_gradient(ctx: Any, grad: Tensor, grad_total: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
+    *given, mixed, total, kept = ctx.saved_tensors
     delta = (grad.to(total.dtype) * mixed).sum(-1) - grad_total
-    return (
-        _mix_listed_backward(*given, ctx.own, ctx.longest, total, delta, grad),
-        None,
-        None,
-        None,
-        None,
-        None,
-    )
+    gradient = _mix_listed_backward(*given, ctx.rows, ctx.own, ctx.longest, kept, total, delta, grad)
+    return gradient, None, None, None, None, None, None, None, None
 
 
 _mix_all.register_autograd(_all_gradient, setup_context=_keep_all)
