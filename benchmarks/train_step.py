@@ -22,7 +22,7 @@ from gln.models.set2graph import Set2Graph
 from gln.models.set2graph import Size as Widths
 from gln.ops import mix
 from gln.training.losses import Loss
-from gln.training.replay import WARM, Replay
+from gln.training.replay import Replay
 
 BACKWARD = 2  # the gradients of a product are two products of its size
 OPTIMISER = 7  # per weight, AdamW reads it, its gradient and two moments, and writes all but the gradient
@@ -38,10 +38,13 @@ class Size:
     peer: Widths
     repeats: int
     square: int  # side of the matrices that measure the device
+    steps: int = 1  # one after the other in a turn, as training does on a GPU, which is not waited for
 
 
-GPU = Size(50, 64, {}, "published", 20, 8192)
+GPU = Size(50, 64, {}, "published", 10, 8192, steps=10)
 CPU = Size(50, 16, {}, "published", 5, 1024)
+# family, graphs per step, model
+SURFACES: tuple[str, int, dict[str, Any]] = "surfaces:points=400", 4, {"pos_channels": 3, "candidates": 64}
 
 
 class Work(NamedTuple):
@@ -53,6 +56,8 @@ class Work(NamedTuple):
 
 def run(size: Annotated[Size | None, Suppress] = None, seed: int = 0) -> dict[str, Any]:
     """Seconds of forward, loss, backward and AdamW over one batch of Delaunay sets, all ways in alternating turns.
+
+    On a GPU, of ten steps one after the other; then of steps over candidates, on surfaces of 400 points.
 
     Args:
         size: the task and models; default: the benchmark's 64 sets of 50 points on a GPU, 16 such sets on a CPU.
@@ -68,12 +73,15 @@ def run(size: Annotated[Size | None, Suppress] = None, seed: int = 0) -> dict[st
     stream = torch.cuda.stream(torch.cuda.Stream()) if device.type == "cuda" else nullcontext()
     with fast_products(), torch.random.fork_rng(), stream:
         torch.manual_seed(seed)
-        calls = {name: _step(*way, batch) for name, way in _ways(size, device).items()}
-        warm = 3 + WARM if device.type == "cuda" else 1  # compiling takes several calls
-        times = turns(list(calls.values()), warm + size.repeats)[warm:]
+        steps = {name: _step(*way, batch) for name, way in _ways(size, device).items()}
+        calls = {name: _times(size.steps, step) for name, step in steps.items()}
+        times = turns(list(calls.values()), 1 + size.repeats)[1:]  # the first compiles and records
+        surfaces = _surfaces(seed, device) if device.type == "cuda" else {}
         matrix, copy = _matrix_rate(size.square, device), _copy_rate(size.square, device)
         half = _matrix_rate(size.square, device, torch.bfloat16)
-    seconds = dict(zip(calls, map(median, zip(*times, strict=True)), strict=True))
+    seconds = {
+        name: median(turn) / size.steps for name, turn in zip(calls, zip(*times, strict=True), strict=True)
+    }
     work = step_work(GLN(**size.model).config, size.sets, size.points)
     needs = {"matrix_seconds": work.products / matrix, "copy_seconds": 4 * work.numbers / copy}
     floor = max(needs.values())
@@ -94,7 +102,35 @@ def run(size: Annotated[Size | None, Suppress] = None, seed: int = 0) -> dict[st
     }
     least = {"products": work.products, "bytes": 4 * work.numbers, "seconds": floor, **needs}
     least["bfloat16_seconds"] = max(work.products / half, 2 * work.numbers / copy)
-    return {"name": "train-step", "rows": rows, "floor": least, "settings": settings}
+    return {"name": "train-step", "rows": rows, "floor": least, "settings": settings} | surfaces
+
+
+def _times(count: int, step: Callable[[], object]) -> Callable[[], None]:
+    def call() -> None:
+        for _ in range(count):
+            step()
+
+    return call
+
+
+def _surfaces(seed: int, device: torch.device) -> dict[str, Any]:
+    """Seconds of a training step over candidates, whose number is drawn anew for every step, once all is recorded."""
+    family, count, settings = SURFACES
+    batch = GraphBatch.from_graphs(parse_family(family).sample(count, seed)).to(device)
+    rows = []
+    for name, replayed, compiled in (
+        ("eager", False, False),
+        ("replayed, bfloat16", True, False),
+        ("compiled, replayed, bfloat16", True, True),
+    ):
+        model = GLN(**settings).to(device)
+        step = _step(
+            _compiled(model) if compiled else model, _half if replayed else nullcontext, replayed, batch
+        )
+        turns([_times(50, step)], 4 if replayed else 1)
+        seconds = turns([_times(50, step)], 2)
+        rows.append({"way": name, "seconds": min(turn[0] for turn in seconds) / 50})
+    return {"surfaces": {"family": family, "graphs": count, "model": settings, "rows": rows}}
 
 
 def step_work(config: dict[str, Any], sets: int, points: int) -> Work:

@@ -16,7 +16,7 @@ def test_every_model_is_timed_and_compared_with_the_peer(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(bench, "PEER_RESULT", tmp_path / "none.json")
-    row = bench.run(points=20, sets=4, scored=6, repeats=1, peer="small")
+    row = bench.run(points="20", sets=4, scored=6, repeats=1, peer="small")
     alone = [line for line in row["rows"] if line["threads"] == 1]
     assert [(line["model"], line["candidates"]) for line in alone] == [
         ("Set2Graph (small widths)", None),
@@ -38,9 +38,9 @@ def test_the_peers_f1_is_what_was_measured(monkeypatch: pytest.MonkeyPatch, tmp_
     path = tmp_path / "result.json"
     path.write_text(json.dumps({"points": 50, "test": {"dice": 0.9}}))
     monkeypatch.setattr(bench, "PEER_RESULT", path)
-    assert bench._peer_f1("published", 50) == 0.9
-    assert bench._peer_f1("published", 51) is None
-    assert bench._peer_f1("small", 50) is None
+    assert bench._peer_f1("published", "50") == 0.9
+    assert bench._peer_f1("published", "51") is None
+    assert bench._peer_f1("small", "50") is None
 
 
 def test_a_mistake_is_one_sentence() -> None:

@@ -11,6 +11,7 @@ import torch
 from gln.errors import GLNError
 from gln.families import parse_family
 from gln.graphs import GraphBatch, as_graphs
+from gln.inference.predict import predict
 from gln.models import GLN, PaperGLN, Set2Graph
 from gln.models.contract import Replayable
 from gln.training import fit
@@ -193,3 +194,26 @@ def test_a_loss_of_ones_own_is_not_recorded(monkeypatch):
     )
     assert not replays
     assert len(steps) == 3 * 7 + 3
+
+
+@needs_gpu
+def test_prediction_by_replay_is_prediction(monkeypatch):
+    replays = count_replays(monkeypatch)
+    model = small().cuda()
+    sets = [
+        graph
+        for points in ("9-12", "130-135")
+        for graph in parse_family(f"delaunay:points={points}").sample(40, 3)
+    ]
+    replayed = predict(model, sets, batch_size=8)
+    assert replays
+    monkeypatch.setattr(replaying, "MOST", 0)
+    launched = predict(model, sets, batch_size=8)
+    for a, b in zip(replayed, launched, strict=True):
+        assert torch.equal(a.edge_index, b.edge_index)
+        assert torch.equal(a.edge_prob, b.edge_prob)
+    model.trains_in_bfloat16 = False
+    exact = predict(model, sets, threshold=0.0)
+    half = predict(small().cuda(), sets, threshold=0.0)
+    for a, b in zip(exact, half, strict=True):
+        assert torch.allclose(a.edge_prob, b.edge_prob, atol=0.03)

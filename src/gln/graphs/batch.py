@@ -36,17 +36,18 @@ class GraphBatch:
     mask: Tensor
 
     @classmethod
-    def from_graphs(cls, graphs: Sequence[Graph], edges: bool = True) -> GraphBatch:
+    def from_graphs(cls, graphs: Sequence[Graph], edges: bool = True, nodes: int = 0) -> GraphBatch:
         """Pad checked graphs (see :func:`gln.graphs.check_graph`) into one batch.
 
         Args:
             graphs: at least one, all with the same widths of ``pos`` and ``x``.
             edges: False leaves the edges out: ``adj`` is all False and takes no memory, whatever its size.
+            nodes: pad to at least so many.
         """
         if not graphs:
             raise GLNError("The batch is empty; expected at least one graph.")
         sizes = torch.tensor([graph.num_nodes for graph in graphs])
-        mask = torch.arange(int(sizes.max())) < sizes[:, None]  # [B, N]
+        mask = torch.arange(max(int(sizes.max()), nodes)) < sizes[:, None]  # [B, N]
         adj = _adjacency(graphs, *mask.shape) if edges else _nothing(mask)
         return cls(pos=_pad("pos", graphs, mask), x=_pad("x", graphs, mask), adj=adj, mask=mask)
 

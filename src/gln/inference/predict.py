@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, overload, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, cast, overload, runtime_checkable
 
 import numpy as np
 import torch
@@ -20,10 +20,11 @@ from gln.graphs.columns import is_frame, is_table, node_rows
 from gln.graphs.record import ROWS, Graph, is_a, is_data
 from gln.inference.choice import AS_TRAINED, Choice
 from gln.models.candidates import TREE_NODES
-from gln.models.contract import ScoresCandidates, StructureOutput
+from gln.models.contract import Replayable, ScoresCandidates, StructureOutput, in_bfloat16
 from gln.models.settings import input_widths
 from gln.storage.models import load_model
 from gln.threads import at_most, threads_for
+from gln.training.replay import Replay, padded_size
 
 if TYPE_CHECKING:
     from torch_geometric.data import Batch, Data
@@ -199,20 +200,57 @@ def outputs(
     """
     if choice.candidates is not None and not isinstance(model, ScoresCandidates):
         raise GLNError(f"{type(model).__name__} scores all pairs; leave out candidates, which are for GLN.")
-    more = {} if choice.candidates is None else {"candidates": choice.candidates}
     order = sorted(range(len(graphs)), key=lambda number: graphs[number].num_nodes)  # less padding
     with _asking(model) as device:
+        forward = Forward(model, device, choice, start)
         while order:
             nodes = graphs[order[min(choice.batch_size, len(order)) - 1]].num_nodes
             numbers = order[: max(1, min(choice.batch_size, TRIPLES // nodes**3))]
             del order[: len(numbers)]
-            batch = GraphBatch.from_graphs([graphs[number] for number in numbers], edges=start).to(device)
+            nodes = 0 if forward.replay is None else padded_size(graphs[numbers[-1]].num_nodes, alike=False)
+            batch = GraphBatch.from_graphs([graphs[number] for number in numbers], start, nodes).to(device)
             initial = batch.adj.float() if start else None
             blind = batch.without_edges()  # what a model cannot see, it cannot copy
             with torch.no_grad(), at_most(threads_for(*batch.mask.shape[:2])):
-                output = model(blind, initial=initial, steps=choice.steps, **more)
+                output = forward(blind, initial)
                 _check_scores(output.logits[-1][output.mask])
             yield numbers, blind, output
+
+
+class Forward:
+    """The model as prediction calls it: on a GPU in bfloat16 if it trains so, and replayed where shapes repeat."""
+
+    def __init__(
+        self, model: nn.Module, device: torch.device, choice: Choice = AS_TRAINED, start: bool = False
+    ) -> None:
+        self.model, self.device = model, device
+        self.more: dict[str, Any] = {"steps": choice.steps}
+        if choice.candidates is not None:
+            self.more["candidates"] = choice.candidates
+        fixed = isinstance(model, Replayable) and choice.candidates is None and not start
+        self.replay = Replay(self._replayed) if fixed and device.type == "cuda" else None
+
+    def __call__(self, batch: GraphBatch, initial: Tensor | None = None) -> StructureOutput:
+        with products(self.model, self.device):
+            drawn = cast(Replayable, self.model).draw(batch) if self.replay is not None else None
+            if self.replay is None or drawn is None:
+                return self.model(batch, initial=initial, **self.more)
+            nodes = {
+                name: value for name in ("pos", "x", "mask") if (value := getattr(batch, name)) is not None
+            }
+            with self.replay.apart():
+                return self.replay(nodes | {f"draw.{name}": value for name, value in drawn.items()}).clone()
+
+    def _replayed(self, inputs: dict[str, Tensor]) -> StructureOutput:
+        drawn = {key.removeprefix("draw."): inputs[key] for key in inputs if key.startswith("draw.")}
+        batch = GraphBatch(inputs.get("pos"), inputs.get("x"), inputs["mask"], inputs["mask"]).without_edges()
+        return self.model(batch, **self.more, **drawn)
+
+
+def products(model: nn.Module, device: torch.device) -> AbstractContextManager[Any]:
+    """Compute products in the precision that suits ``model`` on its ``device``."""
+    half = in_bfloat16(model, device)
+    return torch.autocast("cuda", dtype=torch.bfloat16) if half else nullcontext()
 
 
 @contextmanager
@@ -250,7 +288,8 @@ def _large_edges(model: Any, graph: Graph, choice: Choice, start: bool) -> tuple
         total = graph.num_nodes * model.checked_steps(choice.steps)
         with tqdm(total=total, unit="node", unit_scale=True, disable=None, leave=False) as bar:
             known = graph.edge_index if start else None
-            scored = model.score_set(batch, known, choice.steps, choice.candidates, tick=bar.update)
+            with products(model, device):
+                scored = model.score_set(batch, known, choice.steps, choice.candidates, tick=bar.update)
     source, target, score = scored
     _check_scores(score)
     prob = score.to(torch.promote_types(score.dtype, torch.float32)).sigmoid()

@@ -55,8 +55,9 @@ def candidate_pairs(
     listed = nodes > DENSE_NODES if listed is None else listed
     extra = torch.empty(2, 0, dtype=torch.long, device=mask.device) if extra is None else extra
     seen = mask if crowds is None else crowds.seen
+    order = None
     if nodes > TREE_NODES:
-        ends = _near_by_tree(where, seen, counts)
+        ends, order = _near_by_tree(where, seen, counts)
     else:
         near = _near_by_matrix(where, seen, counts)
         if not listed:
@@ -67,7 +68,10 @@ def candidate_pairs(
         ends = torch.stack([source, target]) + graph * nodes
     ends = torch.cat([ends, extra] if crowds is None else [ends, extra, crowds.within], dim=1)
     ends = ends[:, mask.flatten()[ends].all(0)]
-    order = _spatial_order(where) if ends.shape[1] > block_size(where.device) else None
+    if ends.shape[1] <= block_size(where.device):
+        order = None
+    elif order is None:
+        order = _spatial_order([_tree(points) for points in _as_numpy(where)], where)
     pairs = ListedPairs.from_ends(ends, (count, nodes), order)
     return pairs if crowds is None else replace(pairs, stands=crowds.stands)
 
@@ -77,11 +81,15 @@ def candidate_recall(pairs: Pairs, adj: Tensor) -> Tensor:
     return StructureOutput((), (), pairs.mask, pairs.candidates).recall(adj)
 
 
-def _spatial_order(where: Tensor) -> Tensor:
+def _tree(points: np.ndarray) -> spatial.cKDTree:
+    return spatial.cKDTree(points, balanced_tree=False)  # built in less time, and asked in no more
+
+
+def _spatial_order(trees: list[spatial.cKDTree], where: Tensor) -> Tensor:
     """An order ``[B · N]`` of the points ``[B, N, p]`` that keeps neighbours together, one graph after another."""
     count, nodes, _ = where.shape
-    orders = [spatial.cKDTree(points).indices for points in _as_numpy(where)]
-    return torch.from_numpy(np.concatenate(orders) + np.arange(count).repeat(nodes) * nodes).to(where.device)
+    order = np.concatenate([tree.indices for tree in trees]) + np.arange(count).repeat(nodes) * nodes
+    return torch.from_numpy(order).to(where.device)
 
 
 def _as_numpy(where: Tensor) -> np.ndarray:
@@ -108,39 +116,48 @@ def _near_by_matrix(where: Tensor, mask: Tensor, nearest: Tensor) -> Tensor:
     return (distance <= ranked.gather(2, place) * TIE) & everything
 
 
-def _near_by_tree(where: Tensor, mask: Tensor, nearest: Tensor) -> Tensor:
-    """The same as ends ``[2, q]``, for sets too large for a matrix."""
-    parts = []
+def _near_by_tree(where: Tensor, mask: Tensor, nearest: Tensor) -> tuple[Tensor, Tensor | None]:
+    """The same as ends ``[2, q]``, for sets too large for a matrix; and an order of the nodes, if all are real."""
+    trees, parts = [], [torch.empty(2, 0, dtype=torch.long, device=where.device)]
     for number, points in enumerate(_as_numpy(where)):
-        own = np.flatnonzero(mask[number].numpy(force=True))
+        own = mask[number].nonzero()[:, 0]
         if len(own):
-            ends = own[nearest_nodes(spatial.cKDTree(points[own]), int(nearest[number]))]
+            trees.append(_tree(points[own.numpy(force=True)]))
+            ends = own[nearest_nodes(trees[-1], int(nearest[number]), where.device)]
             parts.append(ends + number * mask.shape[1])
-    return torch.from_numpy(np.concatenate(parts, axis=1)).to(where.device)
+    return torch.cat(parts, dim=1), _spatial_order(trees, where) if bool(mask.all()) else None
 
 
-def nearest_nodes(tree: spatial.cKDTree, count: int) -> np.ndarray:
+def nearest_nodes(tree: spatial.cKDTree, count: int, device: torch.device) -> Tensor:
     """Pair every node of ``tree`` with its ``count`` nearest and with those as near as the last of them: ``[2, q]``."""
-    parts, take = [], count + 2
-    rows = np.arange(tree.n)
+    parts, take = [torch.empty(2, 0, dtype=torch.long, device=device)], count + 2
+    rows = np.asarray(
+        tree.indices
+    )  # nodes that follow one another are near, so the tree is walked half as long
     while len(rows):
         step = max(1, TREE_ROWS * (count + 2) // take)
-        found = [_query(tree, rows[start : start + step], count, take) for start in range(0, len(rows), step)]
+        found = [
+            _query(tree, rows[start : start + step], count, take, device)
+            for start in range(0, len(rows), step)
+        ]
         parts += [ends for ends, _ in found]
         rows, take = np.concatenate([crowded for _, crowded in found]), 2 * take
-    return np.concatenate(parts, axis=1)
+    return torch.cat(parts, dim=1)
 
 
-def _query(tree: spatial.cKDTree, rows: np.ndarray, count: int, take: int) -> tuple[np.ndarray, np.ndarray]:
+def _query(
+    tree: spatial.cKDTree, rows: np.ndarray, count: int, take: int, device: torch.device
+) -> tuple[Tensor, np.ndarray]:
     """The pairs ``[2, q]`` of the rows whose ties all fit into ``take`` nodes, and the other rows."""
     take = min(take, tree.n)
-    distance, target = tree.query(tree.data[rows], k=take, workers=torch.get_num_threads())
-    distance, target = distance.reshape(len(rows), take), target.reshape(len(rows), take)
+    found = tree.query(tree.data[rows], k=take, workers=torch.get_num_threads())
+    distance, target = (torch.from_numpy(values.reshape(len(rows), take)).to(device) for values in found)
+    source = torch.from_numpy(rows).to(device)
     reach = distance[:, [min(count, take - 1)]] * TIE
     crowded = (distance[:, -1:] <= reach)[:, 0] & (take < tree.n)
-    near = (distance <= reach) & (target != rows[:, None]) & ~crowded[:, None]
-    row, slot = near.nonzero()
-    return np.stack([rows[row], target[row, slot]]), rows[crowded]
+    near = (distance <= reach) & (target != source[:, None]) & ~crowded[:, None]
+    row, slot = near.nonzero(as_tuple=True)
+    return torch.stack([source[row], target[row, slot]]), rows[crowded.numpy(force=True)]
 
 
 class Proposal(nn.Module):

@@ -6,6 +6,7 @@ own, checked with ``isinstance``; functions here answer for models that have not
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
@@ -26,7 +27,7 @@ class Model(Protocol):
     ``config``              plain JSON values; ``type(model)(**config)`` rebuilds the model
     ``threshold``           the probability at or above which a pair is an edge; 0.5 until training chooses it
     ``every_step``          whether its usual loss is on every step's structure
-    ``trains_in_bfloat16``  whether a GPU trains it with products in bfloat16 unless asked otherwise
+    ``trains_in_bfloat16``  whether a GPU trains it and predicts with products in bfloat16 unless asked otherwise
     ``training_facts``      how it was trained, stored with it
     ======================  ===================================================================================
     """
@@ -93,6 +94,10 @@ class StructureOutput:
         full = torch.promote_types(self.logits[-1].dtype, torch.float32)
         return replace(self, logits=tuple(step.to(full) for step in self.logits))
 
+    def clone(self) -> StructureOutput:
+        """A copy with memory of its own."""
+        return copy.deepcopy(self)
+
     def soft_adjacency(self) -> Tensor:
         """The last step's soft adjacency ``[B, N, N]`` in full precision, the mean of both directions."""
         soft = self.full_precision().probabilities()
@@ -152,6 +157,12 @@ class StartsFromStructure(Protocol):
     """Begins its recurrence with a structure of its own, ``A0 [N, N]``, where none is given."""
 
     A0: Tensor
+
+
+def in_bfloat16(model: Any, device: torch.device) -> bool:
+    """Whether ``device`` computes the products of ``model`` in bfloat16 unless asked otherwise."""
+    wanted = device.type == "cuda" and getattr(model, "trains_in_bfloat16", False)
+    return wanted and torch.cuda.is_bf16_supported(including_emulation=False)
 
 
 def starting_structure(model: Any, pairs: Tensor) -> Tensor:

@@ -195,8 +195,8 @@ class ListedPairs:
         return cls(_bounds(degree), ends, back, max(int(degree.max()), 1), size, order)
 
     def padded(self) -> ListedPairs:
-        """The same with some more places, so that few lengths occur: eight per octave, and slots in steps of 16."""
-        count, longest = self.ends.shape[1], -(-self.longest // 16) * 16
+        """The same with some more places, so that few lengths occur: eight per octave, and slots in steps of 32."""
+        count, longest = self.ends.shape[1], -(-self.longest // 32) * 32
         step = max(2 ** (count.bit_length() - 4), 1)
         more = -count % step
         ends = functional.pad(self.ends, (0, more))
@@ -298,7 +298,7 @@ class ListedPairs:
     def in_slots(self, values: Tensor) -> Tensor:
         """``[m] → [B, N, K]``, 0 in empty slots."""
         slots = values.new_zeros(self.size[0] * self.size[1] * self.longest + 1)  # the last for padding
-        return slots.index_copy(0, self.slot, values)[:-1].view(*self.size, self.longest)
+        return slots.index_put((self.slot,), values)[:-1].view(*self.size, self.longest)
 
     @cached_property
     def batch_ends(self) -> Tensor:
@@ -424,7 +424,7 @@ class ListedBlock:
         if weight.is_cuda and everything and count * nodes**2 <= MATRIX:
             source, target = self.whole.ends  # on the diagonal, where padding is, there is no pair
             matrix = weight.new_zeros(count * nodes**2, heads)
-            matrix = matrix.index_copy(0, source * nodes + target % nodes, weight)
+            matrix = matrix.index_put((source * nodes + target % nodes,), weight)
             matrix = matrix.view(count, nodes, nodes, heads)
             found = torch.einsum("bijh,bjhc->bihc", matrix, values.unflatten(0, (count, nodes)))
             return found.flatten(0, 1)

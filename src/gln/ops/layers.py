@@ -2,7 +2,7 @@
 
 ``normed_linear`` is ``W · norm(e) + b``, ``gelu_linear`` is ``e + W · gelu(z) + b``. In plain torch each is a chain of
 passes over all pairs, and its gradient a longer one. On a GPU, where products are in half precision, each is one kernel
-that reads every pair once, and its gradient two that keep nothing but the inputs (:mod:`gln.ops.layers_gpu`).
+that reads every pair once, and its gradient another that keeps nothing but the inputs (:mod:`gln.ops.layers_gpu`).
 """
 
 from __future__ import annotations
@@ -70,10 +70,7 @@ def _normed_linear(
 def _normed_linear_backward(
     e: Tensor, scale: Tensor, w: Tensor, eps: float, grad: Tensor
 ) -> tuple[Tensor, Tensor]:
-    e, grad = e.contiguous(), grad.contiguous()
-    return _kernels().normed_linear_rows(e, scale, w, eps, grad), _kernels().normed_linear_weights(
-        e, eps, grad
-    )
+    return _kernels().normed_linear_backward(e.contiguous(), scale, w, eps, grad.contiguous())
 
 
 @torch.library.custom_op("gln::gelu_linear", mutates_args=())
@@ -83,8 +80,7 @@ def _gelu_linear(e: Tensor, z: Tensor, w: Tensor, b: Tensor, kind: torch.dtype) 
 
 @torch.library.custom_op("gln::gelu_linear_backward", mutates_args=())
 def _gelu_linear_backward(z: Tensor, w: Tensor, kind: torch.dtype, grad: Tensor) -> tuple[Tensor, Tensor]:
-    z, grad = z.contiguous(), grad.contiguous()
-    return _kernels().gelu_linear_rows(z, w, kind, grad), _kernels().gelu_linear_weights(z, kind, grad)
+    return _kernels().gelu_linear_backward(z.contiguous(), w, kind, grad.contiguous())
 
 
 @_normed_linear.register_fake

@@ -15,77 +15,69 @@ from torch import Tensor
 
 ROWS = 64  # that a program has in registers at once
 COLUMNS = 64  # of a layer's results, likewise
+SUMS = 2**14  # of gradients of weights, likewise
 PROGRAMS = 2  # per multiprocessor, where every program serves many rows
 
 
 def normed_linear(
     e: Tensor, scale: Tensor, shift: Tensor, w: Tensor, b: Tensor, eps: float, kind: torch.dtype
 ) -> Tensor:
-    """The arguments of these six are those of the operators in :mod:`gln.ops.layers`, contiguous."""
+    """The arguments of these four are those of the operators in :mod:`gln.ops.layers`, contiguous."""
     out = torch.empty(len(e), len(w), dtype=kind, device=e.device)
     if len(e):
-        _normed_linear[_tiles(e)](e, scale, shift, w, b, out, len(e), eps, **_sizes(e, w, kind))
+        _normed_linear[_tiles(e)](e, scale, shift, w, b, out, len(e), eps, **_sizes(e, w, kind, COLUMNS))
     return out
 
 
-def normed_linear_rows(e: Tensor, scale: Tensor, w: Tensor, eps: float, grad: Tensor) -> Tensor:
-    result = torch.empty_like(e)
+def normed_linear_backward(
+    e: Tensor, scale: Tensor, w: Tensor, eps: float, grad: Tensor
+) -> tuple[Tensor, Tensor]:
+    result, sums, grid, sizes = _gradient(e, w, grad.dtype)
     if len(e):
-        _normed_linear_rows[_tiles(e)](e, scale, w, grad, result, len(e), eps, **_sizes(e, w, grad.dtype))
-    return result
-
-
-def normed_linear_weights(e: Tensor, eps: float, grad: Tensor) -> Tensor:
-    sums, grid = _sums(e, grad)
-    if len(e):
-        _normed_linear_weights[grid](e, grad, sums, len(e), eps, **_sizes(e, grad.mT, grad.dtype))
-    return sums.sum(0)
+        _normed_linear_backward[grid](e, scale, w, grad, result, sums, len(e), eps, **sizes)
+    return result, sums.sum(0)
 
 
 def gelu_linear(e: Tensor, z: Tensor, w: Tensor, b: Tensor, kind: torch.dtype) -> Tensor:
     out = torch.empty_like(e)
     if len(e):
-        _gelu_linear[_tiles(e)](e, z, w, b, out, len(e), **_sizes(z, w, kind))
+        _gelu_linear[_tiles(e)](e, z, w, b, out, len(e), **_sizes(z, w, kind, COLUMNS))
     return out
 
 
-def gelu_linear_rows(z: Tensor, w: Tensor, kind: torch.dtype, grad: Tensor) -> Tensor:
-    result = torch.empty_like(z)
+def gelu_linear_backward(z: Tensor, w: Tensor, kind: torch.dtype, grad: Tensor) -> tuple[Tensor, Tensor]:
+    result, sums, grid, sizes = _gradient(z, w, kind)
     if len(z):
-        _gelu_linear_rows[_tiles(z)](z, w, grad, result, len(z), **_sizes(z, w, kind))
-    return result
-
-
-def gelu_linear_weights(z: Tensor, kind: torch.dtype, grad: Tensor) -> Tensor:
-    sums, grid = _sums(z, grad)
-    if len(z):
-        _gelu_linear_weights[grid](z, grad, sums, len(z), **_sizes(z, grad.mT, kind))
-    return sums.sum(0)
+        _gelu_linear_backward[grid](z, w, grad, result, sums, len(z), **sizes)
+    return result, sums.sum(0)
 
 
 def _tiles(rows: Tensor) -> tuple[int]:
     return (triton.cdiv(len(rows), ROWS),)
 
 
-def _sizes(rows: Tensor, w: Tensor, kind: torch.dtype) -> dict[str, Any]:
-    """Of a layer with weights ``w [O, C]``: ``P`` outputs at once, products of this kind."""
+def _sizes(rows: Tensor, w: Tensor, kind: torch.dtype, most: int) -> dict[str, Any]:
+    """Of a layer with weights ``w [O, C]``: ``P`` outputs at once, at ``most``, and products of this kind."""
     kinds = {torch.bfloat16: tl.bfloat16, torch.float16: tl.float16, torch.float32: tl.float32}
-    at_once = min(max(16, triton.next_power_of_2(len(w))), COLUMNS)
+    at_once = min(max(16, triton.next_power_of_2(len(w))), most)
     sizes = {"O": len(w), "C": rows.shape[1], "P": at_once, "R": ROWS, "KIND": kinds[kind]}
-    return sizes | {"num_warps": 4}
+    return sizes | {"num_warps": 8 if at_once * rows.shape[1] >= SUMS else 4}
 
 
-def _sums(rows: Tensor, grad: Tensor) -> tuple[Tensor, tuple[int, int]]:
-    """Memory for what every program sums, weights ``[O, C]`` and then biases ``[O]``, and the grid of programs."""
+def _gradient(
+    rows: Tensor, w: Tensor, kind: torch.dtype
+) -> tuple[Tensor, Tensor, tuple[int, int], dict[str, Any]]:
+    """Memory for the gradient of the rows and for what every program sums, and the grid and sizes of programs.
+
+    A program sums the gradients of weights ``[O, C]``, and then of biases ``[O]``.
+    """
+    sizes = _sizes(rows, w, kind, SUMS // rows.shape[1])
     processors = torch.cuda.get_device_properties(rows.device).multi_processor_count if rows.is_cuda else 1
-    outputs = grad.shape[1]
-    slices = triton.cdiv(outputs, COLUMNS)
+    slices = triton.cdiv(len(w), sizes["P"])
     programs = min(triton.cdiv(max(len(rows), 1), ROWS), triton.cdiv(PROGRAMS * processors, slices))
     make = torch.empty if len(rows) else torch.zeros
-    return make(programs, outputs * (rows.shape[1] + 1), dtype=torch.float32, device=rows.device), (
-        programs,
-        slices,
-    )
+    sums = make(programs, w.numel() + len(w), dtype=torch.float32, device=rows.device)
+    return torch.empty_like(rows), sums, (programs, slices), sizes
 
 
 @triton.jit
@@ -142,39 +134,43 @@ def _normed_linear(  # type: ignore[no-untyped-def]
 
 
 @triton.jit
-def _normed_linear_rows(  # type: ignore[no-untyped-def]
-    e, scale, w, grad, result, rows, eps,
+def _normed_linear_backward(  # type: ignore[no-untyped-def]
+    e, scale, w, grad, result, sums, rows, eps,
     O: tl.constexpr, C: tl.constexpr, P: tl.constexpr, R: tl.constexpr, KIND: tl.constexpr,
 ):  # fmt: skip
-    row, c = (tl.program_id(0) * R + tl.arange(0, R)).to(tl.int64), tl.arange(0, C)
-    slope = tl.zeros([R, C], dtype=tl.float32)
-    for first in tl.static_range(0, O, P):
-        o = first + tl.arange(0, P)
-        weight = tl.load(w + o[:, None] * C + c, mask=o[:, None] < O, other=0.0)
-        slope += _product(_some(grad, row, rows, o, O), weight, KIND)
-    slope *= tl.load(scale + c)
-    normed, factor = _normed(_rows(e, row, rows, C), eps, C)
-    mean, along = tl.sum(slope, axis=1)[:, None] / C, tl.sum(slope * normed, axis=1)[:, None] / C
-    found = (slope - mean - normed * along) * factor[:, None]
-    tl.store(result + row[:, None] * C + c, found, mask=(row < rows)[:, None])
-
-
-@triton.jit
-def _normed_linear_weights(  # type: ignore[no-untyped-def]
-    e, grad, sums, rows, eps,
-    O: tl.constexpr, C: tl.constexpr, P: tl.constexpr, R: tl.constexpr, KIND: tl.constexpr,
-):  # fmt: skip
-    """Of weights that read rows with mean 0 and variance 1, neither scaled nor shifted."""
+    """Sums are those of weights that read rows with mean 0 and variance 1, neither scaled nor shifted."""
     o, c = tl.program_id(1) * P + tl.arange(0, P), tl.arange(0, C)
     of_weight, of_bias = tl.zeros([P, C], dtype=tl.float32), tl.zeros([P], dtype=tl.float32)
     for tile in range(tl.program_id(0), tl.cdiv(rows, R), tl.num_programs(0)):
         row = (tile * R + tl.arange(0, R)).to(tl.int64)
         wanted = _some(grad, row, rows, o, O)
-        normed, _ = _normed(_rows(e, row, rows, C), eps, C)
+        normed, factor = _normed(_rows(e, row, rows, C), eps, C)
         of_weight += _product(tl.trans(wanted), normed, KIND)
         of_bias += tl.sum(wanted.to(tl.float32), axis=0)
+        if tl.program_id(1) == 0:
+            slope = _slope(wanted, grad, w, row, rows, O, C, P, KIND) * tl.load(scale + c)
+            mean, along = tl.sum(slope, axis=1)[:, None] / C, tl.sum(slope * normed, axis=1)[:, None] / C
+            found = (slope - mean - normed * along) * factor[:, None]
+            tl.store(result + row[:, None] * C + c, found, mask=(row < rows)[:, None])
+    _store_sums(sums, o, of_weight, of_bias, O, C)
+
+
+@triton.jit
+def _slope(wanted, grad, w, row, rows, O: tl.constexpr, C: tl.constexpr, P: tl.constexpr, KIND: tl.constexpr):  # type: ignore[no-untyped-def]
+    """``grad · w`` of some rows, ``[R, C]``; ``wanted`` are the first columns of ``grad``."""
+    o, c = tl.arange(0, P), tl.arange(0, C)
+    slope = _product(wanted, tl.load(w + o[:, None] * C + c, mask=o[:, None] < O, other=0.0), KIND)
+    for first in tl.static_range(P, O, P):
+        more = first + o
+        weight = tl.load(w + more[:, None] * C + c, mask=more[:, None] < O, other=0.0)
+        slope += _product(_some(grad, row, rows, more, O), weight, KIND)
+    return slope
+
+
+@triton.jit
+def _store_sums(sums, o, of_weight, of_bias, O: tl.constexpr, C: tl.constexpr):  # type: ignore[no-untyped-def]
     sums += tl.program_id(0) * (O * C + O)
-    tl.store(sums + o[:, None] * C + c, of_weight, mask=o[:, None] < O)
+    tl.store(sums + o[:, None] * C + tl.arange(0, C), of_weight, mask=o[:, None] < O)
     tl.store(sums + O * C + o, of_bias, mask=o < O)
 
 
@@ -194,23 +190,8 @@ def _gelu_linear(  # type: ignore[no-untyped-def]
 
 
 @triton.jit
-def _gelu_linear_rows(  # type: ignore[no-untyped-def]
-    z, w, grad, result, rows,
-    O: tl.constexpr, C: tl.constexpr, P: tl.constexpr, R: tl.constexpr, KIND: tl.constexpr,
-):  # fmt: skip
-    row, c = (tl.program_id(0) * R + tl.arange(0, R)).to(tl.int64), tl.arange(0, C)
-    slope = tl.zeros([R, C], dtype=tl.float32)
-    for first in tl.static_range(0, O, P):
-        o = first + tl.arange(0, P)
-        weight = tl.load(w + o[:, None] * C + c, mask=o[:, None] < O, other=0.0)
-        slope += _product(_some(grad, row, rows, o, O), weight, KIND)
-    _, steep = _gelu(_rows(z, row, rows, C).to(tl.float32))
-    tl.store(result + row[:, None] * C + c, slope * steep, mask=(row < rows)[:, None])
-
-
-@triton.jit
-def _gelu_linear_weights(  # type: ignore[no-untyped-def]
-    z, grad, sums, rows,
+def _gelu_linear_backward(  # type: ignore[no-untyped-def]
+    z, w, grad, result, sums, rows,
     O: tl.constexpr, C: tl.constexpr, P: tl.constexpr, R: tl.constexpr, KIND: tl.constexpr,
 ):  # fmt: skip
     o, c = tl.program_id(1) * P + tl.arange(0, P), tl.arange(0, C)
@@ -218,9 +199,10 @@ def _gelu_linear_weights(  # type: ignore[no-untyped-def]
     for tile in range(tl.program_id(0), tl.cdiv(rows, R), tl.num_programs(0)):
         row = (tile * R + tl.arange(0, R)).to(tl.int64)
         wanted = _some(grad, row, rows, o, O)
-        value, _ = _gelu(_rows(z, row, rows, C).to(tl.float32))
+        value, steep = _gelu(_rows(z, row, rows, C).to(tl.float32))
         of_weight += _product(tl.trans(wanted.to(KIND)), value, KIND)
         of_bias += tl.sum(wanted.to(tl.float32), axis=0)
-    sums += tl.program_id(0) * (O * C + O)
-    tl.store(sums + o[:, None] * C + c, of_weight, mask=o[:, None] < O)
-    tl.store(sums + O * C + o, of_bias, mask=o < O)
+        if tl.program_id(1) == 0:
+            slope = _slope(wanted, grad, w, row, rows, O, C, P, KIND)
+            tl.store(result + row[:, None] * C + c, slope * steep, mask=(row < rows)[:, None])
+    _store_sums(sums, o, of_weight, of_bias, O, C)

@@ -284,7 +284,7 @@ class Loop:
         if drawn is None:
             return self._step(batch, share.weight)
         tensors = {name: value for name, value in vars(batch).items() if value is not None}
-        return self.replay({**tensors, **{f"draw.{name}": value for name, value in drawn.items()}})
+        return self.replay({**tensors, **{f"draw.{name}": value for name, value in drawn.items()}}).clone()
 
     def _replayed(self, inputs: dict[str, Tensor]) -> Tensor:
         """The step of a whole batch, from tensors alone."""

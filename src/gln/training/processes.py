@@ -23,6 +23,7 @@ from torch import nn
 from torch.distributed import DistError
 
 from gln.errors import GLNError
+from gln.models.contract import in_bfloat16
 from gln.storage.runs import RunFolder
 from gln.storage.tensors import clear_disk_errors
 from gln.training.config import SEVERAL, FitConfig
@@ -132,8 +133,8 @@ def with_precision(config: FitConfig, model: nn.Module) -> FitConfig:
     """The settings with a precision that suits ``model`` and the device in place of ``auto``."""
     if config.precision != "auto":
         return config
-    half = getattr(model, "trains_in_bfloat16", False) and config.accelerator in ("auto", "gpu", "cuda")
-    half = half and torch.cuda.is_available() and torch.cuda.is_bf16_supported(including_emulation=False)
+    on_gpu = torch.cuda.is_available() and config.accelerator in ("auto", "gpu", "cuda")
+    half = on_gpu and in_bfloat16(model, torch.device("cuda"))
     return config.changed(precision="bf16" if half else "32")
 
 
