@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Annotated, Any, NamedTuple
 
+import numpy as np
 import torch
+from scipy.spatial import cKDTree
 from torch import Tensor, nn
 from tyro.conf import Suppress
 
@@ -16,11 +18,13 @@ from benchmarks.common import device_name, fast_products, seconds_of, turns, wei
 from gln.errors import GLNError
 from gln.families import parse_family
 from gln.graphs import GraphBatch
+from gln.graphs.check import make_graph
 from gln.models import GLN
 from gln.models.contract import Replayable
 from gln.models.set2graph import Set2Graph
 from gln.models.set2graph import Size as Widths
 from gln.ops import mix
+from gln.training import fit
 from gln.training.losses import Loss
 from gln.training.replay import Replay
 
@@ -57,7 +61,8 @@ class Work(NamedTuple):
 def run(size: Annotated[Size | None, Suppress] = None, seed: int = 0) -> dict[str, Any]:
     """Seconds of forward, loss, backward and AdamW over one batch of Delaunay sets, all ways in alternating turns.
 
-    On a GPU, of ten steps one after the other; then of steps over candidates, on surfaces of 400 points.
+    On a GPU, of ten steps one after the other; then of steps over candidates, on surfaces of 400 points; then
+    batches per second of a whole training on small graphs.
 
     Args:
         size: the task and models; default: the benchmark's 64 sets of 50 points on a GPU, 16 such sets on a CPU.
@@ -76,7 +81,7 @@ def run(size: Annotated[Size | None, Suppress] = None, seed: int = 0) -> dict[st
         steps = {name: _step(*way, batch) for name, way in _ways(size, device).items()}
         calls = {name: _times(size.steps, step) for name, step in steps.items()}
         times = turns(list(calls.values()), 1 + size.repeats)[1:]  # the first compiles and records
-        surfaces = _surfaces(seed, device) if device.type == "cuda" else {}
+        more = _surfaces(seed, device) | _small(seed) if device.type == "cuda" else {}
         matrix, copy = _matrix_rate(size.square, device), _copy_rate(size.square, device)
         half = _matrix_rate(size.square, device, torch.bfloat16)
     seconds = {
@@ -102,7 +107,7 @@ def run(size: Annotated[Size | None, Suppress] = None, seed: int = 0) -> dict[st
     }
     least = {"products": work.products, "bytes": 4 * work.numbers, "seconds": floor, **needs}
     least["bfloat16_seconds"] = max(work.products / half, 2 * work.numbers / copy)
-    return {"name": "train-step", "rows": rows, "floor": least, "settings": settings} | surfaces
+    return {"name": "train-step", "rows": rows, "floor": least, "settings": settings} | more
 
 
 def _times(count: int, step: Callable[[], object]) -> Callable[[], None]:
@@ -131,6 +136,22 @@ def _surfaces(seed: int, device: torch.device) -> dict[str, Any]:
         seconds = turns([_times(50, step)], 2)
         rows.append({"way": name, "seconds": min(turn[0] for turn in seconds) / 50})
     return {"surfaces": {"family": family, "graphs": count, "model": settings, "rows": rows}}
+
+
+def _small(seed: int) -> dict[str, Any]:
+    """Batches per second of ``gln.fit`` as it is, on 2 000 small graphs: each of 24 nodes with its three nearest."""
+    rng, graphs = np.random.default_rng(seed), []
+    for pos in rng.random((2200, 24, 3), dtype=np.float32):
+        near = cKDTree(pos).query(pos, 4)[1]
+        edges = np.sort(np.stack([near[:, :1].repeat(3, 1), near[:, 1:]], -1).reshape(-1, 2))
+        graphs.append(make_graph(pos=pos, edges=np.unique(edges, axis=0)))
+    model = GLN(pos_channels=3)
+    history = fit(model, graphs[:2000], graphs[2000:], epochs=6, seed=seed, progress=False).history
+    seconds = (history[-1]["seconds"] - history[1]["seconds"]) / (len(history) - 2)  # after all is recorded
+    batches = history[0]["step"]
+    return {
+        "small": {"graphs": 2000, "nodes": 24, "batches": batches, "batches_per_second": batches / seconds}
+    }
 
 
 def step_work(config: dict[str, Any], sets: int, points: int) -> Work:

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 
 import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import gelu, layer_norm, linear
 
+from gln.families import parse_family
+from gln.graphs import GraphBatch
+from gln.models import GLN
+from gln.models.candidates import candidate_pairs
 from gln.models.features import mlp
-from gln.ops import layers
+from gln.models.pairs import ListedPairs
+from gln.ops import layers, mix
+from gln.training.losses import Loss
 
 pytest.importorskip("triton", reason="the kernels need Triton")
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"  # without a GPU, Triton's interpreter runs them
@@ -63,6 +70,42 @@ def test_a_gelu_and_a_layer_added_to_what_is_there(outputs: int) -> None:
     check(gelu_kernel, gelu_reference, random((ROWS, outputs), (ROWS, 32), (outputs, 32), (outputs,)))
 
 
+@pytest.mark.parametrize("listed", [False, True], ids=["all", "listed"])
+def test_what_pairs_read_of_their_ends(listed: bool) -> None:
+    """In a padded list the last places hold no pair, and pull at no node."""
+    points = torch.rand(2, 7, 2, generator=torch.Generator().manual_seed(0))
+    pairs = candidate_pairs(points, torch.ones(2, 7, dtype=torch.bool), 3, listed=listed)
+    pairs = pairs.padded() if isinstance(pairs, ListedPairs) else pairs
+    (block,) = pairs.blocks(2**60)
+    count = int(pairs.start[-1]) if isinstance(pairs, ListedPairs) else 2 * 7 * 7
+    shape = block.shape
+    nodes = (14, 2 * WIDTH) if listed else (2, 7, 2 * WIDTH)
+    given = random((*shape, WIDTH), nodes, nodes, shape, (WIDTH, 1), (WIDTH,), (WIDTH, WIDTH), (WIDTH,))
+
+    def reference(e: Tensor, sources: Tensor, targets: Tensor, a: Tensor, *weights: Tensor) -> Tensor:
+        slope, shift, w, b = weights
+        (left, f), (right, g) = block.source(sources).chunk(2, -1), block.target(targets).chunk(2, -1)
+        z = left + right + f * g + linear(a[..., None], slope, shift)
+        return gelu_reference(e, z, w, b).flatten(0, -2)[:count]
+
+    def kernel(e: Tensor, sources: Tensor, targets: Tensor, a: Tensor, *weights: Tensor) -> Tensor:
+        slope, shift, w, b = weights
+        *nodes, where = block.fused(sources, targets)
+        where = layers.PairEnds(*(value.to(DEVICE) for value in where[:3]), where.nodes)
+        given = (
+            e.flatten(0, -2),
+            *(value.contiguous() for value in nodes),
+            a.flatten(),
+            slope[:, 0],
+            shift,
+            w,
+            b,
+        )
+        return layers._ends_linear(*given, *where, torch.float32)[:count]
+
+    check(kernel, reference, given)
+
+
 def test_no_rows() -> None:
     given = [value.to(DEVICE, torch.float32) for value in random((0, 16), (0, 32), (16, 32), (16,))]
     out, of_e, of_z, *of_weights = answers(gelu_kernel, given)
@@ -90,3 +133,23 @@ def test_half_precision_is_near_the_layers() -> None:
         with torch.autocast("cuda", dtype=torch.bfloat16):
             got = call()
         assert torch.allclose(got.float(), call(), atol=0.05)
+
+
+@pytest.mark.skipif(DEVICE == "cpu", reason="half precision on a GPU")
+@pytest.mark.parametrize("nodes", [20, 140], ids=["all", "listed"])
+def test_half_precision_learns_as_the_layers_do(nodes: int) -> None:
+    torch.manual_seed(0)
+    model = GLN(width=32, pair_width=32, kernels=2, steps=2, candidates=8).to(DEVICE)
+    batch = GraphBatch.from_graphs(parse_family(f"delaunay:points={nodes}").sample(3, 0)).to(DEVICE)
+    found = []
+    for reference in (False, True):
+        model.zero_grad()
+        torch.manual_seed(1)  # as many candidates
+        with torch.autocast("cuda", dtype=torch.bfloat16), mix.reference() if reference else nullcontext():
+            output = model(batch)
+        Loss(every_step=True)(output.full_precision(), batch).mean().backward()
+        gradients = [weight.grad.flatten() for weight in model.parameters() if weight.grad is not None]
+        found.append((output.probabilities(), torch.cat(gradients)))
+    (ours, our_gradient), (theirs, their_gradient) = found
+    assert torch.allclose(ours, theirs, atol=0.02)
+    assert torch.cosine_similarity(our_gradient, their_gradient, dim=0) > 0.995

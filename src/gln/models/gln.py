@@ -31,7 +31,7 @@ from gln.models.crowds import find_crowds
 from gln.models.features import index_features, local_unit, mlp, pair_features
 from gln.models.pairs import AllPairs, Block, ListedPairs, Pairs, block_size, joined, never_compiled
 from gln.models.settings import APART, check_gln
-from gln.ops.layers import gelu_linear, normed_linear, normed_mlp
+from gln.ops.layers import ends_linear, gelu_linear, has_kernel, normed_linear, normed_mlp
 from gln.ops.mix import MOST_SLOTS
 
 SMALL = 128  # sets of up to this many nodes are scored over all pairs
@@ -344,7 +344,7 @@ class Step(nn.Module):
         h = h + self.think(h)
         ends = self.ends.project(h)
         for number, block in enumerate(blocks):
-            e[number] = gelu_linear(self.ends.out, e[number], self.ends(block, *ends, a))
+            e[number] = self.ends(block, e[number], *ends, a)
         before: list[Tensor | None] = list(
             e
         )  # a block reads its surroundings as they were before any block mixed
@@ -384,7 +384,7 @@ class Listen(nn.Module):
 
 
 class Ends(nn.Module):
-    """What a pair reads: its two ends and its own entry in the current structure."""
+    """What a pair reads: its two ends and its own entry in the current structure, added to its state."""
 
     def __init__(self, width: int, pair_width: int) -> None:
         super().__init__()
@@ -398,12 +398,16 @@ class Ends(nn.Module):
         h = self.norm(h)
         return self.source(h), self.target(h)
 
-    def forward(self, block: Block, sources: Tensor, targets: Tensor, a: Tensor) -> Tensor:
+    def forward(self, block: Block, e: Tensor, sources: Tensor, targets: Tensor, a: Tensor) -> Tensor:
+        if has_kernel(e):
+            given = block.fused(sources, targets)
+            return ends_linear(self.out, self.structure, e, block.pairs(a), *given)
         left, left_factor = block.source(sources).chunk(2, dim=-1)
         right, right_factor = block.target(targets).chunk(2, dim=-1)
         # An outer product of one column: no matrix product has a kernel for it.
         structure = torch.addcmul(self.structure.bias, block.pairs(a)[..., None], self.structure.weight[:, 0])
-        return left + right + left_factor * right_factor + structure.to(left.dtype)  # sum and product: α
+        # Sum and product: α.
+        return gelu_linear(self.out, e, left + right + left_factor * right_factor + structure.to(left.dtype))
 
 
 class Mix(nn.Module):

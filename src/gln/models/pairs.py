@@ -20,6 +20,7 @@ a block's ``by_row``              are the values of its pairs with one row per n
 a block's ``aggregate``           is ``Σ_j w_ij v_j``: from pairs to nodes
 a block's ``around``              are the values of all pairs that its mixing reads
 a block's ``mix``                 lets its pairs read pairs over third nodes (:mod:`gln.ops`)
+a block's ``fused``               is what ``source`` and ``target`` tell, for kernels that read both ends themselves
 ================================  ===========================================================================
 """
 
@@ -36,6 +37,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from gln.models.crowds import expanded
+from gln.ops.layers import PairEnds
 from gln.ops.mix import look_up, mix_all, mix_listed
 
 MATRIX = 2**22  # entries; with fewer, a GPU sums over a list as a product of matrices
@@ -148,6 +150,12 @@ class AllPairs:
     def mix(self, read: Tensor) -> tuple[Tensor, Tensor]:
         """``[b, N, N, 4, h, d] → [b, N, N, h, d], [b, N, N, h]``."""
         return mix_all(read, self.mask)
+
+    def fused(self, sources: Tensor, targets: Tensor) -> tuple[Tensor, Tensor, PairEnds]:
+        """Values of nodes ``[B, N, c]`` as ``[b · N, c]``, and which of them are the ends of each pair."""
+        nothing = torch.empty(0, dtype=torch.long, device=sources.device)
+        where = PairEnds(nothing, nothing, nothing, self.mask.shape[1])
+        return self.rows(sources).flatten(0, 1), self.rows(targets).flatten(0, 1), where
 
 
 @dataclass(frozen=True)
@@ -460,6 +468,10 @@ class ListedBlock:
         """``[p, 4, h, d] → [m, h, d], [m, h]``."""
         start, target, rows, own, _ = self.near
         return mix_listed(read, start, target, rows, own, self.whole.longest, self.found)
+
+    def fused(self, sources: Tensor, targets: Tensor) -> tuple[Tensor, Tensor, PairEnds]:
+        """Values of nodes ``[n, c]``, and which of them are the ends of each pair."""
+        return sources, targets, PairEnds(self.whole.ends[:, self.own], self.whole.start, self.whole.back)
 
 
 def _slices(cuts: list[int]) -> list[slice]:

@@ -41,10 +41,10 @@ def mix_all(read: Tensor, mask: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def mix_all_backward(
-    read: Tensor, mask: Tensor, kept: Tensor, mixed: Tensor, total: Tensor, grad: Tensor, grad_total: Tensor
+    read: Tensor, mask: Tensor, kept: Tensor, total: Tensor, delta: Tensor, grad: Tensor
 ) -> Tensor:
     count, _, _, _, heads, width = read.shape
-    result, delta = torch.zeros_like(read), (grad * mixed).sum(-1) - grad_total
+    result = torch.zeros_like(read)
     given = (*_real_nodes(mask), read, mask, total, delta, grad, result)
     spread(all_loops(width).backward, 0, count * heads, *(values.numpy() for values in given))
     return result
@@ -75,10 +75,10 @@ def mix_listed(
 def mix_listed_backward(
     read: Tensor, start: Tensor, target: Tensor, back: Tensor, place: Tensor,
     rows: Sequence[int], own: Sequence[int], longest: int,
-    kept: Tensor, mixed: Tensor, total: Tensor, grad: Tensor, grad_total: Tensor,
+    kept: Tensor, total: Tensor, delta: Tensor, grad: Tensor,
 ) -> Tensor:  # fmt: skip
     heads, width = read.shape[2:]
-    result, delta = torch.zeros_like(read), (grad * mixed).sum(-1) - grad_total
+    result = torch.zeros_like(read)
     given = (start, target, back, read.view(-1), total, delta, grad.view(-1), result.view(-1))
     arrays = [values.numpy() for values in given]
     for mine in (0, 1):

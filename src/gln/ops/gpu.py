@@ -49,7 +49,7 @@ def mix_all(read: Tensor, mask: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def mix_all_backward(
-    read: Tensor, mask: Tensor, kept: Tensor, mixed: Tensor, total: Tensor, grad: Tensor, grad_total: Tensor
+    read: Tensor, mask: Tensor, kept: Tensor, total: Tensor, delta: Tensor, grad: Tensor
 ) -> Tensor:
     """``kept`` are the weights of all heads, or empty if they did not fit into memory at once."""
     nodes, result = read.shape[1], torch.empty_like(read)
@@ -57,7 +57,7 @@ def mix_all_backward(
         weights = kept if len(kept) else slopes
         if not len(kept):
             _weights[(tiles * tiles, nodes, count)](read, mask, weights, first, nodes, **sizes)
-        given = (mixed, total, grad, grad_total, result, weights, slopes, first, nodes)
+        given = (total, delta, grad, result, weights, slopes, first, nodes)
         _value_gradient[(tiles, nodes, 2 * count)](read, *given, **sizes)
         both = tiles == 1
         _score_gradient[(tiles, nodes, count if both else 2 * count)](
@@ -86,8 +86,8 @@ def mix_listed(
     for first, count, weights, tiles, sizes in _some_heads(read, near, place.shape[1], LISTED):
         weights.zero_()
         given = (weights, first, near)
-        _listed_weights[(near, tiles * tiles)](
-            read, start, target, back, place, *given, *rows, count, **sizes
+        _listed_weights[(near, tiles * tiles, count)](
+            read, start, target, back, place, *given, *rows, **sizes
         )
         for role in (0, 1):  # the second adds to what the first has written
             _listed_values[(near, tiles, count)](
@@ -99,7 +99,7 @@ def mix_listed(
 def mix_listed_backward(
     read: Tensor, start: Tensor, target: Tensor, back: Tensor, place: Tensor,
     rows: Sequence[int], own: Sequence[int], longest: int,
-    kept: Tensor, mixed: Tensor, total: Tensor, grad: Tensor, grad_total: Tensor,
+    kept: Tensor, total: Tensor, delta: Tensor, grad: Tensor,
 ) -> Tensor:  # fmt: skip
     near, result = len(start) - 1, torch.zeros_like(read)
     lists = (start, target, back, place)
@@ -107,8 +107,8 @@ def mix_listed_backward(
         weights = kept if len(kept) else slopes
         if not len(kept):
             weights.zero_()
-            _listed_weights[(near, tiles * tiles)](read, *lists, weights, first, near, *rows, count, **sizes)
-        given = (mixed, total, grad, grad_total, result, weights, slopes, first, near, own[0], len(total))
+            _listed_weights[(near, tiles * tiles, count)](read, *lists, weights, first, near, *rows, **sizes)
+        given = (total, delta, grad, result, weights, slopes, first, near, own[0], len(total))
         _listed_value_gradient[(near, tiles, 2 * count)](read, start, back, *given, **sizes)
         both = tiles == 1
         _listed_score_gradient[(near, tiles, count if both else 2 * count)](
@@ -180,12 +180,12 @@ def _between(place, mine, real, slot, theirs, ROW):  # type: ignore[no-untyped-d
 
 @triton.jit
 def _listed_weights(  # type: ignore[no-untyped-def]
-    read, start, target, back, place, weights, first, rows, first_row, last_row, heads,
+    read, start, target, back, place, weights, first, rows, first_row, last_row,
     H: tl.constexpr, D: tl.constexpr, DEPTH: tl.constexpr, T: tl.constexpr, ROW,
     PRECISION: tl.constexpr,
 ):  # fmt: skip
     """:func:`_weights` of the nodes that ``k`` is paired with: ``[i, k, j]``, and ``[j, k, i]``, in slots of a row."""
-    k = tl.program_id(0).to(tl.int64)
+    k, head = tl.program_id(0).to(tl.int64), tl.program_id(2).to(tl.int64)
     tiles = (ROW + T - 1) // T
     one = tl.program_id(1) // tiles * T + tl.arange(0, T)
     other = tl.program_id(1) % tiles * T + tl.arange(0, T)
@@ -193,21 +193,18 @@ def _listed_weights(  # type: ignore[no-untyped-def]
     kj, theirs, j, jk, slot_in_j = _row(start, target, back, k, other)
     if (tl.sum(ours.to(tl.int32)) == 0) | (tl.sum(theirs.to(tl.int32)) == 0):
         return
-    asked = ours & (i >= first_row) & (i < last_row)
-    in_i = _between(place, ki, asked, other, theirs, ROW)
-    in_j = _between(place, kj, theirs, one, asked, ROW)
-    at_i = ((i * ROW + slot_in_i) * ROW)[:, None] + in_i
-    at_j = ((rows * ROW + j * ROW + slot_in_j) * ROW)[:, None] + in_j
-    read += first * D
-    for _ in range(heads):
-        query = _rows(read, ik, ours, 0, H, D, DEPTH)
-        key = _rows(read, jk, theirs, 1, H, D, DEPTH)
-        score = tl.dot(query, tl.trans(key), input_precision=PRECISION)
-        weight = tl.exp(tl.minimum(score, HIGHEST)).to(query.dtype)
-        tl.store(weights + at_i, weight, mask=in_i >= 0)
-        tl.store(weights + at_j, tl.trans(weight), mask=in_j >= 0)
-        read += D
-        weights += 2 * rows * ROW * ROW
+    read += (first + head) * D
+    query = _rows(read, ik, ours, 0, H, D, DEPTH)
+    key = _rows(read, jk, theirs, 1, H, D, DEPTH)
+    score = tl.dot(query, tl.trans(key), input_precision=PRECISION)
+    weight = tl.exp(tl.minimum(score, HIGHEST)).to(query.dtype)
+    ours = ours & (i >= first_row) & (i < last_row)
+    weights += 2 * head * rows * ROW * ROW
+    at = _between(place, ki, ours, other, theirs, ROW)
+    tl.store(weights + ((i * ROW + slot_in_i) * ROW)[:, None] + at, weight, mask=at >= 0)
+    weights += rows * ROW * ROW
+    at = _between(place, kj, theirs, one, ours, ROW)
+    tl.store(weights + ((j * ROW + slot_in_j) * ROW)[:, None] + at, tl.trans(weight), mask=at >= 0)
 
 
 @triton.jit
@@ -259,7 +256,7 @@ def _listed_values(  # type: ignore[no-untyped-def]
 
 @triton.jit
 def _listed_value_gradient(  # type: ignore[no-untyped-def]
-    read, start, back, mixed, total, grad, grad_total, result, weights, slopes, first, rows, first_pair, pairs,
+    read, start, back, total, delta, grad, result, weights, slopes, first, rows, first_pair, pairs,
     H: tl.constexpr, D: tl.constexpr, DEPTH: tl.constexpr, T: tl.constexpr, ROW,
     PRECISION: tl.constexpr,
 ):  # fmt: skip
@@ -286,10 +283,7 @@ def _listed_value_gradient(  # type: ignore[no-untyped-def]
         weight = tl.load(weights + place_, mask=inside, other=0.0).to(tl.float32)  # [k, other]
         weight *= tl.exp(-tl.load(total + at, mask=asked, other=0.0))[None, :]
         slope = tl.dot(value, tl.trans(wanted), input_precision=PRECISION)
-        if role == 1:  # only once
-            had = tl.load(mixed + at[:, None] * D + d, mask=asked[:, None] & (d < D), other=0.0)
-            delta = tl.sum(wanted.to(tl.float32) * had.to(tl.float32), axis=1)
-            slope -= (delta - tl.load(grad_total + at, mask=asked, other=0.0))[None, :]
+        slope -= role * tl.load(delta + at, mask=asked, other=0.0)[None, :]  # only once
         tl.store(slopes + place_, weight * slope, mask=inside)
         sum_ = tl.dot(weight.to(value.dtype), wanted, sum_, input_precision=PRECISION)
     at = (begin + k) * (4 * H * D) + (2 + role) * (H * D) + head * D
@@ -408,7 +402,7 @@ def _values(  # type: ignore[no-untyped-def]
 
 @triton.jit
 def _value_gradient(  # type: ignore[no-untyped-def]
-    read, mixed, total, grad, grad_total, result, weights, slopes, first, nodes,
+    read, total, delta, grad, result, weights, slopes, first, nodes,
     H: tl.constexpr, D: tl.constexpr, DEPTH: tl.constexpr, T: tl.constexpr, ROW: tl.constexpr,
     PRECISION: tl.constexpr,
 ):  # fmt: skip
@@ -417,8 +411,7 @@ def _value_gradient(  # type: ignore[no-untyped-def]
     role, place = tl.program_id(2) % 2, tl.program_id(2).to(tl.int64)
     graph, head = (first + place // 2) // H, (first + place // 2) % H
     total += graph * nodes * nodes * H + head
-    grad_total += graph * nodes * nodes * H + head
-    mixed += graph * nodes * nodes * (H * D) + head * D
+    delta += graph * nodes * nodes * H + head
     grad += graph * nodes * nodes * (H * D) + head * D
     weights += place * nodes * nodes * ROW
     slopes += place * nodes * nodes * ROW
@@ -438,10 +431,7 @@ def _value_gradient(  # type: ignore[no-untyped-def]
         weight = tl.load(weights + at, mask=inside, other=0.0).to(tl.float32)  # [k, other]
         weight *= tl.exp(-tl.load(total + pair, mask=real, other=0.0))[None, :]
         slope = tl.dot(value, tl.trans(wanted), input_precision=PRECISION)
-        if role == 1:  # only once
-            had = tl.load(mixed + pair[:, None] * D + d, mask=real[:, None] & (d < D), other=0.0)
-            delta = tl.sum(wanted.to(tl.float32) * had.to(tl.float32), axis=1)
-            slope -= (delta - tl.load(grad_total + pair, mask=real, other=0.0))[None, :]
+        slope -= role * tl.load(delta + pair, mask=real, other=0.0)[None, :]  # only once
         tl.store(slopes + at, weight * slope, mask=inside)
         sum_ = tl.dot(weight.to(value.dtype), wanted, sum_, input_precision=PRECISION)
     at = (one * nodes + k) * (4 * H * D) + (2 + role) * (H * D)

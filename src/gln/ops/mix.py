@@ -210,8 +210,7 @@ def _kernels(given: Tensor) -> Any:
 
 
 # With w the weight of a third node and v the product of its value with the gradient of the mixed values, the gradient
-# of its score is w (v − delta); delta, the product of mixed values and their gradient less the gradient of the
-# log-normaliser, is what the softmax and the normaliser add.
+# of its score is w (v − delta); delta gathers what the softmax and the log-normaliser add.
 
 
 @torch.library.custom_op("gln::mix_all", mutates_args=())
@@ -223,9 +222,9 @@ def _mix_all(read: Tensor, mask: Tensor, kept: int) -> tuple[Tensor, Tensor, Ten
 
 @torch.library.custom_op("gln::mix_all_backward", mutates_args=())
 def _mix_all_backward(
-    read: Tensor, mask: Tensor, kept: Tensor, mixed: Tensor, total: Tensor, grad: Tensor, grad_total: Tensor
+    read: Tensor, mask: Tensor, kept: Tensor, total: Tensor, delta: Tensor, grad: Tensor
 ) -> Tensor:
-    given = (mixed, total, grad.contiguous(), grad_total.contiguous())
+    given = (total.contiguous(), delta.contiguous(), grad.contiguous())
     return _kernels(read).mix_all_backward(read.contiguous(), mask, kept, *given)
 
 
@@ -249,10 +248,10 @@ def _mix_listed(
 def _mix_listed_backward(
     read: Tensor, start: Tensor, target: Tensor, back: Tensor, place: Tensor,
     rows: Sequence[int], own: Sequence[int], longest: int,
-    kept: Tensor, mixed: Tensor, total: Tensor, grad: Tensor, grad_total: Tensor,
+    kept: Tensor, total: Tensor, delta: Tensor, grad: Tensor,
 ) -> Tensor:  # fmt: skip
     lists = (start, target, back, place, rows, own, longest)
-    given = (kept, mixed, total, grad.contiguous(), grad_total.contiguous())
+    given = (kept, total.contiguous(), delta.contiguous(), grad.contiguous())
     return _kernels(read).mix_listed_backward(read.contiguous(), *lists, *given)
 
 
@@ -291,7 +290,8 @@ def _keep_all(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> 
 
 def _all_gradient(ctx: Any, grad: Tensor, grad_total: Tensor, _: Tensor) -> tuple[Tensor, None, None]:
     read, mask, mixed, total, kept = ctx.saved_tensors
-    return _mix_all_backward(read, mask, kept, mixed, total, grad, grad_total), None, None
+    delta = (grad.to(total.dtype) * mixed).sum(-1) - grad_total
+    return _mix_all_backward(read, mask, kept, total, delta, grad), None, None
 
 
 def _keep_listed(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
@@ -301,8 +301,8 @@ def _keep_listed(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) 
 
 def _listed_gradient(ctx: Any, grad: Tensor, grad_total: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
     *given, mixed, total, kept = ctx.saved_tensors
-    answer = (mixed, total, grad, grad_total)
-    gradient = _mix_listed_backward(*given, ctx.rows, ctx.own, ctx.longest, kept, *answer)
+    delta = (grad.to(total.dtype) * mixed).sum(-1) - grad_total
+    gradient = _mix_listed_backward(*given, ctx.rows, ctx.own, ctx.longest, kept, total, delta, grad)
     return gradient, None, None, None, None, None, None, None, None
 
 
