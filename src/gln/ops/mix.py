@@ -179,7 +179,7 @@ def mix_listed_reference(
     weight = (score - most[pair]).exp()
     norm = (-most).exp().index_add(0, pair, weight)
     value = weight[..., None] * (first[ik] + second[jk])
-    mixed = read.new_zeros(*zero.shape, read.shape[-1]).index_add(0, pair, value) / norm[..., None]
+    mixed = value.new_zeros(*zero.shape, read.shape[-1]).index_add(0, pair, value) / norm[..., None]
     return mixed, most + norm.log()
 
 
