@@ -131,9 +131,8 @@ def _near_by_tree(where: Tensor, mask: Tensor, nearest: Tensor) -> tuple[Tensor,
 def nearest_nodes(tree: spatial.cKDTree, count: int, device: torch.device) -> Tensor:
     """Pair every node of ``tree`` with its ``count`` nearest and with those as near as the last of them: ``[2, q]``."""
     parts, take = [torch.empty(2, 0, dtype=torch.long, device=device)], count + 2
-    rows = np.asarray(
-        tree.indices
-    )  # nodes that follow one another are near, so the tree is walked half as long
+    # Nodes that follow one another are near, so the tree is walked half as long.
+    rows = np.array(tree.indices)
     while len(rows):
         step = max(1, TREE_ROWS * (count + 2) // take)
         found = [

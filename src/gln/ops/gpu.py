@@ -178,7 +178,7 @@ def _between(place, mine, real, slot, theirs, ROW):  # type: ignore[no-untyped-d
     return tl.load(place + at, mask=real[:, None] & theirs[None, :], other=-1)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["first", "rows", "first_row", "last_row"])
 def _listed_weights(  # type: ignore[no-untyped-def]
     read, start, target, back, place, weights, first, rows, first_row, last_row,
     H: tl.constexpr, D: tl.constexpr, DEPTH: tl.constexpr, T: tl.constexpr, ROW,
@@ -217,7 +217,7 @@ def _answer(back, pair, real, first_pair, pairs, role):  # type: ignore[no-untyp
     return answer, real & (answer >= 0) & (answer < pairs)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["first", "rows", "first_pair", "pairs"])
 def _listed_values(  # type: ignore[no-untyped-def]
     read, start, back, out, total, weights, first, rows, first_pair, pairs,
     role: tl.constexpr, H: tl.constexpr, D: tl.constexpr, DEPTH: tl.constexpr, T: tl.constexpr, ROW,
@@ -254,7 +254,7 @@ def _listed_values(  # type: ignore[no-untyped-def]
     tl.store(out + at[None, :] * D + d[:, None], mixed, mask=inside)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["first", "rows", "first_pair", "pairs"])
 def _listed_value_gradient(  # type: ignore[no-untyped-def]
     read, start, back, total, delta, grad, result, weights, slopes, first, rows, first_pair, pairs,
     H: tl.constexpr, D: tl.constexpr, DEPTH: tl.constexpr, T: tl.constexpr, ROW,
@@ -290,7 +290,7 @@ def _listed_value_gradient(  # type: ignore[no-untyped-def]
     tl.store(result + at[:, None] + d, sum_, mask=(k < count)[:, None] & (d < D))
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["first", "rows"])
 def _listed_score_gradient(  # type: ignore[no-untyped-def]
     read, start, target, back, place, result, slopes, first, rows,
     BOTH: tl.constexpr,  # one tile has the whole row, so that one program serves both roles

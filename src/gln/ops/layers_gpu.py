@@ -154,7 +154,7 @@ def _product(a, b, KIND: tl.constexpr):  # type: ignore[no-untyped-def]
     return tl.dot(a.to(KIND), b.to(KIND), input_precision="ieee")
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["rows"])
 def _normed_linear(  # type: ignore[no-untyped-def]
     e, scale, shift, w, b, out, rows, eps,
     O: tl.constexpr, C: tl.constexpr, P: tl.constexpr, R: tl.constexpr, KIND: tl.constexpr,
@@ -169,7 +169,7 @@ def _normed_linear(  # type: ignore[no-untyped-def]
         tl.store(out + row[:, None] * O + o, found, mask=(row < rows)[:, None] & (o < O)[None, :])
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["rows"])
 def _normed_linear_rows(  # type: ignore[no-untyped-def]
     e, scale, w, grad, result, rows, eps,
     O: tl.constexpr, C: tl.constexpr, P: tl.constexpr, R: tl.constexpr, KIND: tl.constexpr,
@@ -187,7 +187,7 @@ def _normed_linear_rows(  # type: ignore[no-untyped-def]
     tl.store(result + row[:, None] * C + c, found, mask=(row < rows)[:, None])
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["rows"])
 def _normed_linear_weights(  # type: ignore[no-untyped-def]
     e, grad, sums, rows, eps,
     O: tl.constexpr, C: tl.constexpr, P: tl.constexpr, R: tl.constexpr, KIND: tl.constexpr,
@@ -206,7 +206,7 @@ def _normed_linear_weights(  # type: ignore[no-untyped-def]
     tl.store(sums + O * C + o, of_bias, mask=o < O)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["rows"])
 def _gelu_linear(  # type: ignore[no-untyped-def]
     e, z, w, b, out, rows,
     O: tl.constexpr, C: tl.constexpr, P: tl.constexpr, R: tl.constexpr, KIND: tl.constexpr,
@@ -221,7 +221,7 @@ def _gelu_linear(  # type: ignore[no-untyped-def]
         tl.store(out + row[:, None] * O + o, found, mask=(row < rows)[:, None] & (o < O)[None, :])
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["rows"])
 def _gelu_linear_rows(  # type: ignore[no-untyped-def]
     z, w, grad, result, rows,
     O: tl.constexpr, C: tl.constexpr, P: tl.constexpr, R: tl.constexpr, KIND: tl.constexpr,
@@ -236,7 +236,7 @@ def _gelu_linear_rows(  # type: ignore[no-untyped-def]
     tl.store(result + row[:, None] * C + c, slope * steep, mask=(row < rows)[:, None])
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["rows"])
 def _gelu_linear_weights(  # type: ignore[no-untyped-def]
     z, grad, sums, rows,
     O: tl.constexpr, C: tl.constexpr, P: tl.constexpr, R: tl.constexpr, KIND: tl.constexpr,
@@ -283,7 +283,7 @@ def _read_ends(  # type: ignore[no-untyped-def]
     return z + entry[:, None] * tl.load(slope + c) + tl.load(shift + c), entry
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["rows"])
 def _ends_linear(  # type: ignore[no-untyped-def]
     e, sources, targets, a, slope, shift, ends, nodes, w, b, out, rows, LISTED: tl.constexpr,
     O: tl.constexpr, C: tl.constexpr, P: tl.constexpr, R: tl.constexpr, KIND: tl.constexpr,
@@ -299,7 +299,7 @@ def _ends_linear(  # type: ignore[no-untyped-def]
         tl.store(out + row[:, None] * O + o, found, mask=(row < rows)[:, None] & (o < O)[None, :])
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["rows"])
 def _ends_linear_rows(  # type: ignore[no-untyped-def]
     sources, targets, a, slope, shift, ends, nodes, w, grad, of_z, of_a, rows, LISTED: tl.constexpr,
     O: tl.constexpr, C: tl.constexpr, P: tl.constexpr, R: tl.constexpr, KIND: tl.constexpr,
@@ -317,7 +317,7 @@ def _ends_linear_rows(  # type: ignore[no-untyped-def]
     tl.store(of_a + row, tl.sum(found * tl.load(slope + c), axis=1), mask=row < rows)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["rows"])
 def _ends_linear_weights(  # type: ignore[no-untyped-def]
     sources, targets, a, slope, shift, ends, nodes, grad, of_z, sums, rows, LISTED: tl.constexpr,
     O: tl.constexpr, C: tl.constexpr, P: tl.constexpr, R: tl.constexpr, KIND: tl.constexpr,
