@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 import torch
 from torch import Tensor, nn
 
+from gln.errors import GLNError
 from gln.graphs.batch import GraphBatch
+from gln.graphs.record import Graph
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
@@ -58,11 +60,62 @@ class Kinds:
     edge_weights: bool = False
     node_types: int = 0
 
+    @property
+    def learned(self) -> tuple[str, ...]:
+        """What a training graph must say, by the names of its attributes."""
+        asked = {
+            "edge_type": self.edge_types > 1,
+            "edge_weight": self.edge_weights,
+            "node_type": self.node_types,
+        }
+        return tuple(name for name, wanted in asked.items() if wanted)
+
 
 def kinds_of(model: Any) -> Kinds:
     """What ``model`` predicts, by its ``config``, which says nothing of it in most models."""
     config = getattr(model, "config", {})
     return Kinds(**{field.name: config[field.name] for field in fields(Kinds) if field.name in config})
+
+
+def kinds_in(graphs: Sequence[Graph]) -> Kinds:
+    """What ``graphs`` say: how many types there are, whether edges have weights, and whether any is directed."""
+    counts = [
+        max(
+            (
+                int(graph[name].max()) + 1
+                for graph in graphs
+                if graph.get(name) is not None and len(graph[name])
+            ),
+            default=0,
+        )
+        for name in ("edge_type", "node_type")
+    ]
+    weights = any(graph.get("edge_weight") is not None for graph in graphs)
+    return Kinds(max(counts[0], 1), any(graph.directed for graph in graphs), weights, counts[1])
+
+
+def check_kinds(model: Any, graphs: Sequence[Graph], what: str) -> None:
+    """Refuse graphs, called ``what``, that lack what ``model`` predicts, or have what it cannot say."""
+    kinds = kinds_of(model)
+    for number, graph in enumerate(graphs):
+        if graph.directed and not kinds.directed:
+            raise GLNError(
+                f"{what}[{number}] is directed, but the model is not; build it with directed=True, or give both "
+                "directions of every edge."
+            )
+        for name in kinds.learned:
+            values, owner = graph.get(name), name.removesuffix("_type").removesuffix("_weight")
+            if values is None and (owner == "node" or graph.num_edges):
+                raise GLNError(
+                    f"{what}[{number}] has no {name}, which the model predicts; give one to every {owner}."
+                )
+            if name.endswith("type") and values is not None and len(values):
+                known, most = getattr(kinds, f"{name}s"), int(values.max())
+                if most >= known:
+                    raise GLNError(
+                        f"{what}[{number}] has {owner}s of type {most}, but the model knows {known} types, from 0; "
+                        f"build it with {name}s={most + 1}."
+                    )
 
 
 @dataclass(frozen=True)

@@ -185,10 +185,10 @@ def weight_term(scores: Tensor, truth: Tensor, edges: Tensor, kind: Weights) -> 
 
 def _known(batch: GraphBatch, name: str) -> Tensor:
     """What the graphs say of their edges or nodes."""
-    value = getattr(batch, name)
-    if value is None:
+    value: Tensor | None = getattr(batch, name)
+    if value is None and (name == "node_type" or batch.adj.any()):
         raise GLNError(f"The model predicts {name}, but the graphs have none; give it to every graph.")
-    return value
+    return torch.zeros_like(batch.adj, dtype=torch.int64) if value is None else value
 
 
 def squared_weights(model: nn.Module | None) -> Tensor:
