@@ -84,6 +84,9 @@ def as_graph_pairs(true: Iterable[Any], predicted: Iterable[Any]) -> tuple[list[
                 f"predicted[{number}] has {guess.num_nodes} nodes and true[{number}] has {truth.num_nodes}; "
                 "expected the same nodes in the same order."
             )
+        for name in NAMES:  # a prediction in numbers means the words of the truth
+            if name in truth and name not in guess:
+                guess[name] = truth[name]
     share_kinds([*pairs[0], *pairs[1]])
     return pairs
 
