@@ -77,6 +77,17 @@ def kinds_of(model: Any) -> Kinds:
     return Kinds(**{field.name: config[field.name] for field in fields(Kinds) if field.name in config})
 
 
+def kind_names(model: Any) -> dict[str, tuple[str, ...]]:
+    """The words for the types that ``model`` predicts, if its training graphs had any, as attributes of a graph."""
+    words, kinds = (getattr(model, "training_facts", None) or {}).get("names") or {}, kinds_of(model)
+    counts = {"edge_type_names": kinds.edge_types, "node_type_names": kinds.node_types}
+    return {
+        name: tuple(words[name])
+        for name, count in counts.items()
+        if count > 1 and len(words.get(name, ())) == count
+    }
+
+
 def kinds_in(graphs: Sequence[Graph]) -> Kinds:
     """What ``graphs`` say: how many types there are, whether edges have weights, and whether any is directed."""
     counts = [
