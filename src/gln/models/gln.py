@@ -97,6 +97,8 @@ class GLN(nn.Module):
         node_types: how many types of nodes there are to predict; 0: none.
         lengths: ``"absolute"`` also reads lengths in the data's own unit, which then matters.
         directions: False reads only what rotating and mirroring ``pos`` leaves alone.
+        moments: ``x`` is a series of the same values at so many moments, one after another; each is read in the same
+            way (:mod:`gln.models.series`).
     """
 
     every_step = True  # by default its loss is on every step's structure
