@@ -43,6 +43,7 @@ SYSTEMS: dict[str, dict[str, Any]] = {
 MODEL = {"pos_channels": 0, "width": 96, "pair_width": 64, "steps": 4, "moments": SAMPLES}
 FIT: dict[str, Any] = {"lr": 1e-3, "warmup": 0.05, "weight_decay": 1e-4, "progress": False}
 LOSS = Loss(edge="plain", structure="none", every_step=True)
+WALL, OFF = 0.3, 0.01  # how near a wall is, and which difference of velocities is middling
 PROBE = 60  # steps by which the time of an epoch is measured
 
 
@@ -93,7 +94,7 @@ def decide(name: str, output: Path, count: int) -> None:
     """How often the trajectories of charges, with the law of force known, single out the true signs.
 
     Of all assignments of charges, take the one whose forces, at the moments that are seen, best explain the changes of
-    velocity between them; moments at which a particle meets a wall or another particle are left out.
+    velocity between them. A collision explains nothing, so large differences count little more than middling ones.
     """
     check_source(output)
     graphs = family_of(name).graphs(count, TEST_SEED)
@@ -120,10 +121,9 @@ def _misfit(graph: Graph, products: np.ndarray) -> np.ndarray:
     force = STRENGTH["charged"] * apart / distance[..., None] ** 3
     push = EVERY["charged"] * STEP * (force[1:] + force[:-1]) / 2  # [t - 1, n, n, 2]
     change = np.diff(speed, axis=0)  # [t - 1, n, 2]
-    closest = np.minimum(distance[1:], distance[:-1]).min(-1)
-    calm = (closest > 0.5) & (np.abs(place[1:]).max(-1) < BOX - 0.5)  # [t - 1, n]
+    inside = np.abs(place[1:]).max(-1) < BOX - WALL  # [t - 1, n]
     left = change - np.einsum("aij,tijd->atid", products, push)
-    return (np.square(left).sum(-1) * calm).sum((1, 2))
+    return (np.log1p(np.square(left / OFF).sum(-1)) * inside).sum((1, 2))
 
 
 def family_of(name: str) -> Family:

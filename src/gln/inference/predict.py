@@ -182,7 +182,8 @@ def answers_one_by_one(
     model: nn.Module, graphs: Sequence[Graph], choice: Choice, start: bool = False
 ) -> Iterator[tuple[int, Graph]]:
     """The numbers of ``graphs``, in some order, each with the graph that ``model`` predicts."""
-    rest, names = [], kind_names(model)
+    rest: list[int] = []
+    names = kind_names(model)
     if start:
         graphs = [as_record(graph) for graph in graphs]
         for graph in graphs:

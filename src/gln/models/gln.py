@@ -253,13 +253,12 @@ class GLN(nn.Module):
             pass  # only the last step counts
         whole, scored = pairs.of_all_nodes()
         source, target = whole.batch_ends
-        of_pairs = (
+        score, types, weights = (
             values if scored is None or values is None else values[scored]
             for values in (after.score, after.types, after.weights)
         )
-        return ScoredPairs(
-            source, target, *of_pairs, None if after.nodes is None else pairs.to_batch(after.nodes)[0]
-        )
+        nodes = None if after.nodes is None else pairs.to_batch(after.nodes)[0]
+        return ScoredPairs(source, target, cast(Tensor, score), types, weights, nodes)
 
     def unroll(
         self,

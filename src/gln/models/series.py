@@ -86,7 +86,9 @@ class Explain(nn.Module):
         for block, move, fit in zip(blocks, moments.moves, moments.fits, strict=True):
             part = self.weigh(block.pairs(structure))[..., None, :] * move
             left = block.of_row(block.row_total(part.flatten(-2))) + block.source(moments.happens)
-            left = torch.asinh(left.unflatten(-1, fit.shape[-2:]))  # one collision must not outweigh all other moments
+            left = torch.asinh(
+                left.unflatten(-1, fit.shape[-2:])
+            )  # one collision must not outweigh all other moments
             fits = (fit * left).mean(-2)
             read.append(self.out(torch.asinh(fits)))
         return read
