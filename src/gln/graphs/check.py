@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import copy
 import operator
+import warnings
 from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from gln.errors import GLNError
-from gln.graphs.record import Graph, is_a, is_data
+from gln.graphs.kinds import check_kinds
+from gln.graphs.record import Graph, is_a, is_data, is_per_edge
 from gln.later import torch
 
 if TYPE_CHECKING:
@@ -21,7 +23,17 @@ NARROWEST, WIDEST = 1e-14, 1e18  # spreads whose squared distances fit into floa
 COARSEST = 1e-4  # float32 must resolve this share of the spread of the positions
 
 
-def make_graph(pos: Any = None, x: Any = None, edges: Any = None, num_nodes: int | None = None) -> Graph:
+def make_graph(
+    pos: Any = None,
+    x: Any = None,
+    edges: Any = None,
+    num_nodes: int | None = None,
+    *,
+    edge_type: Any = None,
+    edge_weight: Any = None,
+    node_type: Any = None,
+    directed: bool = False,
+) -> Graph:
     """As :func:`gln.make_graph`."""
     fields: dict[str, Any] = {}
     for name, value in (("pos", pos), ("x", x)):
@@ -34,13 +46,18 @@ def make_graph(pos: Any = None, x: Any = None, edges: Any = None, num_nodes: int
             )
         num_nodes = len(next(iter(fields.values())))
     pairs = _as_pairs([] if edges is None else edges)
-    return check_graph(
-        Graph(edge_index=torch.cat([pairs, pairs.flip(0)], dim=1), num_nodes=num_nodes, **fields)
-    )
+    for name, value in (("edge_type", edge_type), ("edge_weight", edge_weight)):
+        if value is not None:
+            once = _check_per_edge(name, as_values(name, value), pairs.shape[1], "pairs of edges")
+            fields[name] = once if directed else torch.cat([once, once])
+    if node_type is not None:
+        fields["node_type"] = as_values("node_type", node_type)
+    edge_index = pairs if directed else torch.cat([pairs, pairs.flip(0)], dim=1)
+    return check_graph(Graph(num_nodes, **fields, edge_index=edge_index, directed=bool(directed)))
 
 
-def check_graph(graph: Graph | Data) -> Graph:
-    """As :func:`gln.check_graph`, in our own record of a graph."""
+def check_graph(graph: Graph | Data, drop_loops: bool = False) -> Graph:
+    """As :func:`gln.check_graph`, in our own record of a graph; self-loops are refused, or dropped with a warning."""
     out = as_record(graph)
     rows = out.rows()
     for name, value in rows.items():
@@ -52,10 +69,14 @@ def check_graph(graph: Graph | Data) -> Graph:
                 f"{name} has {len(value)} rows, but the graph has {n} nodes; give one row per node."
             )
     out.num_nodes = n
-    out.edge_index, order = _check_edges(out.edge_index, n)
-    for name in out.keys():  # noqa: SIM118
-        if name.startswith("edge_") and not name.endswith("_index"):
-            out[name] = _check_per_edge(name, out[name], len(order))[order]
+    directed = bool(out.__dict__.pop("directed", False))
+    if directed:
+        out.directed = True
+    out.edge_index, order = _check_edges(out.edge_index, n, directed, drop_loops)
+    columns = as_record(graph).num_edges
+    for name in filter(is_per_edge, out.keys()):
+        out[name] = _check_per_edge(name, out[name], columns)[order]
+    check_kinds(out)
     return out
 
 
@@ -110,17 +131,27 @@ def check_whole(owner: str, name: str, value: Any, least: int, expected: str = "
     return number
 
 
-def _check_per_edge(name: str, value: Any, columns: int) -> Tensor:
+def _check_per_edge(name: str, value: Any, columns: int, what: str = "columns of edge_index") -> Tensor:
     if not isinstance(value, torch.Tensor):
         raise GLNError(
             f"{name} is a {type(value).__name__}; expected a tensor with one row per column of edge_index."
         )
     count = len(value) if value.dim() else 0
     if count != columns:
-        raise GLNError(
-            f"{name} has {count} rows, but edge_index has {columns} columns; give one row per column."
-        )
+        raise GLNError(f"{name} has {count} rows, but there are {columns} {what}; give one row per edge.")
     return value
+
+
+def as_values(name: str, value: Any) -> Tensor:
+    """One number per edge or node, given as a tensor, an array or a list."""
+    try:
+        return (
+            value if isinstance(value, torch.Tensor) else torch.from_numpy(np.array(value, dtype=np.float64))
+        )
+    except (TypeError, ValueError):
+        raise GLNError(
+            f"{name} holds something that is not a number; expected one number for each."
+        ) from None
 
 
 def as_rows(name: str, value: Any) -> Tensor:
@@ -204,17 +235,19 @@ def _as_pairs(edges: Any) -> Tensor:
     return pairs.to(torch.int64).T
 
 
-def _is_sound(edges: np.ndarray, n: int) -> bool:
+def _is_sound(edges: np.ndarray, n: int, directed: bool) -> bool:
     """Whether edges ``[2, m]`` need no change: most do not, and NumPy tells so sooner than torch."""
     if not edges.size:
         return True
     (source, target), key = edges, edges[0] * n + edges[1]
     simple = edges.min() >= 0 and edges.max() < n and (source != target).all() and (key[1:] > key[:-1]).all()
-    return bool(simple and (np.sort(target * n + source) == key).all())
+    return bool(simple and (directed or (np.sort(target * n + source) == key).all()))
 
 
-def _check_edges(edge_index: Tensor | None, n: int) -> tuple[Tensor, Tensor]:
-    """Sorted ``edge_index`` of an undirected simple graph on ``n`` nodes, and the order that sorted it."""
+def _check_edges(
+    edge_index: Tensor | None, n: int, directed: bool, drop_loops: bool
+) -> tuple[Tensor, Tensor]:
+    """Sorted ``edge_index`` of a simple graph on ``n`` nodes, and the numbers of its columns in the one given."""
     if edge_index is None:
         return torch.empty(2, 0, dtype=torch.int64), torch.empty(0, dtype=torch.int64)
     if not isinstance(edge_index, torch.Tensor):
@@ -227,7 +260,7 @@ def _check_edges(edge_index: Tensor | None, n: int) -> tuple[Tensor, Tensor]:
             f"edge_index has shape {list(edge_index.shape)} and type {edge_index.dtype}; expected whole numbers [2, m]."
         )
     edge_index = edge_index.to(torch.int64)  # first: a narrow type cannot hold n, with which it is compared
-    if _is_sound(edge_index.numpy(force=True), n):
+    if _is_sound(edge_index.numpy(force=True), n, directed):
         return edge_index, torch.arange(edge_index.shape[1])
     source, target = edge_index
     outside = (edge_index < 0) | (edge_index >= n)
@@ -236,9 +269,14 @@ def _check_edges(edge_index: Tensor | None, n: int) -> tuple[Tensor, Tensor]:
         raise GLNError(
             f"An edge names node {bad}, but the {n} nodes are numbered 0 to {n - 1}; correct the edge list."
         )
-    if (source == target).any():
-        bad = int(source[source == target][0])
-        raise GLNError(f"Node {bad} has an edge to itself; remove self-loops (PyG: remove_self_loops).")
+    kept = (source != target).nonzero().flatten()
+    if len(kept) < len(source):
+        if not drop_loops:
+            bad = int(source[source == target][0])
+            raise GLNError(f"Node {bad} has an edge to itself; remove self-loops (PyG: remove_self_loops).")
+        # The same words for every graph, so that they are printed once.
+        warnings.warn("Edges from a node to itself are left out; no graph has them here.", stacklevel=4)
+        source, target = edge_index[:, kept]
     key, order = (source * n + target).sort()
     if key.numel() and (key[1:] == key[:-1]).any():
         repeated = int(key[1:][key[1:] == key[:-1]][0])
@@ -246,10 +284,10 @@ def _check_edges(edge_index: Tensor | None, n: int) -> tuple[Tensor, Tensor]:
             f"The edge from {repeated // n} to {repeated % n} is listed twice; list each edge once "
             "(PyG: coalesce, networkx: nx.Graph(G))."
         )
-    if not torch.equal(key, (target * n + source).sort().values):
+    if not directed and not torch.equal(key, (target * n + source).sort().values):
         one_way = key[~torch.isin(key, target * n + source)][0].item()
         raise GLNError(
             f"The graph is directed: the edge from {one_way // n} to {one_way % n} has no reverse; symmetrise it first "
-            "(PyG: to_undirected, networkx: G.to_undirected(), matrices: A | A.T)."
+            "(PyG: to_undirected, matrices: A | A.T), or say so with directed=True."
         )
-    return torch.stack([key // n, key % n]), order
+    return torch.stack([key // n, key % n]), kept[order]

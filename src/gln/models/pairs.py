@@ -17,6 +17,7 @@ rows of pairs at a time, in *blocks*; one block with all rows is the ordinary ca
 a block's ``rows``, ``pairs``     are those of the block
 a block's ``source``, ``target``  are the nodes' values at the two ends of its pairs, ``v_i`` and ``v_j``
 a block's ``by_row``              are the values of its pairs with one row per node
+a block's ``row_total``           is ``Σ_j v_ij`` of its pairs, and ``of_row`` puts such values at its pairs again
 a block's ``aggregate``           is ``Σ_j w_ij v_j``: from pairs to nodes
 a block's ``around``              are the values of all pairs that its mixing reads
 a block's ``mix``                 lets its pairs read pairs over third nodes (:mod:`gln.ops`)
@@ -104,7 +105,7 @@ class AllPairs:
         return self, None
 
     def on_pairs(self, structure: Tensor) -> Tensor:
-        """The entries of ``A`` ``[B, N, N]`` at the pairs."""
+        """The entries of ``A`` ``[B, N, N, ...]`` at the pairs."""
         return self.only(structure)
 
     def only(self, values: Tensor) -> Tensor:
@@ -132,6 +133,14 @@ class AllPairs:
     def target(self, values: Tensor) -> Tensor:
         """``[B, N, c] → [b, 1, N, c]``, to be broadcast."""
         return values[self.graphs][:, None]
+
+    def row_total(self, values: Tensor) -> Tensor:
+        """``[b, N, N, c] → [b, N, c]``; values are 0 where there is no pair."""
+        return values.sum(2)
+
+    def of_row(self, values: Tensor) -> Tensor:
+        """``[b, N, c] → [b, N, 1, c]``, to be broadcast."""
+        return values[:, :, None]
 
     def by_row(self, values: Tensor, fill: float) -> Tensor:
         """``[b, N, N]``, with ``fill`` where there is no pair."""
@@ -304,9 +313,10 @@ class ListedPairs:
         return whole, self.places(self.stands[whole.ends])
 
     def in_slots(self, values: Tensor) -> Tensor:
-        """``[m] → [B, N, K]``, 0 in empty slots."""
-        slots = values.new_zeros(self.size[0] * self.size[1] * self.longest + 1)  # the last for padding
-        return slots.index_put((self.slot,), values)[:-1].view(*self.size, self.longest)
+        """``[m, ...] → [B, N, K, ...]``, 0 in empty slots."""
+        places = self.size[0] * self.size[1] * self.longest
+        slots = values.new_zeros(places + 1, *values.shape[1:])  # the last for padding
+        return slots.index_put((self.slot,), values)[:-1].view(*self.size, self.longest, *values.shape[1:])
 
     @cached_property
     def batch_ends(self) -> Tensor:
@@ -343,9 +353,9 @@ class ListedPairs:
         return self.in_slots(self.batch_ends[1] % self.size[1])
 
     def on_pairs(self, structure: Tensor) -> Tensor:
-        """The entries of ``A`` ``[B, N, N]`` at the pairs: ``[m]``."""
+        """The entries of ``A`` ``[B, N, N, ...]`` at the pairs: ``[m, ...]``."""
         source, target = self.batch_ends
-        return structure.flatten()[source * self.size[1] + target % self.size[1]]
+        return structure.flatten(0, 2)[source * self.size[1] + target % self.size[1]]
 
     def places(self, ends: Tensor) -> Tensor:
         """The positions of the pairs with these ends ``[2, q]``, nodes of the batch; all must exist: ``[q]``."""
@@ -354,7 +364,7 @@ class ListedPairs:
 
     def only(self, values: Tensor) -> Tensor:
         """Unchanged, unless there is padding."""
-        return values if self.place is None else values * self._real
+        return values if self.place is None else values * self._real.view(-1, *[1] * (values.dim() - 1))
 
     def total(self, weight: Tensor) -> Tensor:
         return torch.segment_reduce(weight, "sum", lengths=self.start.diff(), unsafe=True)
@@ -416,6 +426,15 @@ class ListedBlock:
     def target(self, values: Tensor) -> Tensor:
         """``[n, c] → [m, c]``. ``index_select`` sums its gradient in a fixed order on a CPU."""
         return values.index_select(0, self.whole.ends[1, self.own])
+
+    def row_total(self, values: Tensor) -> Tensor:
+        """``[m, c] → [r, c]``."""
+        lengths = self.whole.start.diff()[self.at]
+        return torch.segment_reduce(values, "sum", lengths=lengths, unsafe=True)
+
+    def of_row(self, values: Tensor) -> Tensor:
+        """``[r, c] → [m, c]``."""
+        return values.index_select(0, self.whole.ends[0, self.own] - self.at.start)
 
     def by_row(self, values: Tensor, fill: float) -> Tensor:
         """``[m] → [r, K]``: each row's values, then ``fill``."""

@@ -60,6 +60,7 @@ class Training(TypedDict, total=False):
     val_iou: float | None
     seed: int
     noise: Noise | None
+    names: dict[str, list[str]]
 
 
 class Saved(TypedDict):
