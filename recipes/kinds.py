@@ -11,10 +11,13 @@ a run. Test sets come from a seed that neither training nor tuning uses.
 from __future__ import annotations
 
 import argparse
+import copy
 import itertools
 import shlex
 import sys
 import time
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -47,24 +50,67 @@ WALL, OFF = 0.3, 0.01  # how near a wall is, and which difference of velocities 
 PROBE = 60  # steps by which the time of an epoch is measured
 
 
-def train(name: str, run: Path, device: str, minutes: float, workers: int, cache: Path | None) -> None:
+@dataclass(frozen=True)
+class Turned:
+    """Graphs that are turned anew in every epoch, for :func:`gln.fit`, by what changes neither law nor edges.
+
+    Particles in a square box may be rotated by right angles, mirrored, and seen backwards in time; the phases of
+    oscillators may all be shifted alike.
+    """
+
+    graphs: Sequence[Graph]
+    shifts: bool  # whether these are phases
+
+    def __call__(self, epoch: int) -> list[Graph]:
+        rng = torch.Generator().manual_seed(epoch)
+        x = torch.stack([graph.x for graph in self.graphs]).unflatten(-1, (SAMPLES, VALUES))
+        count = len(x)
+        if self.shifts:
+            turn = _rotations(2 * torch.pi * torch.rand(count, generator=rng))
+            x[..., 1:3] = torch.einsum("gntd,gde->gnte", x[..., 1:3], turn)  # sin φ, cos φ
+        else:
+            turn = _rotations(torch.pi / 2 * torch.randint(4, (count,), generator=rng)).round()
+            turn[:, 0] *= 1 - 2 * torch.randint(2, (count, 1), generator=rng)
+            x = torch.einsum("gntkd,gde->gntke", x.unflatten(-1, (2, 2)), turn).flatten(-2)
+            back = torch.randint(2, (count,), generator=rng).bool()
+            x[back] = x[back].flip(2) * torch.tensor([1.0, 1, -1, -1])
+        graphs = []
+        for graph, rows in zip(self.graphs, x.flatten(-2), strict=True):
+            turned = copy.copy(graph)
+            turned.x = rows
+            graphs.append(turned)
+        return graphs
+
+
+def _rotations(angle: torch.Tensor) -> torch.Tensor:
+    """``[g] → [g, 2, 2]``."""
+    cos, sin = angle.cos(), angle.sin()
+    return torch.stack([torch.stack([cos, sin], -1), torch.stack([-sin, cos], -1)], -2)
+
+
+def train(
+    name: str, run: Path, device: str, minutes: float, workers: int, cache: Path | None, count: int | None
+) -> None:
     """Train a model for about so many minutes, data apart."""
     torch.set_float32_matmul_precision("high")
     settings, family = SYSTEMS[name], family_of(name)
     start = time.perf_counter()
-    graphs = family.graphs(settings["count"], TRAIN_SEED, workers, cache)
+    graphs = family.graphs(count or settings["count"], TRAIN_SEED, workers, cache)
     val = family.graphs(1000, VAL_SEED)
     print(f"{name}: {len(graphs)} graphs in {time.perf_counter() - start:.0f} seconds", flush=True)
+    shifts = name.startswith("kuramoto")
     how = FIT | {"batch_size": settings["batch_size"], "accelerator": device, "loss": LOSS}
     if (run / "config.json").exists():
         epochs = read_config(run / "config.json")["fit"]["epochs"]
     else:
         some = graphs[: PROBE * settings["batch_size"]]
-        rows = gln.fit(model_for(name, graphs), some, val[:50], epochs=3, **how).history
-        seconds = rows[-1]["seconds"] - rows[-2]["seconds"]  # the first epochs record and compile
+        probe = gln.fit(model_for(name, graphs), Turned(some, shifts), val[:50], epochs=3, **how).history
+        seconds = probe[-1]["seconds"] - probe[-2]["seconds"]  # the first epochs record and compile
+        steps = len(some) / settings["batch_size"]
         epochs = max(2, round(60 * minutes / (seconds * len(graphs) / len(some))))
-        print(f"{name}: {1000 * seconds / PROBE:.1f} ms per step, {epochs} epochs", flush=True)
-    result = gln.fit(model_for(name, graphs), graphs, val, run=run, resume=True, epochs=epochs, **how)
+        print(f"{name}: {1000 * seconds / steps:.1f} ms per step, {epochs} epochs", flush=True)
+    train = Turned(graphs, shifts)
+    result = gln.fit(model_for(name, graphs), train, val, run=run, resume=True, epochs=epochs, **how)
     print(f"{name}: {result}", flush=True)
 
 
@@ -158,14 +204,14 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=8)
     parser.add_argument("--workers", type=int, default=3)
     parser.add_argument("--cache", type=Path)
-    parser.add_argument("--count", type=int, default=5000)
+    parser.add_argument("--count", type=int, help="graphs; default: those of SYSTEMS to train, 5000 to test")
     given = parser.parse_args()
     if given.action == "train":
-        train(given.name, given.run, given.device, given.minutes, given.workers, given.cache)
+        train(given.name, given.run, given.device, given.minutes, given.workers, given.cache, given.count)
     elif given.action == "test":
-        test(given.name, given.run, given.output, given.device, given.count)
+        test(given.name, given.run, given.output, given.device, given.count or 5000)
     else:
-        decide(given.name, given.output, given.count)
+        decide(given.name, given.output, given.count or 5000)
 
 
 if __name__ == "__main__":
