@@ -11,13 +11,10 @@ a run. Test sets come from a seed that neither training nor tuning uses.
 from __future__ import annotations
 
 import argparse
-import copy
 import itertools
 import shlex
 import sys
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -37,55 +34,17 @@ from gln.training.losses import Loss
 TRAIN_SEED, VAL_SEED = 1, 2  # of graphs
 VALUES = 4  # of a particle at every moment
 SYSTEMS: dict[str, dict[str, Any]] = {
-    "springs-5": {"count": 100_000, "batch_size": 256},
-    "springs-10": {"count": 60_000, "batch_size": 128},
-    "charged-5": {"count": 150_000, "batch_size": 256},
-    "charged-10": {"count": 80_000, "batch_size": 128},
-    "kuramoto-5": {"count": 100_000, "batch_size": 256},
+    "springs-5": {"count": 150_000, "batch_size": 256},
+    "springs-10": {"count": 80_000, "batch_size": 128},
+    "charged-5": {"count": 250_000, "batch_size": 256},
+    "charged-10": {"count": 100_000, "batch_size": 128},
+    "kuramoto-5": {"count": 150_000, "batch_size": 256},
 }
 MODEL = {"pos_channels": 0, "width": 96, "pair_width": 64, "steps": 4, "moments": SAMPLES}
 FIT: dict[str, Any] = {"lr": 1e-3, "warmup": 0.05, "weight_decay": 1e-4, "progress": False}
 LOSS = Loss(edge="plain", structure="none", every_step=True)
 WALL, OFF = 0.3, 0.01  # how near a wall is, and which difference of velocities is middling
 PROBE = 60  # steps by which the time of an epoch is measured
-
-
-@dataclass(frozen=True)
-class Turned:
-    """Graphs that are turned anew in every epoch, for :func:`gln.fit`, by what changes neither law nor edges.
-
-    Particles in a square box may be rotated by right angles, mirrored, and seen backwards in time; the phases of
-    oscillators may all be shifted alike.
-    """
-
-    graphs: Sequence[Graph]
-    shifts: bool  # whether these are phases
-
-    def __call__(self, epoch: int) -> list[Graph]:
-        rng = torch.Generator().manual_seed(epoch)
-        x = torch.stack([graph.x for graph in self.graphs]).unflatten(-1, (SAMPLES, VALUES))
-        count = len(x)
-        if self.shifts:
-            turn = _rotations(2 * torch.pi * torch.rand(count, generator=rng))
-            x[..., 1:3] = torch.einsum("gntd,gde->gnte", x[..., 1:3], turn)  # sin φ, cos φ
-        else:
-            turn = _rotations(torch.pi / 2 * torch.randint(4, (count,), generator=rng)).round()
-            turn[:, 0] *= 1 - 2 * torch.randint(2, (count, 1), generator=rng)
-            x = torch.einsum("gntkd,gde->gntke", x.unflatten(-1, (2, 2)), turn).flatten(-2)
-            back = torch.randint(2, (count,), generator=rng).bool()
-            x[back] = x[back].flip(2) * torch.tensor([1.0, 1, -1, -1])
-        graphs = []
-        for graph, rows in zip(self.graphs, x.flatten(-2), strict=True):
-            turned = copy.copy(graph)
-            turned.x = rows
-            graphs.append(turned)
-        return graphs
-
-
-def _rotations(angle: torch.Tensor) -> torch.Tensor:
-    """``[g] → [g, 2, 2]``."""
-    cos, sin = angle.cos(), angle.sin()
-    return torch.stack([torch.stack([cos, sin], -1), torch.stack([-sin, cos], -1)], -2)
 
 
 def train(
@@ -98,19 +57,17 @@ def train(
     graphs = family.graphs(count or settings["count"], TRAIN_SEED, workers, cache)
     val = family.graphs(1000, VAL_SEED)
     print(f"{name}: {len(graphs)} graphs in {time.perf_counter() - start:.0f} seconds", flush=True)
-    shifts = name.startswith("kuramoto")
     how = FIT | {"batch_size": settings["batch_size"], "accelerator": device, "loss": LOSS}
     if (run / "config.json").exists():
         epochs = read_config(run / "config.json")["fit"]["epochs"]
     else:
         some = graphs[: PROBE * settings["batch_size"]]
-        probe = gln.fit(model_for(name, graphs), Turned(some, shifts), val[:50], epochs=3, **how).history
+        probe = gln.fit(model_for(name, graphs), some, val[:50], epochs=3, **how).history
         seconds = probe[-1]["seconds"] - probe[-2]["seconds"]  # the first epochs record and compile
         steps = len(some) / settings["batch_size"]
         epochs = max(2, round(60 * minutes / (seconds * len(graphs) / len(some))))
         print(f"{name}: {1000 * seconds / steps:.1f} ms per step, {epochs} epochs", flush=True)
-    train = Turned(graphs, shifts)
-    result = gln.fit(model_for(name, graphs), train, val, run=run, resume=True, epochs=epochs, **how)
+    result = gln.fit(model_for(name, graphs), graphs, val, run=run, resume=True, epochs=epochs, **how)
     print(f"{name}: {result}", flush=True)
 
 
