@@ -55,7 +55,7 @@ def test_a_batch_is_its_graphs_and_blocks_are_the_whole(
     monkeypatch.setattr("gln.inference.predict.LARGE", 100)
     by_blocks = predict(model, SETS[:1], threshold=0.0)
     for one, other in [*zip(together, alone, strict=True), (by_blocks[0], together[0])]:
-        assert one.keys() == other.keys()
+        assert set(one.keys()) == set(other.keys())
         for name in set(one.keys()) - {"num_nodes", "directed", "edge_type", "node_type"}:
             torch.testing.assert_close(one[name], other[name], rtol=0, atol=1e-5)
 
@@ -71,6 +71,22 @@ def test_directed_probabilities_are_not_averaged_and_top_k_keeps_what_leaves() -
     assert torch.bincount(few.edge_index[0], minlength=12).tolist() == [2] * 12
     assert few.directed
     assert len(few.edge_type_prob) == few.num_edges == 24
+
+
+def test_every_type_may_have_a_threshold_of_its_own() -> None:
+    model, cuts = model_of(), (0.2, 0.9, 0.45)
+    for every, few in zip(
+        predict(model, SETS, threshold=0.0), predict(model, SETS, type_thresholds=cuts), strict=True
+    ):
+        stays = every.edge_prob >= torch.tensor(cuts)[every.edge_type]
+        assert torch.equal(few.edge_index, every.edge_index[:, stays])
+        check_graph(few)
+    for wrong, message in (
+        ((0.5, 0.5), "2 type_thresholds for a model of 3 types"),
+        ((0, 0, 2), "Got 2 among"),
+    ):
+        with pytest.raises(GLNError, match=message):
+            predict(model, SETS[0], type_thresholds=wrong)
 
 
 def test_known_edges_may_have_types_and_words_for_them() -> None:
