@@ -11,11 +11,11 @@ from pathlib import Path
 
 import numpy as np
 
-from gln.errors import GLNError
+from gln.errors import GLNError, quote
 from gln.files import open_regular
 from gln.io.arrays import NUMBERS, load_archive, members_of
 from gln.io.csvfile import plain
-from gln.io.items import decoding, quote
+from gln.io.items import decoding
 
 COLUMNS = ("graph", "source", "target", "probability")
 ARRAYS = ("edge_index", "edge_prob", "batch", "names")

@@ -14,13 +14,13 @@ from pathlib import Path
 
 import numpy as np
 
-from gln.errors import GLNError
+from gln.errors import GLNError, quote
 from gln.files import Staged, naming, remove_unfinished
 from gln.graphs.check import as_record
 from gln.graphs.record import ROWS, Graph
 from gln.graphs.regions import is_image
 from gln.io.csvfile import harmless
-from gln.io.items import Item, quote
+from gln.io.items import Item
 from gln.later import torch
 
 AT_ONCE = 2**16  # of a table that are written at a time

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from gln.decoding.clusters import Grouping, clusters
-from gln.errors import GLNError
+from gln.errors import GLNError, quote
 from gln.families import parse_family
 from gln.graphs import as_graphs
 from gln.graphs.check import as_record
@@ -20,7 +20,6 @@ from gln.graphs.record import Graph
 from gln.inference.predict import Choice, Method
 from gln.inference.steps import Seen, every_step
 from gln.io import Item, ReadOptions, read_items
-from gln.io.items import quote
 from gln.io.read_predictions import PredictedEdges, is_archive, is_table, read_predictions
 from gln.models.settings import misfit
 from gln.workflows import Say, Skip, silent
