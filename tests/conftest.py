@@ -38,11 +38,16 @@ def first_process() -> Iterator[None]:
 
 @st.composite
 def graphs(
-    draw: st.DrawFn, pos_width: int | None = 2, x_width: int | None = None, max_nodes: int = 7
+    draw: st.DrawFn,
+    pos_width: int | None = 2,
+    x_width: int | None = None,
+    max_nodes: int = 7,
+    kinds: bool = False,
+    directed: bool = False,
 ) -> Data:
-    """Any graph of up to ``max_nodes`` nodes: empty, complete, disconnected, a single node."""
+    """Any graph of up to ``max_nodes`` nodes: empty, complete, disconnected, a single node; perhaps with all kinds."""
     n = draw(st.integers(1, max_nodes))
-    pairs = [(i, j) for i in range(n) for j in range(i)]
+    pairs = [(i, j) for i in range(n) for j in range(n if directed else i) if i != j]
     edges = draw(st.lists(st.sampled_from(pairs), unique=True)) if pairs else []
     value = st.floats(-1e6, 1e6, width=32).map(lambda number: number if abs(number) > 1e-6 else 0.0)
     rows = {
@@ -50,7 +55,13 @@ def graphs(
         for name, width in (("pos", pos_width), ("x", x_width))
         if width is not None
     }
-    return make_graph(**rows, edges=edges, num_nodes=n)
+    types = st.integers(0, 3)
+    if kinds:
+        rows["edge_type"] = draw(st.lists(types, min_size=len(edges), max_size=len(edges)))
+        weight = st.floats(2.0**-20, 2.0**20, width=32)
+        rows["edge_weight"] = draw(st.lists(weight, min_size=len(edges), max_size=len(edges)))
+        rows["node_type"] = draw(st.lists(types, min_size=n, max_size=n))
+    return make_graph(**rows, edges=edges, num_nodes=n, directed=directed)
 
 
 def assert_same_graph(actual: Data, expected: Data) -> None:
@@ -58,5 +69,8 @@ def assert_same_graph(actual: Data, expected: Data) -> None:
     assert set(actual.keys()) == set(expected.keys())
     assert actual.num_nodes == expected.num_nodes
     for name in set(expected.keys()) - {"num_nodes"}:
+        if name == "directed" or name.endswith("_names"):
+            assert actual[name] == expected[name], name
+            continue
         assert actual[name].dtype == expected[name].dtype, name
         assert torch.equal(actual[name], expected[name]), name

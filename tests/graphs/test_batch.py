@@ -21,6 +21,38 @@ def test_padding_and_back(data: st.DataObject, pos_width: int | None, x_width: i
         assert_same_graph(actual, expected)
 
 
+@pytest.mark.parametrize("directed", [False, True])
+@given(data=st.data())
+def test_kinds_are_padded_and_come_back(data: st.DataObject, directed: bool) -> None:
+    originals = data.draw(st.lists(graphs(kinds=True, directed=directed), min_size=1, max_size=4))
+    batch = GraphBatch.from_graphs(originals)
+    assert batch.directed == directed
+    assert torch.equal(batch.edge_type >= 0, batch.adj)
+    assert torch.equal(batch.edge_weight > 0, batch.adj)
+    assert torch.equal(batch.node_type >= 0, batch.mask)
+    if not directed:
+        assert torch.equal(batch.edge_type, batch.edge_type.mT)
+    last = batch.to("cpu").some(torch.tensor([len(originals) - 1]), originals[-1].num_nodes)
+    for actual, expected in zip(
+        [*batch.to_graphs(), *last.to_graphs()], [*originals, originals[-1]], strict=True
+    ):
+        assert_same_graph(actual, expected)
+    plain = batch.without_edges()
+    assert plain.edge_type is plain.edge_weight is plain.node_type is None
+
+
+def test_kinds_that_are_not_wanted_or_not_everywhere() -> None:
+    typed = make_graph([[0.0], [1.0]], edges=[[0, 1]], edge_type=[1])
+    plain = make_graph([[0.0], [1.0]], edges=[[0, 1]])
+    empty = make_graph([[0.0]])
+    assert GraphBatch.from_graphs([typed, empty]).edge_type.shape == (2, 2, 2)
+    assert GraphBatch.from_graphs([typed, plain], kinds=()).edge_type is None
+    with pytest.raises(GLNError, match="1 of 2 graphs have no edge_type"):
+        GraphBatch.from_graphs([typed, plain])
+    with pytest.raises(GLNError, match="Some of the graphs are directed"):
+        GraphBatch.from_graphs([plain, make_graph([[0.0], [1.0]], edges=[[0, 1]], directed=True)])
+
+
 @given(st.lists(graphs(x_width=1), min_size=1, max_size=4))
 def test_padding_is_zero_and_real_nodes_come_first(originals: list[Data]) -> None:
     batch = GraphBatch.from_graphs(originals)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hypothesis.strategies as st
 import pytest
 import torch
 from hypothesis import given
@@ -9,9 +10,11 @@ from torch_geometric.data import Batch, Data
 
 from gln.errors import GLNError
 from gln.graphs import check_graph, make_graph
+from gln.graphs.record import KINDS, Graph
 from tests.conftest import assert_same_graph, graphs
 
 TWO = torch.tensor([[0.0, 0.0], [1.0, 0.0]])
+PAIR = torch.tensor([[0, 1], [1, 0]])
 
 
 @pytest.mark.parametrize(
@@ -35,7 +38,7 @@ TWO = torch.tensor([[0.0, 0.0], [1.0, 0.0]])
         (Data(num_nodes=2.0), "whole number of at least 1"),
         (Data(edge_index=torch.tensor([[0, 1], [1, 0]])), "set num_nodes"),
         (Data(pos=TWO, edge_index=[[0, 1], [1, 0]]), "edge_index is a list"),
-        (Data(pos=TWO, edge_prob=torch.ones(3)), "edge_prob has 3 rows, but edge_index has 0 columns"),
+        (Data(pos=TWO, edge_prob=torch.ones(3)), "edge_prob has 3 rows, but there are 0 columns"),
         (Data(pos=TWO, edge_name=["a"]), "edge_name is a list"),
         (Data(pos=torch.tensor([[1e39]], dtype=torch.float64)), r"\[1e\+39\], too large for float32"),
         (Data(pos=1e-15 * TWO), "spreads over 1e-15; expected 1e-14 to 1e\\+18, so change the unit"),
@@ -69,6 +72,64 @@ def test_a_bad_graph_gets_one_sentence(bad: Data, message: str) -> None:
 def test_bad_arrays_get_one_sentence(bad: dict, message: str) -> None:
     with pytest.raises(GLNError, match=message):
         make_graph(**bad)
+
+
+@pytest.mark.parametrize(
+    ("kinds", "message"),
+    [
+        ({"edge_type": torch.tensor([0.5, 0.5])}, r"edge_type holds 0\.5; expected whole numbers"),
+        ({"edge_type": torch.tensor([float("nan")] * 2)}, "edge_type holds nan"),
+        ({"edge_type": torch.tensor([-1, -1])}, "edge_type holds -1"),
+        ({"edge_type": torch.tensor([1])}, "edge_type has 1 rows"),
+        ({"edge_type": torch.eye(2)}, r"edge_type has shape \[2, 2\]"),
+        ({"edge_type": torch.tensor([0, 1])}, "edge_type is 0 from 0 to 1 but 1 back; .* directed=True"),
+        ({"edge_type": torch.tensor([1, 1]), "edge_type_names": ["a"]}, "only 1 types have names"),
+        ({"edge_weight": torch.tensor([0.0, 0.0])}, "edge_weight holds 0; .* above 0"),
+        ({"edge_weight": torch.tensor([-1.0, -1.0])}, "edge_weight holds -1"),
+        ({"edge_weight": torch.tensor([float("inf")] * 2)}, "edge_weight holds inf"),
+        ({"edge_weight": torch.tensor([1e39] * 2, dtype=torch.float64)}, r"edge_weight holds 1e\+39"),
+        ({"edge_weight": torch.tensor([1.0, 2.0])}, "edge_weight is 1 from 0 to 1 but 2 back"),
+        ({"node_type": torch.tensor([0, 1, 2])}, "node_type has 3 values"),
+        ({"node_type": ["a", "b"]}, "node_type has shape list"),
+    ],
+)
+def test_bad_kinds_get_one_sentence(kinds: dict, message: str) -> None:
+    with pytest.raises(GLNError, match=message):
+        check_graph(Data(pos=TWO, edge_index=PAIR, **kinds))
+
+
+def test_kinds_are_stored_in_one_type_and_sorted_with_their_edges() -> None:
+    graph = check_graph(
+        Data(
+            num_nodes=3,
+            edge_index=torch.tensor([[2, 0, 1], [0, 1, 0]]),
+            edge_type=torch.tensor([2.0, 0.0, 1.0]),
+            edge_weight=torch.tensor([1, 2, 3]),
+            node_type=torch.tensor([3, 0, 0], dtype=torch.int8),
+            node_type_names=["a", "b", "c", "d"],
+            directed=True,
+        )
+    )
+    assert graph.edge_index.tolist() == [[0, 1, 2], [1, 0, 0]]
+    assert graph.edge_type.tolist() == [0, 1, 2]
+    assert graph.edge_weight.tolist() == [2, 3, 1]
+    assert [graph[name].dtype for name in KINDS] == [torch.int64, torch.float32, torch.int64]
+    assert graph.edges_once().tolist() == [[0, 1], [1, 0], [2, 0]]
+    assert graph.to_data().node_type_names == ["a", "b", "c", "d"]
+    assert check_graph(Graph(2, directed=False)).keys() == check_graph(Graph(2)).keys()
+
+
+@pytest.mark.parametrize("directed", [False, True])
+@given(data=st.data())
+def test_what_is_listed_once_makes_the_graph_again(data: st.DataObject, directed: bool) -> None:
+    graph = data.draw(graphs(kinds=True, directed=directed))
+    once = graph.listed_once()
+    kinds = {name: graph[name][once] for name in ("edge_type", "edge_weight")}
+    again = make_graph(
+        graph.pos, None, graph.edges_once(), **kinds, node_type=graph.node_type, directed=directed
+    )
+    assert_same_graph(again, graph)
+    assert_same_graph(graph.some_edges(torch.arange(graph.num_edges)), graph)
 
 
 @pytest.mark.parametrize("n", [1, 2])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from gln.errors import GLNError
-from gln.graphs.record import Graph
+from gln.graphs.record import KINDS, ROWS, Graph
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
@@ -20,55 +20,81 @@ if TYPE_CHECKING:
 class GraphBatch:
     """``B`` graphs padded to the ``N`` nodes of the largest.
 
-    ========  ================  ==========================================================
-    ``pos``   ``[B, N, p]``     positions, zero on padding; ``None`` if the graphs have none
-    ``x``     ``[B, N, f]``     features, zero on padding; ``None`` if the graphs have none
-    ``adj``   ``[B, N, N]``     bool: the true edges, symmetric, diagonal and padding False
-    ``mask``  ``[B, N]``        bool: True on real nodes, which always come first
-    ========  ================  ==========================================================
+    ===============  =============  ===================================================================
+    ``pos``          ``[B, N, p]``  positions, zero on padding; ``None`` if the graphs have none
+    ``x``            ``[B, N, f]``  features, zero on padding; ``None`` if the graphs have none
+    ``adj``          ``[B, N, N]``  bool: the true edges, diagonal and padding False; symmetric unless directed
+    ``mask``         ``[B, N]``     bool: True on real nodes, which always come first
+    ``edge_type``    ``[B, N, N]``  int64: −1 where there is no edge; ``None`` if the graphs have no types
+    ``edge_weight``  ``[B, N, N]``  float32: 0 where there is no edge; ``None`` if the graphs have no weights
+    ``node_type``    ``[B, N]``     int64: −1 on padding; ``None`` if the nodes have no types
+    ``directed``                    whether ``adj[b, i, j]`` is the edge from i to j alone
+    ===============  =============  ===================================================================
 
-    :meth:`from_graphs` and :meth:`to_graphs` are exact inverses for ``pos``, ``x`` and ``edge_index``.
+    :meth:`from_graphs` and :meth:`to_graphs` are exact inverses for all of these.
     """
 
     pos: Tensor | None
     x: Tensor | None
     adj: Tensor
     mask: Tensor
+    edge_type: Tensor | None = None
+    edge_weight: Tensor | None = None
+    node_type: Tensor | None = None
+    directed: bool = False
 
     @classmethod
-    def from_graphs(cls, graphs: Sequence[Graph], edges: bool = True) -> GraphBatch:
+    def from_graphs(
+        cls, graphs: Sequence[Graph], edges: bool = True, kinds: Collection[str] = KINDS
+    ) -> GraphBatch:
         """Pad checked graphs (see :func:`gln.graphs.check_graph`) into one batch.
 
         Args:
-            graphs: at least one, all with the same widths of ``pos`` and ``x``.
-            edges: False leaves the edges out: ``adj`` is all False and takes no memory, whatever its size.
+            graphs: at least one, all with the same widths of ``pos`` and ``x``, all directed or none.
+            edges: False leaves the edges and kinds out: ``adj`` is all False and takes no memory, whatever its size.
+            kinds: those of ``edge_type``, ``edge_weight`` and ``node_type`` to take along; all graphs with edges have
+                one, or none has.
         """
         if not graphs:
             raise GLNError("The batch is empty; expected at least one graph.")
         sizes = torch.tensor([graph.num_nodes for graph in graphs])
         mask = torch.arange(int(sizes.max())) < sizes[:, None]  # [B, N]
-        adj = _adjacency(graphs, *mask.shape) if edges else _nothing(mask)
-        return cls(pos=_pad("pos", graphs, mask), x=_pad("x", graphs, mask), adj=adj, mask=mask)
+        fields: dict[str, Any] = {name: _pad(rows_of_all(name, graphs), mask) for name in ROWS}
+        if not edges:
+            return cls(**fields, adj=_nothing(mask), mask=mask)
+        directed = {bool(graph.get("directed")) for graph in graphs}
+        if len(directed) > 1:
+            raise GLNError("Some of the graphs are directed and others are not; give one kind alone.")
+        place = _places(graphs, *mask.shape)
+        fields["adj"] = _scatter(torch.ones(len(place), dtype=torch.bool), place, mask, False)
+        for name in KINDS:
+            values = _kind_of_all(name, graphs) if name in kinds else None
+            if name == "node_type":
+                fields[name] = _pad(values, mask, -1)
+            elif values is not None:
+                fields[name] = _scatter(values, place, mask, -1 if name == "edge_type" else 0)
+        return cls(**fields, mask=mask, directed=directed.pop())
 
     def without_edges(self) -> GraphBatch:
-        """The same nodes with an ``adj`` that is all False and takes no memory."""
-        return replace(self, adj=_nothing(self.mask))
+        """The same nodes with an ``adj`` that is all False and takes no memory, and no kinds."""
+        return replace(self, adj=_nothing(self.mask), edge_type=None, edge_weight=None, node_type=None)
 
     def some(self, numbers: Tensor, nodes: int) -> GraphBatch:
         """The graphs with these numbers ``[b]``, padded to ``nodes``, which none of them exceeds."""
-        rows = {name: value[:, :nodes][numbers] for name, value in self._features().items()}
-        return replace(
-            self, **rows, adj=self.adj[:, :nodes, :nodes][numbers], mask=self.mask[:, :nodes][numbers]
-        )
+        rows = {name: value[:, :nodes][numbers] for name, value in self._of_nodes().items()}
+        pairs = {name: value[:, :nodes, :nodes][numbers] for name, value in self._of_pairs().items()}
+        return replace(self, **rows, **pairs)
 
     def to_graphs(self) -> list[Data]:
         """The graphs without padding, as PyG's ``Data``, on the CPU."""
         batch = self.to("cpu")
         graphs = []
         for index, size in enumerate(batch.sizes.tolist()):
-            rows = {name: value[index, :size].clone() for name, value in batch._features().items()}
-            edges = batch.adj[index, :size, :size].nonzero().T.contiguous()
-            graphs.append(Graph(size, **rows, edge_index=edges).to_data())
+            rows = {name: value[index, :size].clone() for name, value in batch._of_nodes().items()}
+            source, target = edges = batch.adj[index, :size, :size].nonzero().T.contiguous()
+            rows |= {name: value[index, source, target] for name, value in batch._of_pairs().items()}
+            del rows["mask"], rows["adj"]
+            graphs.append(Graph(size, **rows, edge_index=edges, directed=self.directed).to_data())
         return graphs
 
     @property
@@ -79,7 +105,7 @@ class GraphBatch:
     @property
     def features(self) -> Tensor:
         """The paper's ``H⁰ = [pos, x]``: ``[B, N, p + f]``."""
-        parts = list(self._features().values())
+        parts = [value for value in (self.pos, self.x) if value is not None]
         if not parts:
             raise GLNError("The graphs have neither pos nor x; a model needs at least one of them.")
         return torch.cat(parts, dim=-1)
@@ -100,13 +126,18 @@ class GraphBatch:
     def __len__(self) -> int:
         return len(self.mask)
 
-    def _features(self) -> dict[str, Tensor]:
-        return {name: value for name, value in (("pos", self.pos), ("x", self.x)) if value is not None}
+    def _of_nodes(self) -> dict[str, Any]:
+        names = (*ROWS, "mask", "node_type")
+        return {name: value for name in names if (value := getattr(self, name)) is not None}
+
+    def _of_pairs(self) -> dict[str, Any]:
+        names = ("adj", "edge_type", "edge_weight")
+        return {name: value for name in names if (value := getattr(self, name)) is not None}
 
     def _map(self, change) -> GraphBatch:  # type: ignore[no-untyped-def]
-        moved = {name: change(value) for name, value in self._features().items()}
-        adj = change(_stored(self.adj)).expand(self.adj.shape)
-        return replace(self, **moved, adj=adj, mask=change(self.mask))
+        moved = {name: change(value) for name, value in self._of_nodes().items()}
+        pairs = {name: change(_stored(value)).expand(value.shape) for name, value in self._of_pairs().items()}
+        return replace(self, **moved, **pairs)
 
 
 def as_batch(given: Any) -> GraphBatch:
@@ -126,7 +157,7 @@ def as_batch(given: Any) -> GraphBatch:
     if not padded:
         raise GLNError("The batch has neither pos nor x; a model needs at least one of them.")
     _, mask = next(iter(padded.values()))
-    rows = {name: None if name not in padded else padded[name][0] for name in ("pos", "x")}
+    rows: dict[str, Any] = {name: None if name not in padded else padded[name][0] for name in ("pos", "x")}
     return GraphBatch(**rows, adj=_nothing(mask), mask=mask)
 
 
@@ -136,15 +167,21 @@ def pair_mask(mask: Tensor) -> Tensor:
     return both & ~torch.eye(mask.shape[1], dtype=torch.bool, device=mask.device)
 
 
-def _adjacency(graphs: Sequence[Graph], count: int, width: int) -> Tensor:
-    """The edges as ``[B, N, N]``, by a single scatter: edge (g, i, j) goes to (g·N + i)·N + j."""
+def _places(graphs: Sequence[Graph], count: int, width: int) -> Tensor:
+    """Where the edges of all graphs are in ``[B, N, N]``: edge (g, i, j) is at (g·N + i)·N + j."""
     shift = torch.repeat_interleave(
         torch.arange(count), torch.tensor([graph.edge_index.shape[1] for graph in graphs])
     )
     source, target = torch.cat([graph.edge_index for graph in graphs], dim=1)
-    adj = torch.zeros(count * width * width, dtype=torch.bool)
-    adj[(shift * width + source) * width + target] = True
-    return adj.view(count, width, width)
+    return (shift * width + source) * width + target
+
+
+def _scatter(values: Tensor, place: Tensor, mask: Tensor, empty: int) -> Tensor:
+    """One value per edge as ``[B, N, N]``, ``empty`` where there is no edge."""
+    count, width = mask.shape
+    out = values.new_full((count * width * width,), empty)
+    out[place] = values
+    return out.view(count, width, width)
 
 
 def _nothing(mask: Tensor) -> Tensor:
@@ -166,11 +203,25 @@ def rows_of_all(name: str, graphs: Sequence[Graph]) -> Tensor | None:
     return None if widths == {None} else torch.cat(rows)
 
 
-def _pad(name: str, graphs: Sequence[Graph], mask: Tensor) -> Tensor | None:
-    """The attribute ``name`` of all graphs, zero on padding: ``[B, N, width]``."""
-    flat = rows_of_all(name, graphs)
+def _kind_of_all(name: str, graphs: Sequence[Graph]) -> Tensor | None:
+    """The kind ``name`` of all graphs, one after another; a graph without edges need not have those of edges."""
+    rows = [graph.get(name) for graph in graphs]
+    there = [row for row in rows if row is not None]
+    lacking = [
+        row is None and (name == "node_type" or graph.num_edges)
+        for row, graph in zip(rows, graphs, strict=True)
+    ]
+    if there and any(lacking):
+        raise GLNError(
+            f"{sum(map(bool, lacking))} of {len(graphs)} graphs have no {name}; give it to all or to none."
+        )
+    return torch.cat(there) if there else None
+
+
+def _pad(flat: Tensor | None, mask: Tensor, empty: int = 0) -> Tensor | None:
+    """Rows of all nodes, ``empty`` on padding: ``[B, N, ...]``."""
     if flat is None:
         return None
-    out = flat.new_zeros(*mask.shape, flat.shape[1])
+    out = flat.new_full((*mask.shape, *flat.shape[1:]), empty)
     out[mask] = flat
     return out

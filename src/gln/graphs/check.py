@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gln.errors import GLNError
-from gln.graphs.record import Graph, is_a, is_data
+from gln.graphs.record import NAMES, Graph, is_a, is_data, is_per_edge
 from gln.later import torch
 
 if TYPE_CHECKING:
@@ -21,7 +21,17 @@ NARROWEST, WIDEST = 1e-14, 1e18  # spreads whose squared distances fit into floa
 COARSEST = 1e-4  # float32 must resolve this share of the spread of the positions
 
 
-def make_graph(pos: Any = None, x: Any = None, edges: Any = None, num_nodes: int | None = None) -> Graph:
+def make_graph(
+    pos: Any = None,
+    x: Any = None,
+    edges: Any = None,
+    num_nodes: int | None = None,
+    *,
+    edge_type: Any = None,
+    edge_weight: Any = None,
+    node_type: Any = None,
+    directed: bool = False,
+) -> Graph:
     """As :func:`gln.make_graph`."""
     fields: dict[str, Any] = {}
     for name, value in (("pos", pos), ("x", x)):
@@ -34,9 +44,14 @@ def make_graph(pos: Any = None, x: Any = None, edges: Any = None, num_nodes: int
             )
         num_nodes = len(next(iter(fields.values())))
     pairs = _as_pairs([] if edges is None else edges)
-    return check_graph(
-        Graph(edge_index=torch.cat([pairs, pairs.flip(0)], dim=1), num_nodes=num_nodes, **fields)
-    )
+    for name, value in (("edge_type", edge_type), ("edge_weight", edge_weight)):
+        if value is not None:
+            once = _check_per_edge(name, _as_values(name, value), pairs.shape[1], "pairs of edges")
+            fields[name] = once if directed else torch.cat([once, once])
+    if node_type is not None:
+        fields["node_type"] = _as_values("node_type", node_type)
+    edge_index = pairs if directed else torch.cat([pairs, pairs.flip(0)], dim=1)
+    return check_graph(Graph(num_nodes, **fields, edge_index=edge_index, directed=bool(directed)))
 
 
 def check_graph(graph: Graph | Data) -> Graph:
@@ -52,10 +67,13 @@ def check_graph(graph: Graph | Data) -> Graph:
                 f"{name} has {len(value)} rows, but the graph has {n} nodes; give one row per node."
             )
     out.num_nodes = n
-    out.edge_index, order = _check_edges(out.edge_index, n)
-    for name in out.keys():  # noqa: SIM118
-        if name.startswith("edge_") and not name.endswith("_index"):
-            out[name] = _check_per_edge(name, out[name], len(order))[order]
+    directed = bool(out.__dict__.pop("directed", False))
+    if directed:
+        out.directed = True
+    out.edge_index, order = _check_edges(out.edge_index, n, directed)
+    for name in filter(is_per_edge, out.keys()):
+        out[name] = _check_per_edge(name, out[name], len(order))[order]
+    _check_kinds(out)
     return out
 
 
@@ -110,17 +128,89 @@ def check_whole(owner: str, name: str, value: Any, least: int, expected: str = "
     return number
 
 
-def _check_per_edge(name: str, value: Any, columns: int) -> Tensor:
+def _check_per_edge(name: str, value: Any, columns: int, what: str = "columns of edge_index") -> Tensor:
     if not isinstance(value, torch.Tensor):
         raise GLNError(
             f"{name} is a {type(value).__name__}; expected a tensor with one row per column of edge_index."
         )
     count = len(value) if value.dim() else 0
     if count != columns:
-        raise GLNError(
-            f"{name} has {count} rows, but edge_index has {columns} columns; give one row per column."
-        )
+        raise GLNError(f"{name} has {count} rows, but there are {columns} {what}; give one row per edge.")
     return value
+
+
+def _as_values(name: str, value: Any) -> Tensor:
+    """One number per edge or node, given as a tensor, an array or a list."""
+    try:
+        return (
+            value if isinstance(value, torch.Tensor) else torch.from_numpy(np.array(value, dtype=np.float64))
+        )
+    except (TypeError, ValueError):
+        raise GLNError(
+            f"{name} holds something that is not a number; expected one number for each."
+        ) from None
+
+
+def _check_kinds(graph: Graph) -> None:
+    """Types as int64 from 0 and weights as positive float32, equal in both directions of an undirected graph."""
+    for name in ("edge_type", "node_type"):
+        if (types := graph.get(name)) is not None:
+            graph[name] = _check_types(name, types, graph.get(f"{name}_names"))
+    if graph.node_type is not None and len(graph.node_type) != graph.num_nodes:
+        raise GLNError(
+            f"node_type has {len(graph.node_type)} values, but the graph has {graph.num_nodes} nodes; give one each."
+        )
+    if graph.edge_weight is not None:
+        graph.edge_weight = _check_weights(graph.edge_weight)
+    for name in NAMES:
+        if name in graph:
+            graph[name] = tuple(map(str, graph[name]))
+    values = [name for name in ("edge_type", "edge_weight") if name in graph]
+    if graph.directed or not values:
+        return
+    source, target = graph.edge_index
+    reverse = (
+        target * graph.num_nodes + source
+    ).argsort()  # the columns are sorted: that of the reverse of each
+    for name in values:
+        differ = (graph[name] != graph[name][reverse]).nonzero()
+        if len(differ):
+            place = int(differ[0])
+            raise GLNError(
+                f"{name} is {graph[name][place].item():g} from {source[place]} to {target[place]} but "
+                f"{graph[name][reverse][place].item():g} back; give both the same, or directed=True."
+            )
+
+
+def _check_types(name: str, types: Any, names: Any) -> Tensor:
+    types = _check_list(name, types)
+    if types.is_floating_point() and not torch.equal(types, types.round()):  # NaN is refused here too
+        bad = types[types != types.round()][0].item()
+        raise GLNError(f"{name} holds {bad:g}; expected whole numbers from 0.")
+    if len(types) and (least := int(types.min())) < 0:
+        raise GLNError(f"{name} holds {least}; expected whole numbers from 0.")
+    if names is not None and len(types) and (most := int(types.max())) >= len(names):
+        raise GLNError(f"{name} holds {most}, but only {len(names)} types have names; name all of them.")
+    return types.to(torch.int64)
+
+
+def _check_weights(weights: Any) -> Tensor:
+    single = _check_list("edge_weight", weights).to(torch.float32)
+    wrong = ~(single.isfinite() & (single > 0))
+    if wrong.any():
+        bad = weights[wrong][0].item()
+        raise GLNError(
+            f"edge_weight holds {bad:g}; expected finite numbers above 0; leave edges of weight 0 out, and give signs "
+            "as edge_type."
+        )
+    return single
+
+
+def _check_list(name: str, values: Any) -> Tensor:
+    if not isinstance(values, torch.Tensor) or values.dim() != 1 or values.is_complex():
+        shape = list(values.shape) if isinstance(values, torch.Tensor) else type(values).__name__
+        raise GLNError(f"{name} has shape {shape}; expected a tensor of one number for each.")
+    return values
 
 
 def as_rows(name: str, value: Any) -> Tensor:
@@ -204,17 +294,17 @@ def _as_pairs(edges: Any) -> Tensor:
     return pairs.to(torch.int64).T
 
 
-def _is_sound(edges: np.ndarray, n: int) -> bool:
+def _is_sound(edges: np.ndarray, n: int, directed: bool) -> bool:
     """Whether edges ``[2, m]`` need no change: most do not, and NumPy tells so sooner than torch."""
     if not edges.size:
         return True
     (source, target), key = edges, edges[0] * n + edges[1]
     simple = edges.min() >= 0 and edges.max() < n and (source != target).all() and (key[1:] > key[:-1]).all()
-    return bool(simple and (np.sort(target * n + source) == key).all())
+    return bool(simple and (directed or (np.sort(target * n + source) == key).all()))
 
 
-def _check_edges(edge_index: Tensor | None, n: int) -> tuple[Tensor, Tensor]:
-    """Sorted ``edge_index`` of an undirected simple graph on ``n`` nodes, and the order that sorted it."""
+def _check_edges(edge_index: Tensor | None, n: int, directed: bool) -> tuple[Tensor, Tensor]:
+    """Sorted ``edge_index`` of a simple graph on ``n`` nodes, and the order that sorted it."""
     if edge_index is None:
         return torch.empty(2, 0, dtype=torch.int64), torch.empty(0, dtype=torch.int64)
     if not isinstance(edge_index, torch.Tensor):
@@ -227,7 +317,7 @@ def _check_edges(edge_index: Tensor | None, n: int) -> tuple[Tensor, Tensor]:
             f"edge_index has shape {list(edge_index.shape)} and type {edge_index.dtype}; expected whole numbers [2, m]."
         )
     edge_index = edge_index.to(torch.int64)  # first: a narrow type cannot hold n, with which it is compared
-    if _is_sound(edge_index.numpy(force=True), n):
+    if _is_sound(edge_index.numpy(force=True), n, directed):
         return edge_index, torch.arange(edge_index.shape[1])
     source, target = edge_index
     outside = (edge_index < 0) | (edge_index >= n)
@@ -246,10 +336,10 @@ def _check_edges(edge_index: Tensor | None, n: int) -> tuple[Tensor, Tensor]:
             f"The edge from {repeated // n} to {repeated % n} is listed twice; list each edge once "
             "(PyG: coalesce, networkx: nx.Graph(G))."
         )
-    if not torch.equal(key, (target * n + source).sort().values):
+    if not directed and not torch.equal(key, (target * n + source).sort().values):
         one_way = key[~torch.isin(key, target * n + source)][0].item()
         raise GLNError(
             f"The graph is directed: the edge from {one_way // n} to {one_way % n} has no reverse; symmetrise it first "
-            "(PyG: to_undirected, networkx: G.to_undirected(), matrices: A | A.T)."
+            "(PyG: to_undirected, matrices: A | A.T), or say so with directed=True."
         )
     return torch.stack([key // n, key % n]), order

@@ -19,22 +19,32 @@ if TYPE_CHECKING:
     from torch_geometric.data import Data
 
 ROWS = ("pos", "x")  # what a model reads of a node: where it is, and what it is
+KINDS = ("edge_type", "edge_weight", "node_type")  # what a graph may say about its edges and nodes
+NAMES = ("edge_type_names", "node_type_names")  # words for the types 0, 1, …, where a file gave words
 
 
 class Graph:
     """Attributes by name, as in PyG: ``pos [n, p]``, ``x [n, f]``, ``edge_index [2, m]``, and any others.
 
-    ``pos``, ``x`` and ``edge_index`` are ``None`` where the graph has none.
+    ``pos``, ``x``, ``edge_index`` and the kinds (``edge_type [m]``, ``edge_weight [m]``, ``node_type [n]``) are
+    ``None`` where the graph has none. An undirected graph lists both directions of an edge, a directed one only those
+    that exist.
     """
 
     pos: Any = None
     x: Any = None
     edge_index: Any = None
+    edge_type: Any = None
+    edge_weight: Any = None
+    node_type: Any = None
     edge_prob: Any = None
     num_nodes: Any = None
+    directed: bool = False  # set where it is True
 
     def __init__(self, num_nodes: int | None = None, **values: Any) -> None:
-        self.__dict__.update({name: value for name, value in values.items() if value is not None})
+        self.__dict__.update(
+            {name: value for name, value in values.items() if value is not None and value is not False}
+        )
         rows = self.rows()
         if num_nodes is None and rows:
             num_nodes = max(map(len, rows.values()))
@@ -52,9 +62,10 @@ class Graph:
         """The same as a PyG ``Data``; the tensors are shared."""
         from torch_geometric.data import Data
 
-        return Data(**self.__dict__)
+        names = {name: list(self.__dict__[name]) for name in NAMES if name in self.__dict__}
+        return Data(**{**self.__dict__, **names})
 
-    def rows(self) -> dict[str, Tensor]:
+    def rows(self) -> dict[str, Any]:
         """Those of ``pos`` and ``x`` that the graph has."""
         return {name: self.__dict__[name] for name in ROWS if name in self.__dict__}
 
@@ -66,18 +77,22 @@ class Graph:
 
     @property
     def num_edges(self) -> int:
-        """The columns of ``edge_index``: twice the undirected edges."""
+        """The columns of ``edge_index``: twice the undirected edges, or the directed ones."""
         return 0 if self.edge_index is None else int(self.edge_index.shape[1])
 
+    def listed_once(self) -> Tensor:
+        """The columns of ``edge_index`` that :meth:`edges_once` lists, of which an ``edge_type`` can be taken: bool."""
+        source, target = self.edge_index
+        return source != target if self.directed else source < target
+
     def edges_once(self) -> np.ndarray:
-        """Every undirected edge once, the smaller node first: ``[m, 2]``, sorted."""
-        edges = self.edge_index[:, self.edge_index[0] < self.edge_index[1]]
+        """Every undirected edge once, the smaller node first, or every directed edge: ``[m, 2]``, sorted."""
+        edges = self.edge_index[:, self.listed_once()]
         return np.ascontiguousarray(edges.T.numpy(force=True))
 
     def scored_once(self) -> tuple[np.ndarray, np.ndarray]:
         """:meth:`edges_once` of a prediction, and the probability ``[m]`` of each."""
-        once = self.edge_index[0] < self.edge_index[1]
-        return self.edges_once(), self.edge_prob[once].numpy(force=True)
+        return self.edges_once(), self.edge_prob[self.listed_once()].numpy(force=True)
 
     def where(self) -> np.ndarray:
         """Positions ``[n, p]`` in float64, which represents float32 exactly, or features if there are none."""
@@ -89,6 +104,13 @@ class Graph:
     def with_edges(self, edge_index: Tensor, **of_edges: Any) -> Graph:
         """The same nodes, with ``pos`` and ``x`` alone, and these edges."""
         return Graph(self.num_nodes, **self.rows(), edge_index=edge_index, **of_edges)
+
+    def some_edges(self, chosen: Tensor) -> Graph:
+        """The same graph with the ``chosen`` columns of ``edge_index``, a mask or numbers, and all that is theirs."""
+        part = copy.copy(self)
+        part.edge_index = self.edge_index[:, chosen]
+        part.__dict__.update({name: self[name][chosen] for name in filter(is_per_edge, self.keys())})
+        return part
 
     if TYPE_CHECKING:  # any other attribute
 
@@ -120,6 +142,11 @@ class Graph:
     def __repr__(self) -> str:
         shapes = {k: list(v.shape) if is_a(v, "torch.Tensor") else v for k, v in self.__dict__.items()}
         return f"Graph({', '.join(f'{name}={shown}' for name, shown in shapes.items())})"
+
+
+def is_per_edge(name: str) -> bool:
+    """Whether the attribute ``name`` has a row for every column of ``edge_index``."""
+    return name.startswith("edge_") and not name.endswith("_index") and name not in NAMES
 
 
 def is_a(value: Any, kind: str) -> bool:
