@@ -122,7 +122,7 @@ def test_wrong_edges_lie_above_right_ones_and_every_casing_below_all_colours(spe
 def test_kinds_of_edges_are_told_apart_without_colours(look: Look) -> None:
     """By dashes and by what lies below; and on an image there is dark and light in every edge."""
     assert len({tuple((line.width, line.dashed) for line in lines) for lines in look.values()}) == len(look)
-    assert [lines[-1].dashed for lines in look.values()] == [False, True, False]
+    assert [lines[-1].dashed for lines in look.values()] == [False, True, False, False]
     if look is ON_IMAGE:
         assert all({INK, "white"} <= {line.colour for line in lines} for lines in look.values())
 
