@@ -37,7 +37,7 @@ def large(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def matrix(scored: tuple[Tensor, Tensor, Tensor], nodes: int = NODES) -> Tensor:
-    source, target, score = scored
+    source, target, score = scored[:3]
     soft = score.new_zeros(nodes, nodes)
     soft[source, target] = score.sigmoid()
     return soft

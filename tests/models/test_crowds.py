@@ -58,7 +58,7 @@ def scores(model: GLN, pos: torch.Tensor, x: torch.Tensor, known: torch.Tensor =
     initial[known[0], known[1]] = 1
     with torch.no_grad():
         output = model(batch_of(pos, x), initial=initial, candidates=K)
-        source, target, score = model.score_set(batch_of(pos, x), known, candidates=K)
+        source, target, score = model.score_set(batch_of(pos, x), known, candidates=K)[:3]
     found = torch.full((len(pos), len(pos)), -1.0, dtype=score.dtype)
     found[source, target] = score.sigmoid()
     assert torch.allclose(output.probabilities()[0], found.clamp(min=0), atol=1e-12)

@@ -146,13 +146,15 @@ def _query(tree: spatial.cKDTree, rows: np.ndarray, count: int, take: int) -> tu
 class Proposal(nn.Module):
     """The paper's bilinear score ``H Q tanh(H Z)ᵀ``, symmetrised, over all pairs: it proposes distant candidates.
 
-    It sees each node on its own, by its features and its position within the whole set.
+    It sees each node on its own, by its features and its place in the whole set: position, or distance from the centre.
     """
 
-    def __init__(self, in_channels: int, pos_channels: int, width: int, count: int) -> None:
+    def __init__(
+        self, in_channels: int, pos_channels: int, width: int, count: int, directions: bool = True
+    ) -> None:
         super().__init__()
-        self.count = count
-        self.embed = mlp(in_channels + (pos_channels or in_channels), 2 * width, width)
+        self.count, self.directions = count, directions
+        self.embed = mlp(in_channels + ((pos_channels or in_channels) if directions else 1), 2 * width, width)
         self.Z = nn.Linear(width, width, bias=False)
         self.Q = nn.Linear(width, width, bias=False)
         self.bias = nn.Parameter(torch.zeros(()))
@@ -191,7 +193,10 @@ class Proposal(nn.Module):
         centred = (where - (where * real).sum(1, keepdim=True) / count) * real
         square = (centred.square() / count).sum((1, 2), keepdim=True)  # a sum of squares alone may overflow
         spread = square.where(square > 0, 1).sqrt()
-        h = self.embed(torch.cat([centred / spread, x], dim=-1))
+        place = centred / spread
+        if not self.directions:
+            place = torch.linalg.vector_norm(place, dim=-1, keepdim=True)
+        h = self.embed(torch.cat([place, x], dim=-1))
         return self.Q(h), torch.tanh(self.Z(h))
 
     def _both_ways(self, forth: Tensor, back: Tensor) -> Tensor:

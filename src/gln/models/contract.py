@@ -7,13 +7,15 @@ own, checked with ``isinstance``; functions here answer for models that have not
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor, nn
 
+from gln.errors import GLNError
 from gln.graphs.batch import GraphBatch
+from gln.graphs.record import Graph
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
@@ -42,6 +44,81 @@ class Model(Protocol):
 
 
 @dataclass(frozen=True)
+class Kinds:
+    """What a model says of a graph beyond which pairs are edges; the plain case says nothing more.
+
+    ================  ==========================================================================
+    ``edge_types``    T: an edge is of one of so many types
+    ``directed``      ``i → j`` and ``j → i`` are two edges
+    ``edge_weights``  an edge has a weight, a positive number
+    ``node_types``    C: a node is of one of so many types; 0: nodes have none
+    ================  ==========================================================================
+    """
+
+    edge_types: int = 1
+    directed: bool = False
+    edge_weights: bool = False
+    node_types: int = 0
+
+    @property
+    def learned(self) -> tuple[str, ...]:
+        """What a training graph must say, by the names of its attributes."""
+        asked = {
+            "edge_type": self.edge_types > 1,
+            "edge_weight": self.edge_weights,
+            "node_type": self.node_types,
+        }
+        return tuple(name for name, wanted in asked.items() if wanted)
+
+
+def kinds_of(model: Any) -> Kinds:
+    """What ``model`` predicts, by its ``config``, which says nothing of it in most models."""
+    config = getattr(model, "config", {})
+    return Kinds(**{field.name: config[field.name] for field in fields(Kinds) if field.name in config})
+
+
+def kinds_in(graphs: Sequence[Graph]) -> Kinds:
+    """What ``graphs`` say: how many types there are, whether edges have weights, and whether any is directed."""
+    counts = [
+        max(
+            (
+                int(graph[name].max()) + 1
+                for graph in graphs
+                if graph.get(name) is not None and len(graph[name])
+            ),
+            default=0,
+        )
+        for name in ("edge_type", "node_type")
+    ]
+    weights = any(graph.get("edge_weight") is not None for graph in graphs)
+    return Kinds(max(counts[0], 1), any(graph.directed for graph in graphs), weights, counts[1])
+
+
+def check_kinds(model: Any, graphs: Sequence[Graph], what: str) -> None:
+    """Refuse graphs, called ``what``, that lack what ``model`` predicts, or have what it cannot say."""
+    kinds = kinds_of(model)
+    for number, graph in enumerate(graphs):
+        if graph.directed and not kinds.directed:
+            raise GLNError(
+                f"{what}[{number}] is directed, but the model is not; build it with directed=True, or give both "
+                "directions of every edge."
+            )
+        for name in kinds.learned:
+            values, owner = graph.get(name), name.removesuffix("_type").removesuffix("_weight")
+            if values is None and (owner == "node" or graph.num_edges):
+                raise GLNError(
+                    f"{what}[{number}] has no {name}, which the model predicts; give one to every {owner}."
+                )
+            if name.endswith("type") and values is not None and len(values):
+                known, most = getattr(kinds, f"{name}s"), int(values.max())
+                if most >= known:
+                    raise GLNError(
+                        f"{what}[{number}] has {owner}s of type {most}, but the model knows {known} types, from 0; "
+                        f"build it with {name}s={most + 1}."
+                    )
+
+
+@dataclass(frozen=True)
 class StructureOutput:
     """The structure after every step, scored over all pairs or over ``K`` candidate pairs per node.
 
@@ -51,7 +128,13 @@ class StructureOutput:
     ``mask``        ``[B, N, N | K]``               bool: True on the pairs that were scored
     ``candidates``  ``[B, N, K]`` or ``None``       the node of each candidate; ``None``: all pairs
     ``proposal``    ``[B, N, N]`` or ``None``       scores by which further candidates were proposed
+    ``types``       steps × ``[B, N, N | K, T]``    ``softmax`` of it are the chances of each type of edge
+    ``weights``     steps × ``[B, N, N | K]``       the logarithm of the weight, if it is an edge
+    ``nodes``       steps × ``[B, N, C]``           ``softmax`` of it are the chances of each type of node
+    ``directed``    bool                            whether both directions of a pair are two edges
     ==============  ==============================  =====================================================
+
+    What a model does not predict is ``None``; :class:`Kinds` says what it does.
     """
 
     logits: tuple[Tensor, ...]
@@ -59,10 +142,18 @@ class StructureOutput:
     mask: Tensor
     candidates: Tensor | None = None
     proposal: Tensor | None = None
+    types: tuple[Tensor, ...] | None = None
+    weights: tuple[Tensor, ...] | None = None
+    nodes: tuple[Tensor, ...] | None = None
+    directed: bool = False
 
     def target(self, adj: Tensor) -> Tensor:
         """The true adjacency ``[B, N, N]`` at the scored entries, shaped like one step's logits."""
-        return adj if self.candidates is None else adj.gather(2, self.candidates) & self.mask
+        return adj if self.candidates is None else self.entries(adj) & self.mask
+
+    def entries(self, values: Tensor) -> Tensor:
+        """``values [B, N, N]`` at the scored entries; anything where no pair was scored."""
+        return values if self.candidates is None else values.gather(2, self.candidates)
 
     def recall(self, adj: Tensor) -> Tensor:
         """Share of the true edges ``adj`` ``[B, N, N]`` that were scored at all, per graph ``[B]``; 1 without edges."""
@@ -89,22 +180,31 @@ class StructureOutput:
         return edges.to(soft.dtype) + (soft - soft.detach())
 
     def full_precision(self) -> StructureOutput:
-        """The output with logits in at least float32, whatever precision the model computed in."""
+        """The output with scores in at least float32, whatever precision the model computed in."""
         full = torch.promote_types(self.logits[-1].dtype, torch.float32)
-        return replace(self, logits=tuple(step.to(full) for step in self.logits))
+        scores = {name: getattr(self, name) for name in ("logits", "types", "weights", "nodes")}
+        exact = {name: steps and tuple(step.to(full) for step in steps) for name, steps in scores.items()}
+        return replace(self, **exact)
 
     def soft_adjacency(self) -> Tensor:
-        """The last step's soft adjacency ``[B, N, N]`` in full precision, the mean of both directions."""
+        """The last step's soft adjacency ``[B, N, N]`` in full precision, the mean of both directions if undirected."""
         soft = self.full_precision().probabilities()
-        return (soft + soft.transpose(1, 2)) / 2
+        return soft if self.directed else (soft + soft.transpose(1, 2)) / 2
 
 
 class ScoredPairs(NamedTuple):
-    """Directed pairs in no particular order: their two ends and their scores, all ``[m]``."""
+    """Directed pairs in no particular order: their two ends and their scores, all ``[m]``.
+
+    Where the model predicts them, also ``types [m, T]``, ``weights [m]`` and, of nodes, ``nodes [n, C]``, as in
+    :class:`StructureOutput`.
+    """
 
     source: Tensor
     target: Tensor
     score: Tensor
+    types: Tensor | None = None
+    weights: Tensor | None = None
+    nodes: Tensor | None = None
 
 
 @runtime_checkable
@@ -124,6 +224,7 @@ class ScoresCandidates(Protocol):
         candidates: int | None = None,
         block: int | None = None,
         tick: Callable[[int], object] | None = None,
+        known_types: Tensor | None = None,
     ) -> ScoredPairs:
         """The last step's score of every candidate pair of one set, however large."""
 

@@ -1,4 +1,4 @@
-"""The input features of pairs: independent of origin, unit of length and node order."""
+"""The input features of pairs: independent of origin and node order and, unless asked for, of the unit of length."""
 
 from __future__ import annotations
 
@@ -6,8 +6,15 @@ import torch
 from torch import Tensor, nn
 
 from gln.models.pairs import Block
+from gln.models.settings import Lengths
 
 LOCAL = 4  # the unit of length at a node is its mean distance to this many nearest nodes
+SCALES = (0.1, 0.3, 1.0, 3.0, 10.0)  # lengths in the data's own unit that a pair is compared with
+
+
+def feature_count(pos: int, x: int, lengths: Lengths, directions: bool) -> int:
+    """How many features a pair has whose nodes have ``pos`` and ``x`` of these widths."""
+    return 2 * pos * directions + 3 + (lengths == "absolute") * (1 + len(SCALES)) + 2 * x
 
 
 def mlp(inputs: int, hidden: int, outputs: int) -> nn.Sequential:
@@ -15,16 +22,36 @@ def mlp(inputs: int, hidden: int, outputs: int) -> nn.Sequential:
     return nn.Sequential(nn.Linear(inputs, hidden), nn.GELU(), nn.Linear(hidden, outputs))
 
 
-def pair_features(block: Block, where: Tensor, pos: Tensor, x: Tensor, unit: Tensor) -> Tensor:
-    """The input features of the pairs of a block, ``[..., 2p + 3 + 2f]``; ``unit [..., 1]`` is :func:`local_unit`."""
+def pair_features(
+    block: Block,
+    where: Tensor,
+    pos: Tensor,
+    x: Tensor,
+    unit: Tensor,
+    lengths: Lengths = "local",
+    directions: bool = True,
+) -> Tensor:
+    """The input features of the pairs of a block, as many as :func:`feature_count`.
+
+    ==============  ============================================================================================
+    directions      the offset between the ends in local units, and its direction
+    lengths         the distance in local units (``unit [..., 1]`` is :func:`local_unit`), also as logarithms
+    in their unit   if ``lengths`` are absolute: the logarithm of the distance ``d``, and ``d / (d + s)`` for some ``s``
+    change          the difference of ``x``, and its size
+    ==============  ============================================================================================
+    """
     offset = block.target(pos) - block.source(pos)
     change = (block.target(x) - block.source(x)).expand(*block.shape, -1)
     distance = pair_length(block, where)[..., None]
     ours, theirs = block.source(unit), block.target(unit)
     common = (ours * theirs).sqrt()
-    lengths = [distance / common, (distance / ours + 1e-3).log(), (distance / theirs + 1e-3).log()]
-    directions = [(offset / common).expand(*block.shape, -1), offset / distance.where(distance > 0, 1)]
-    return block.only(torch.cat([*directions, *lengths, change, change.abs()], dim=-1))
+    parts = [distance / common, (distance / ours + 1e-3).log(), (distance / theirs + 1e-3).log()]
+    if directions:
+        turned = [(offset / common).expand(*block.shape, -1), offset / distance.where(distance > 0, 1)]
+        parts = turned + parts
+    if lengths == "absolute":
+        parts += [(distance + 1e-6).log(), *(distance / (distance + scale) for scale in SCALES)]
+    return block.only(torch.cat([*parts, change, change.abs()], dim=-1))
 
 
 def pair_length(block: Block, where: Tensor) -> Tensor:

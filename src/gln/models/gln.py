@@ -8,29 +8,30 @@ The paper's alternation, no longer tied to one node order and one n. Every step
    next ``A`` (α, ρ).
 
 New compared with the paper: every pair has a state of its own, pairs exchange information over third nodes, and no
-weight has a shape that depends on n. Pairs are all pairs or K candidates per node (:mod:`gln.models.pairs`); below,
-``[..., c]`` stands for the values of nodes or pairs in either form.
+weight has a shape that depends on n. Edges may have types, directions and weights, which are fed back as further
+channels of ``A``. Pairs are all pairs or K candidates per node (:mod:`gln.models.pairs`); below, ``[..., c]`` stands
+for the values of nodes or pairs in either form.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import cast
+from typing import NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import gelu, linear
+from torch.nn.functional import gelu, linear, one_hot
 
 from gln.errors import GLNError
 from gln.graphs import GraphBatch
 from gln.graphs.batch import as_batch
 from gln.graphs.check import whole_number
 from gln.models.candidates import Proposal, all_pairs, candidate_pairs
-from gln.models.contract import ScoredPairs, StructureOutput
+from gln.models.contract import Kinds, ScoredPairs, StructureOutput, kinds_of
 from gln.models.crowds import find_crowds
-from gln.models.features import index_features, local_unit, mlp, pair_features
+from gln.models.features import feature_count, index_features, local_unit, mlp, pair_features
 from gln.models.pairs import AllPairs, Block, ListedPairs, Pairs, block_size, joined, never_compiled
-from gln.models.settings import APART, check_gln
+from gln.models.settings import APART, Lengths, check_gln
 from gln.ops.layers import gelu_linear, normed_linear, normed_mlp
 from gln.ops.mix import MOST_SLOTS
 
@@ -40,8 +41,34 @@ FEWEST = 8  # the smallest K drawn in training, or half the model's candidates i
 Tick = Callable[[int], object]
 
 
+class Structure(NamedTuple):
+    """The current structure, as it is fed back.
+
+    =========  ========================  ================================================================
+    ``a``      ``[...]``                 ``A``: the probability of every edge
+    ``back``   ``[...]`` or ``None``     that of the other direction; ``None``: undirected
+    ``kinds``  ``[..., c]`` or ``None``  ``A`` times the chances of every type and the logarithm of the
+                                         weight; if directed, for both directions, ``back`` first
+    =========  ========================  ================================================================
+    """
+
+    a: Tensor
+    back: Tensor | None = None
+    kinds: Tensor | None = None
+
+
+class After(NamedTuple):
+    """What a step gives: node states ``[..., d]``, scores, and, where predicted, the kinds of edges and of nodes."""
+
+    h: Tensor
+    score: Tensor  # [...]
+    types: Tensor | None  # [..., T]
+    weights: Tensor | None  # [...]
+    nodes: Tensor | None  # [..., C]
+
+
 class GLN(nn.Module):
-    """Predicts the edges over a set of nodes from ``pos`` and ``x``.
+    """Predicts the edges over a set of nodes from ``pos`` and ``x``, and of which kind they are.
 
     Permuting the nodes permutes the answer; translating ``pos`` or changing its unit of length changes nothing.
     Sets of up to ``SMALL`` nodes are scored over all pairs, larger ones over candidates.
@@ -63,6 +90,12 @@ class GLN(nn.Module):
         index_channels: an even number of further features, sines and cosines of a node's index in its graph: for
             data whose node order is meaningful. Permuting the nodes then changes the answer.
         x_mean, x_std: per column; the model reads ``(x − x_mean) / x_std``. ``None`` leaves ``x`` unchanged.
+        edge_types: how many types of edges there are; of more than one, it predicts the chances of each.
+        directed: ``i → j`` and ``j → i`` are two edges, each with its own score, type and weight.
+        edge_weights: predict a positive number for every edge.
+        node_types: how many types of nodes there are to predict; 0: none.
+        lengths: ``"absolute"`` also reads lengths in the data's own unit, which then matters.
+        directions: False reads only what rotating and mirroring ``pos`` leaves alone.
     """
 
     every_step = True  # by default its loss is on every step's structure
@@ -86,6 +119,12 @@ class GLN(nn.Module):
         index_channels: int = 0,
         x_mean: Sequence[float] | None = None,
         x_std: Sequence[float] | None = None,
+        edge_types: int = 1,
+        directed: bool = False,
+        edge_weights: bool = False,
+        node_types: int = 0,
+        lengths: Lengths = "local",
+        directions: bool = True,
     ) -> None:
         given = {name: value for name, value in locals().items() if name not in APART}
         super().__init__()
@@ -93,12 +132,17 @@ class GLN(nn.Module):
         self.threshold = 0.5
         self.in_channels, self.pos_channels, self.index_channels = in_channels, pos_channels, index_channels
         self.steps, self.shared, self.candidates = steps, shared, candidates
+        self.lengths, self.directions, self.kinds = lengths, directions, kinds_of(self)
         features = in_channels + index_channels
-        self.propose = Proposal(features, pos_channels, width, proposals) if proposals else None
+        self.propose = Proposal(features, pos_channels, width, proposals, directions) if proposals else None
         self.embed_node = mlp(max(features, 1), width, width)
-        self.embed_pair = mlp(2 * pos_channels + 3 + 2 * features, 2 * pair_width, pair_width)
-        blocks = 1 if shared else steps
-        self.blocks = nn.ModuleList(Step(width, pair_width, kernels, mixing, feedback) for _ in range(blocks))
+        inputs = feature_count(pos_channels, features, lengths, directions)
+        self.embed_pair = mlp(inputs, 2 * pair_width, pair_width)
+        self.blocks = nn.ModuleList(
+            Step(width, pair_width, kernels, mixing, feedback, self.kinds)
+            for _ in range(1 if shared else steps)
+        )
+        self.label = Label(width, pair_width, kernels, self.kinds) if node_types else None
         self.scale_features(x_mean, x_std)
 
     def forward(
@@ -115,7 +159,7 @@ class GLN(nn.Module):
         Args:
             batch: the nodes, padded or as a PyG ``Batch`` or ``Data``; its edges are never read.
             initial: ``A⁰`` ``[B, N, N]`` or ``[N, N]``, for instance known edges; none by default. Entries of
-                at least 0.5 are candidates, however distant.
+                at least 0.5 are candidates, however distant. ``[B, N, N, T]`` is ``A⁰`` for each type.
             steps: how many steps to run; default: as trained. More than that need ``shared=True``.
             pairs: the pairs to score, perhaps as a symmetric mask ``[B, N, N]``; default: the model's own choice.
             candidates: K for sets of all sizes, small ones too; default: all pairs for sets of up to ``SMALL`` nodes,
@@ -125,7 +169,7 @@ class GLN(nn.Module):
         batch = as_batch(batch)
         steps = self.checked_steps(steps)
         where, pos, x = self.inputs(batch)
-        initial = None if initial is None else _structure(initial, batch.mask, x)
+        initial = None if initial is None else self._initial(initial, batch.mask, x)
         proposal = None if self.propose is None else self.propose(where, x, batch.mask)
         if isinstance(pairs, Tensor):
             pairs = AllPairs(pairs)
@@ -134,11 +178,20 @@ class GLN(nn.Module):
         pairs = pairs or self._choose(where, x, batch.mask, initial, proposal, candidates)
         a = None if initial is None else pairs.on_pairs(initial)
         whole, scored = pairs.of_all_nodes()
-        states, scores = [], []
-        for h, score in self.unroll(pairs, (where, pos, x), a, steps):
-            states.append(pairs.to_batch(h))
-            scores.append(whole.in_slots(score if scored is None else score[scored]))
-        return StructureOutput(tuple(scores), tuple(states), whole.mask, whole.candidates, proposal)
+        found: dict[str, list[Tensor]] = {name: [] for name in After._fields}
+        for after in self.unroll(pairs, (where, pos, x), a, steps):
+            for name, values in after._asdict().items():
+                if values is None:
+                    continue
+                if name in ("h", "nodes"):
+                    found[name].append(pairs.to_batch(values))
+                else:
+                    found[name].append(whole.in_slots(values if scored is None else values[scored]))
+        scores, states = (tuple(found.pop(name)) for name in ("score", "h"))
+        kinds = {name: tuple(values) or None for name, values in found.items()}
+        return StructureOutput(
+            scores, states, whole.mask, whole.candidates, proposal, **kinds, directed=self.kinds.directed
+        )
 
     def draw(self, batch: GraphBatch) -> dict[str, Tensor] | None:
         """Which pairs a training step scores, unless some are proposed, or many nodes coincide."""
@@ -161,6 +214,7 @@ class GLN(nn.Module):
         candidates: int | None = None,
         block: int | None = None,
         tick: Tick | None = None,
+        known_types: Tensor | None = None,
     ) -> ScoredPairs:
         """The last step's score of every candidate pair of one set, however large, in memory O(n·K).
 
@@ -171,6 +225,7 @@ class GLN(nn.Module):
             candidates: how many nearest nodes each node is paired with; default: the model's own number.
             block: how many pairs to process at once; by default what suits the device.
             tick: called with the number of nodes of every block that has finished a step.
+            known_types: the type of every known edge ``[m]``; default: unknown.
         """
         where, pos, x = self.inputs(batch)
         known = torch.empty(2, 0, dtype=torch.long) if known is None else known
@@ -182,14 +237,21 @@ class GLN(nn.Module):
             extra = torch.cat([known, self.propose.best_of_set(where[0], x[0], seen)], dim=1)
         pairs = candidate_pairs(where, batch.mask, nearest, extra, listed=True, crowds=crowds)
         assert isinstance(pairs, ListedPairs)
-        a = x.new_zeros(pairs.ends.shape[1])
-        a[pairs.places(known)] = 1
-        score = a
-        for _, score in self.unroll(pairs, (where, pos, x), a, self.checked_steps(steps), block, tick):  # noqa: B007
+        a = x.new_zeros(pairs.ends.shape[1], *[self.kinds.edge_types][: known_types is not None])
+        a[pairs.places(known)] = (
+            1 if known_types is None else one_hot(known_types.to(x.device), a.shape[1]).to(a)
+        )
+        for after in self.unroll(pairs, (where, pos, x), a, self.checked_steps(steps), block, tick):  # noqa: B007
             pass  # only the last step counts
         whole, scored = pairs.of_all_nodes()
         source, target = whole.batch_ends
-        return ScoredPairs(source, target, score if scored is None else score[scored])
+        of_pairs = (
+            values if scored is None or values is None else values[scored]
+            for values in (after.score, after.types, after.weights)
+        )
+        return ScoredPairs(
+            source, target, *of_pairs, None if after.nodes is None else pairs.to_batch(after.nodes)[0]
+        )
 
     def unroll(
         self,
@@ -199,20 +261,66 @@ class GLN(nn.Module):
         steps: int,
         block: int | None = None,
         tick: Tick | None = None,
-    ) -> Iterator[tuple[Tensor, Tensor]]:
-        """The node states ``[..., d]`` and the score of every pair ``[...]`` after each step."""
+    ) -> Iterator[After]:
+        """What each step gives, from ``A⁰``: ``a`` ``[...]`` or, for each type, ``[..., T]``."""
         where, pos, x = (pairs.from_batch(values) for values in inputs)
         blocks: Sequence[Block] = pairs.blocks(block or block_size(x.device))
         unit = joined([local_unit(block, where) for block in blocks])[..., None]
         h = self.embed_node(x if x.shape[-1] else x.new_ones(*x.shape[:-1], 1))
-        e = [self.embed_pair(pair_features(block, where, pos, x, unit)) for block in blocks]
+        e = [
+            self.embed_pair(pair_features(block, where, pos, x, unit, self.lengths, self.directions))
+            for block in blocks
+        ]
         # Adding 0 · e gives the first A a gradient like the later ones: what is compiled for one step then serves all.
         nothing = 0 * joined([part[..., 0] for part in e])
-        a = nothing if a is None else a + nothing
+        structure = self._start(pairs, a, nothing)
         for number in range(steps):
-            h, score = self.step(number)(pairs, blocks, h, e, a, tick)
+            h, score, kinds = self.step(number)(pairs, blocks, h, e, structure, tick)
+            types, weights = self._split(kinds)
             a = pairs.only(score.sigmoid())
-            yield h, score
+            each = None if types is None else a[..., None] * types.softmax(-1)
+            structure = self._feed(pairs, a, each, None if weights is None else a * weights)
+            nodes = None if self.label is None else self.label(pairs, blocks, h, e, structure)
+            yield After(h, score, types, weights, nodes)
+
+    def _split(self, kinds: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
+        """The scores of all types ``[..., T]`` and the logarithm of the weight ``[...]`` in what a step gives."""
+        if kinds is None:
+            return None, None
+        weights = kinds[..., -1] if self.kinds.edge_weights else None
+        return kinds[..., : self.kinds.edge_types] if self.kinds.edge_types > 1 else None, weights
+
+    def _feed(self, pairs: Pairs, a: Tensor, each: Tensor | None, weights: Tensor | None) -> Structure:
+        """What the next step sees: ``A``, ``A`` for ``each`` type ``[..., T]``, and the weights ``[...]``."""
+        kinds = [] if each is None else [each]
+        kinds += [] if weights is None else [weights[..., None]]
+        if not self.kinds.directed:
+            return Structure(a, None, torch.cat(kinds, dim=-1) if kinds else None)
+        back = pairs.reverse(a)
+        both = torch.cat([back[..., None], *kinds, *map(pairs.reverse, kinds)], dim=-1)
+        return Structure(a, back, both)
+
+    def _start(self, pairs: Pairs, a: Tensor | None, nothing: Tensor) -> Structure:
+        """``A⁰``: ``nothing [...]``, or ``a`` with unknown types ``[...]`` or known ones ``[..., T]``."""
+        a, types = nothing if a is None else a, self.kinds.edge_types
+        if types > 1 and a.dim() == nothing.dim():
+            a = (a / types)[..., None].expand(*a.shape, types)
+        each = a + nothing[..., None] if types > 1 else None
+        whole = a + nothing if each is None else each.sum(-1)
+        return self._feed(pairs, whole, each, nothing if self.kinds.edge_weights else None)
+
+    def _initial(self, initial: Tensor, mask: Tensor, like: Tensor) -> Tensor:
+        """``A⁰`` as ``[B, N, N]`` or ``[B, N, N, T]``, with the device and dtype of the model."""
+        count, nodes = mask.shape
+        shapes = [(nodes, nodes), (count, nodes, nodes)]
+        if self.kinds.edge_types > 1:
+            shapes.append((count, nodes, nodes, self.kinds.edge_types))
+        if initial.shape not in shapes:
+            raise GLNError(
+                f"Got an initial structure of shape {list(initial.shape)}; expected "
+                f"{' or '.join(str(list(shape)) for shape in shapes)}."
+            )
+        return initial.to(like).expand(count, nodes, nodes, *initial.shape[3:])
 
     @never_compiled
     def _choose(
@@ -246,7 +354,8 @@ class GLN(nn.Module):
             return all_pairs(mask)
         extra = torch.empty(2, 0, dtype=torch.long, device=mask.device)
         if initial is not None:
-            graph, *ends = (initial >= 0.5).nonzero(as_tuple=True)
+            edges = initial if initial.dim() == 3 else initial.sum(-1)
+            graph, *ends = (edges >= 0.5).nonzero(as_tuple=True)
             extra = torch.stack(ends) + graph * mask.shape[1]
         crowds = find_crowds(where, x, mask, nearest, extra)
         if self.propose is not None and proposal is not None:
@@ -315,15 +424,21 @@ class GLN(nn.Module):
 class Step(nn.Module):
     """One step: nodes listen to one another through the structure, then the structure is re-scored."""
 
-    def __init__(self, width: int, pair_width: int, kernels: int, mixing: bool, feedback: bool) -> None:
+    def __init__(
+        self, width: int, pair_width: int, kernels: int, mixing: bool, feedback: bool, kinds: Kinds
+    ) -> None:
         super().__init__()
-        self.feedback = feedback
-        self.listen = Listen(width, pair_width, kernels)
+        self.feedback, self.directed = feedback, kinds.directed
+        self.listen = Listen(width, pair_width, kernels, kinds)
         self.think = nn.Sequential(nn.LayerNorm(width), mlp(width, 2 * width, width))
-        self.ends = Ends(width, pair_width)
+        self.ends = Ends(width, pair_width, kinds)
         self.mix = Mix(pair_width, kernels) if mixing else None
         self.weigh = nn.Sequential(nn.LayerNorm(pair_width), mlp(pair_width, 2 * pair_width, pair_width))
         self.score = nn.Sequential(nn.LayerNorm(pair_width), nn.Linear(pair_width, 1))
+        outputs = _channels(kinds)
+        self.kind = (
+            nn.Sequential(nn.LayerNorm(pair_width), nn.Linear(pair_width, outputs)) if outputs else None
+        )
 
     def forward(
         self,
@@ -331,79 +446,108 @@ class Step(nn.Module):
         blocks: Sequence[Block],
         h: Tensor,
         e: list[Tensor],
-        a: Tensor,
+        structure: Structure,
         tick: Tick | None = None,
-    ) -> tuple[Tensor, Tensor]:
-        """New node states ``[..., d]`` and scores, shaped like ``a``.
+    ) -> tuple[Tensor, Tensor, Tensor | None]:
+        """New node states ``[..., d]``, scores ``[...]``, and of which kind an edge would be ``[..., c]``.
 
         The pair states ``e``, one tensor ``[..., c]`` per block, are replaced one by one: a large set needs no second
         copy of them.
         """
-        a = a if self.feedback else pairs.only(torch.ones_like(a))
-        h = h + self.listen(pairs, blocks, h, e, a)
+        structure = structure if self.feedback else _everything(pairs, structure)
+        h = h + self.listen(pairs, blocks, h, e, structure)
         h = h + self.think(h)
         ends = self.ends.project(h)
         for number, block in enumerate(blocks):
-            e[number] = gelu_linear(self.ends.out, e[number], self.ends(block, *ends, a))
+            e[number] = gelu_linear(self.ends.out, e[number], self.ends(block, *ends, structure))
         before: list[Tensor | None] = list(
             e
         )  # a block reads its surroundings as they were before any block mixed
-        scores = []
+        scores, kinds = [], []
         for number, block in enumerate(blocks):
             if self.mix is not None:
                 e[number] = e[number] + self.mix(block, block.around(before, number))
             e[number] = normed_mlp(self.weigh, e[number])
             scores.append(normed_linear(self.score[0], self.score[1], e[number]).squeeze(-1))
+            if self.kind is not None:
+                kinds.append(normed_linear(self.kind[0], self.kind[1], e[number]))
             if tick is not None:
                 tick(len(block.rows(h)))
-        score = joined(scores)
-        return h, (score + pairs.reverse(score)) / 2
+        score, kind = joined(scores), joined(kinds) if kinds else None
+        if self.directed:
+            return h, score, kind
+        return (
+            h,
+            (score + pairs.reverse(score)) / 2,
+            None if kind is None else (kind + pairs.reverse(kind)) / 2,
+        )
 
 
 class Listen(nn.Module):
-    """The paper's η and λ: ``Σ_i τ(A) H W_i``, with each kernel ``i`` gated by the pair's state."""
+    """The paper's η and λ: ``Σ_i τ(A) H W_i``, with each kernel ``i`` gated by the pair's state and kind.
 
-    def __init__(self, width: int, pair_width: int, kernels: int) -> None:
+    If directed, a node hears along its edges and against them, each with gates of their own.
+    """
+
+    def __init__(self, width: int, pair_width: int, kernels: int, kinds: Kinds) -> None:
         super().__init__()
         self.kernels = kernels
+        gates = 2 * kernels if kinds.directed else kernels
         self.norm, self.pair_norm = nn.LayerNorm(width), nn.LayerNorm(pair_width)
         self.W = nn.Linear(width, width, bias=False)
-        self.gate = nn.Linear(pair_width, kernels)
+        self.gate = nn.Linear(pair_width, gates)
         self.U = nn.Linear(width, width)
+        self.kinds = nn.Linear(seen, gates, bias=False) if (seen := _fed_back(kinds)) else None
 
-    def forward(self, pairs: Pairs, blocks: Sequence[Block], h: Tensor, e: list[Tensor], a: Tensor) -> Tensor:
+    def forward(
+        self, pairs: Pairs, blocks: Sequence[Block], h: Tensor, e: list[Tensor], structure: Structure
+    ) -> Tensor:
+        a, back, kinds = structure
         values = self.W(self.norm(h)).unflatten(-1, (self.kernels, -1))  # [..., k, d/k]
-        root = (1 + pairs.total(a)).rsqrt()[..., None]  # D̂^(-1/2): every node also counts itself
+        # D̂^(-1/2): every node also counts itself.
+        root = (1 + pairs.total(a if back is None else a + back)).rsqrt()[..., None]
         heard = []
         for block, state in zip(blocks, e, strict=True):
-            tau = block.pairs(a)[..., None] * block.source(root) * block.target(root)  # [..., 1]
-            weight = tau * 2 * normed_linear(self.pair_norm, self.gate, state).sigmoid()  # [..., k]
+            gate = normed_linear(self.pair_norm, self.gate, state)
+            if self.kinds is not None and kinds is not None:
+                gate = gate + self.kinds(block.pairs(kinds))
+            along, *against = (2 * gate.sigmoid()).split(self.kernels, dim=-1)  # each [..., k]
+            weight = block.pairs(a)[..., None] * block.source(root) * block.target(root) * along
+            if back is not None:
+                weight = (
+                    weight
+                    + block.pairs(back)[..., None] * block.source(root) * block.target(root) * against[0]
+                )
             heard.append(block.aggregate(weight, values))
         own = root[..., None].square() * values
         return self.U(gelu((joined(heard) + own).flatten(-2)))
 
 
 class Ends(nn.Module):
-    """What a pair reads: its two ends and its own entry in the current structure."""
+    """What a pair reads: its two ends and its own entry in the current structure, with its kind."""
 
-    def __init__(self, width: int, pair_width: int) -> None:
+    def __init__(self, width: int, pair_width: int, kinds: Kinds) -> None:
         super().__init__()
         self.norm = nn.LayerNorm(width)
         self.source, self.target = nn.Linear(width, 2 * pair_width), nn.Linear(width, 2 * pair_width)
         self.structure = nn.Linear(1, pair_width)
         self.out = nn.Linear(pair_width, pair_width)
+        self.kinds = nn.Linear(seen, pair_width, bias=False) if (seen := _fed_back(kinds)) else None
 
     def project(self, h: Tensor) -> tuple[Tensor, Tensor]:
         """What every node contributes as a source and as a target, both ``[..., 2c]``."""
         h = self.norm(h)
         return self.source(h), self.target(h)
 
-    def forward(self, block: Block, sources: Tensor, targets: Tensor, a: Tensor) -> Tensor:
+    def forward(self, block: Block, sources: Tensor, targets: Tensor, structure: Structure) -> Tensor:
         left, left_factor = block.source(sources).chunk(2, dim=-1)
         right, right_factor = block.target(targets).chunk(2, dim=-1)
         # An outer product of one column: no matrix product has a kernel for it.
-        structure = torch.addcmul(self.structure.bias, block.pairs(a)[..., None], self.structure.weight[:, 0])
-        return left + right + left_factor * right_factor + structure.to(left.dtype)  # sum and product: α
+        a = block.pairs(structure.a)[..., None]
+        entry = torch.addcmul(self.structure.bias, a, self.structure.weight[:, 0])
+        if self.kinds is not None and structure.kinds is not None:
+            entry = entry + self.kinds(block.pairs(structure.kinds))
+        return left + right + left_factor * right_factor + entry.to(left.dtype)  # sum and product: α
 
 
 class Mix(nn.Module):
@@ -425,12 +569,35 @@ class Mix(nn.Module):
         return linear(mixed.flatten(-2), of_mixed, self.out.bias) + linear(total, of_total)
 
 
-def _structure(initial: Tensor, mask: Tensor, like: Tensor) -> Tensor:
-    """``A⁰`` as ``[B, N, N]``, with the device and dtype of the model."""
-    count, nodes = mask.shape
-    if initial.shape not in ((nodes, nodes), (count, nodes, nodes)):
-        raise GLNError(
-            f"Got an initial structure of shape {list(initial.shape)}; expected [{nodes}, {nodes}] or "
-            f"[{count}, {nodes}, {nodes}]."
-        )
-    return initial.to(like).expand(count, nodes, nodes)
+class Label(nn.Module):
+    """The types of nodes, read from states that have listened once more: to the structure that was just scored."""
+
+    def __init__(self, width: int, pair_width: int, kernels: int, kinds: Kinds) -> None:
+        super().__init__()
+        self.listen = Listen(width, pair_width, kernels, kinds)
+        self.think = nn.Sequential(nn.LayerNorm(width), mlp(width, 2 * width, width))
+        self.read = nn.Sequential(nn.LayerNorm(width), nn.Linear(width, kinds.node_types))
+
+    def forward(
+        self, pairs: Pairs, blocks: Sequence[Block], h: Tensor, e: list[Tensor], structure: Structure
+    ) -> Tensor:
+        """Scores ``[..., C]``."""
+        h = h + self.listen(pairs, blocks, h, e, structure)
+        return self.read(h + self.think(h))
+
+
+def _channels(kinds: Kinds) -> int:
+    """How many numbers say of which kind an edge is."""
+    return (kinds.edge_types if kinds.edge_types > 1 else 0) + kinds.edge_weights
+
+
+def _fed_back(kinds: Kinds) -> int:
+    """How many are fed back beside ``A``: if directed, those of both directions, and ``A`` of the other."""
+    return 1 + 2 * _channels(kinds) if kinds.directed else _channels(kinds)
+
+
+def _everything(pairs: Pairs, structure: Structure) -> Structure:
+    """The structure of a model that is not to see it: every pair is an edge of no kind."""
+    a, back, kinds = structure
+    a = pairs.only(torch.ones_like(a))
+    return Structure(a, None if back is None else a, None if kinds is None else torch.zeros_like(kinds))

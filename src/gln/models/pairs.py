@@ -102,7 +102,7 @@ class AllPairs:
         return self, None
 
     def on_pairs(self, structure: Tensor) -> Tensor:
-        """The entries of ``A`` ``[B, N, N]`` at the pairs."""
+        """The entries of ``A`` ``[B, N, N, ...]`` at the pairs."""
         return self.only(structure)
 
     def only(self, values: Tensor) -> Tensor:
@@ -296,9 +296,10 @@ class ListedPairs:
         return whole, self.places(self.stands[whole.ends])
 
     def in_slots(self, values: Tensor) -> Tensor:
-        """``[m] → [B, N, K]``, 0 in empty slots."""
-        slots = values.new_zeros(self.size[0] * self.size[1] * self.longest + 1)  # the last for padding
-        return slots.index_copy(0, self.slot, values)[:-1].view(*self.size, self.longest)
+        """``[m, ...] → [B, N, K, ...]``, 0 in empty slots."""
+        places = self.size[0] * self.size[1] * self.longest
+        slots = values.new_zeros(places + 1, *values.shape[1:])  # the last for padding
+        return slots.index_copy(0, self.slot, values)[:-1].view(*self.size, self.longest, *values.shape[1:])
 
     @cached_property
     def batch_ends(self) -> Tensor:
@@ -335,9 +336,9 @@ class ListedPairs:
         return self.in_slots(self.batch_ends[1] % self.size[1])
 
     def on_pairs(self, structure: Tensor) -> Tensor:
-        """The entries of ``A`` ``[B, N, N]`` at the pairs: ``[m]``."""
+        """The entries of ``A`` ``[B, N, N, ...]`` at the pairs: ``[m, ...]``."""
         source, target = self.batch_ends
-        return structure.flatten()[source * self.size[1] + target % self.size[1]]
+        return structure.flatten(0, 2)[source * self.size[1] + target % self.size[1]]
 
     def places(self, ends: Tensor) -> Tensor:
         """The positions of the pairs with these ends ``[2, q]``, nodes of the batch; all must exist: ``[q]``."""
@@ -346,7 +347,7 @@ class ListedPairs:
 
     def only(self, values: Tensor) -> Tensor:
         """Unchanged, unless there is padding."""
-        return values if self.place is None else values * self._real
+        return values if self.place is None else values * self._real.view(-1, *[1] * (values.dim() - 1))
 
     def total(self, weight: Tensor) -> Tensor:
         return torch.segment_reduce(weight, "sum", lengths=self.start.diff(), unsafe=True)

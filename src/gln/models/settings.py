@@ -11,12 +11,14 @@ from gln.graphs.record import Graph
 
 Settings = dict[str, Any]
 Size = Literal["published", "small"]
+Lengths = Literal["local", "absolute"]
 Variant = Literal["equations", "stabilised", "released"]
 
 APART = ("self", "__class__", "x_mean", "x_std")  # of what a model is built with; the rest are its settings
 # The least that each setting of GLN may be, and the most: a model may come from anybody.
 LIMITS = {"width": (1, 2**16), "pair_width": (1, 2**16), "kernels": (1, 2**10), "steps": (1, 2**10)}
 LIMITS |= {"candidates": (1, 2**16), "proposals": (0, 2**16), "index_channels": (0, 2**10)}
+LIMITS |= {"edge_types": (1, 2**10), "node_types": (0, 2**16)}
 MOST_WEIGHTS = 10**9  # in the released dense layer: 4 GB, or 16 GB with gradients and Adam's moments
 WORDS = {"pos": "positions (pos)", "x": "features (x)"}
 
@@ -39,7 +41,9 @@ def check_gln(given: Settings) -> Settings:
         raise GLNError(
             f"GLN got index_channels={config['index_channels']}; expected 0 or a positive even number."
         )
-    _check_flags("GLN", config, ("shared", "mixing", "feedback"))
+    _check_flags("GLN", config, ("shared", "mixing", "feedback", "directed", "edge_weights", "directions"))
+    if config["lengths"] not in get_args(Lengths):
+        raise GLNError(f"GLN got lengths={config['lengths']!r}; choose from {', '.join(get_args(Lengths))}.")
     return config
 
 

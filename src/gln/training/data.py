@@ -23,8 +23,8 @@ from gln.errors import GLNError
 from gln.graphs import GraphBatch, as_graphs
 from gln.graphs.check import as_record
 from gln.graphs.features import feature_scale
-from gln.graphs.record import Graph
-from gln.models.contract import ScalesFeatures
+from gln.graphs.record import KINDS, Graph
+from gln.models.contract import ScalesFeatures, check_kinds, kinds_of
 from gln.seeds import FRESH, NOISE, ORDER, SEEDS, STEP, check_seed, seed_of
 from gln.training.config import FitConfig
 from gln.training.replay import padded_size
@@ -129,6 +129,7 @@ class Shares(Dataset[Share]):
     """Process ``rank``'s share of each batch, made on demand, here or in a worker process.
 
     ``augment`` changes a training graph, with a random generator seeded by ``seed``, ``epoch`` and the graph's number.
+    ``kinds`` are those of edges and nodes that the model learns.
     """
 
     graphs: Sequence[Graph]
@@ -138,6 +139,7 @@ class Shares(Dataset[Share]):
     augment: Augment | None = None
     seed: int = 0
     epoch: int = 0
+    kinds: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.batches)
@@ -145,7 +147,8 @@ class Shares(Dataset[Share]):
     def __getitem__(self, index: int) -> Share:
         numbers = self.batches[index].tolist()
         mine = numbers[self.rank :: self.world]
-        batch = GraphBatch.from_graphs([self._graph(number) for number in mine or numbers[:1]])
+        graphs = [self._graph(number) for number in mine or numbers[:1]]
+        batch = GraphBatch.from_graphs(graphs, kinds=self.kinds)
         return Share(batch, self.world / len(numbers) if mine else 0.0, len(numbers), numbers)
 
     def _graph(self, number: int) -> Graph:
@@ -199,7 +202,7 @@ def describe(source: Source) -> dict[str, Any]:
         }
     digest = hashlib.sha256()
     for graph in source:
-        for name in ("pos", "x", "edge_index"):
+        for name in ("pos", "x", "edge_index", *(kind for kind in KINDS if kind in graph)):
             value = graph.get(name)
             digest.update(f"{name}{None if value is None else list(value.shape)}".encode())
             if value is not None:
@@ -236,23 +239,29 @@ class Feed:
     device: torch.device | None = None  # a GPU on which batches are to be made, in few shapes
     resident: GraphBatch | None = None  # the training graphs on it
     checked: bool = False  # what a function makes: checking takes about as long, so only the first graphs are
+    model: Any = None  # whose kinds the graphs must have
 
     def graphs(self, epoch: int) -> Sequence[Graph]:
         """The training graphs of an epoch."""
         if not callable(self.train):
             return self.train
         made, checked, self.checked = self.train(epoch), self.checked, True
-        return list(map(as_record, made)) if checked else as_graphs(made, f"train({epoch})")
+        if checked:
+            return list(map(as_record, made))
+        graphs = as_graphs(made, f"train({epoch})")
+        check_kinds(self.model, graphs, f"train({epoch})")
+        return graphs
 
     def train_loader(self, graphs: Sequence[Graph], epoch: int, batch: int) -> tuple[Iterable[Share], int]:
         """The shares of an epoch from batch ``batch`` on, and how many batches it has in all."""
         seed = self.config.seed
         nodes = [graph.num_nodes for graph in graphs]
         batches = global_batches(nodes, self.config.batch_size, seed, epoch)
-        shares = Shares(graphs, batches[batch:], self.rank, self.world, self.augment, seed, epoch)
+        mine = (self.rank, self.world)
+        shares = Shares(graphs, batches[batch:], *mine, self.augment, seed, epoch, self.kinds)
         if self.device is not None and self._fits(graphs):
             if self.resident is None or callable(self.train):
-                self.resident = GraphBatch.from_graphs(graphs).to(self.device)
+                self.resident = GraphBatch.from_graphs(graphs, kinds=self.kinds).to(self.device)
             return SharesOnDevice(shares, self.resident), len(batches)
         return self._loader(shares), len(batches)
 
@@ -260,12 +269,18 @@ class Feed:
         """Whether batches can be made on the device: it has room for all graphs, and augmentation is a rotation."""
         room = min(RESIDENT, torch.cuda.mem_get_info(self.device)[0] // 4)
         known = self.augment is None or isinstance(self.augment, RandomRotation)
-        return known and len(graphs) * max(graph.num_nodes for graph in graphs) ** 2 <= room
+        each = 1 + 8 * len(self.kinds)  # bytes of a pair
+        return known and each * len(graphs) * max(graph.num_nodes for graph in graphs) ** 2 <= room
 
     def val_loader(self) -> DataLoader[Share]:
         """All validation graphs."""
         batches = global_batches([graph.num_nodes for graph in self.val], self.config.batch_size)
-        return self._loader(Shares(self.val, batches, self.rank, self.world))
+        return self._loader(Shares(self.val, batches, self.rank, self.world, kinds=self.kinds))
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """What batches hold of the kinds of edges and nodes."""
+        return kinds_of(self.model).learned
 
     def _loader(self, shares: Shares) -> DataLoader[Share]:
         workers = self.config.num_workers

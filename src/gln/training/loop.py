@@ -10,7 +10,7 @@ import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, cast
@@ -25,7 +25,7 @@ from gln.graphs import GraphBatch, as_graphs
 from gln.graphs.features import feature_noise
 from gln.graphs.record import Graph
 from gln.models import StructureOutput
-from gln.models.contract import Replayable
+from gln.models.contract import Replayable, check_kinds, kinds_of
 from gln.storage.models import annotate, check_model, save, write_model
 from gln.storage.runs import (
     Checkpoint,
@@ -39,6 +39,7 @@ from gln.storage.tensors import check_weights, load_weights
 from gln.threads import at_most, threads_for
 from gln.training.config import FREE, FitConfig
 from gln.training.data import Augment, Feed, Share, Source, describe, seed_step, warn_of_scales
+from gln.training.kinds import KindScores
 from gln.training.losses import Loss as DefaultLoss
 from gln.training.processes import (
     Place,
@@ -65,8 +66,9 @@ class FitResult:
     """The result of a training run.
 
     ==============  =====================================================================================
-    ``history``     one row per epoch: epoch, step, train_loss, val_loss, val_iou, threshold, seconds
-    ``best_iou``    the highest validation IoU, and
+    ``history``     one row per epoch: epoch, step, train_loss, val_loss, val_iou, threshold, seconds, and the scores
+                    of :class:`gln.training.kinds.KindScores` if the model predicts kinds
+    ``best_iou``    the highest validation IoU (with kinds: that of the highest score), and
     ``best_epoch``  the epoch, counted from 1, that reached it at the lowest loss; the model is left there
     ``threshold``   the decision threshold chosen in that epoch, now ``model.threshold``
     ``run``         the run folder, if one was asked for
@@ -119,6 +121,9 @@ def fit(
     loss = loss or DefaultLoss(every_step=getattr(model, "every_step", False))
     source: Source = train if callable(train) else as_graphs(train, "train")
     graphs = as_graphs(val, "val")
+    check_kinds(model, graphs, "val")
+    if not callable(source):
+        check_kinds(model, source, "train")
     warn_of_scales(model, graphs)
     with TemporaryDirectory(prefix="gln-") if run is None else nullcontext(run) as path, quiet():
         folder = RunFolder(Path(path), kept=run is not None)
@@ -144,7 +149,7 @@ def fit(
                 torch.cuda.stream(torch.cuda.Stream(fabric.device)) if replay else nullcontext(),
             ):
                 fabric.launch()  # the processes find each other
-                feed = Feed(source, graphs, augment, config, place.rank, place.world, on_gpu)
+                feed = Feed(source, graphs, augment, config, place.rank, place.world, on_gpu, model=model)
                 feed.device = fabric.device if replay else None
                 Loop(fabric, place, model, loss, feed, config, folder, stop).run(checkpoint)
         return _finish(model, config, folder, place, fabric.device)
@@ -283,7 +288,7 @@ class Loop:
         drawn = cast(Replayable, self.model).draw(batch)
         if drawn is None:
             return self._step(batch, share.weight)
-        tensors = {name: value for name, value in vars(batch).items() if value is not None}
+        tensors = {name: value for name, value in vars(batch).items() if isinstance(value, Tensor)}
         return self.replay({**tensors, **{f"draw.{name}": value for name, value in drawn.items()}})
 
     def _replayed(self, inputs: dict[str, Tensor]) -> Tensor:
@@ -291,7 +296,8 @@ class Loop:
         drawn = {
             name.removeprefix("draw."): value for name, value in inputs.items() if name.startswith("draw.")
         }
-        batch = GraphBatch(**{name: inputs.get(name) for name in ("pos", "x", "adj", "mask")})  # type: ignore[arg-type]
+        names = [field.name for field in fields(GraphBatch) if field.name != "directed"]
+        batch = GraphBatch(**{name: inputs.get(name) for name in names})  # type: ignore[arg-type]
         return self._step(batch, 1 / len(batch), **drawn)
 
     def _step(self, batch: GraphBatch, weight: float, **drawn: Tensor) -> Tensor:
@@ -345,7 +351,10 @@ class Loop:
     def _validate(self) -> dict[str, float]:
         """Mean loss over the validation graphs, and the best threshold with the IoU it reaches."""
         self._read_numbers()
-        best, total = BestThreshold().to(self.device), torch.zeros((), device=self.device)
+        kinds = kinds_of(self.model)
+        # Of a directed graph all entries count: the diagonal is never an edge, so it changes no IoU.
+        best = BestThreshold(entries="all" if kinds.directed else "pairs").to(self.device)
+        total, told = torch.zeros((), device=self.device), KindScores.none_yet(kinds, self.device)
         self.model.eval()
         for number, share in enumerate(self.feed.val_loader()):
             share = share.to(self.device)
@@ -355,6 +364,7 @@ class Loop:
                 if share.weight:  # a placeholder only keeps the process in step
                     total += losses.sum()
                     best.update(output.soft_adjacency(), share.batch.adj, share.batch.mask)
+                    told.update(output, share.batch)
         self.model.train()
         loss = float(self.fabric.strategy.all_reduce(total, reduce_op="sum")) / len(self.feed.val)
         at = self.progress
@@ -364,7 +374,9 @@ class Loop:
                 "checkpoint is kept; train again with a lower lr, or check the validation graphs."
             )
         found = best.compute()
-        return {"val_loss": loss, "val_iou": float(found["iou"]), "threshold": float(found["threshold"])}
+        iou = float(found["iou"])
+        more = told.compute(self.fabric.strategy.all_reduce(told.sums, reduce_op="sum"), iou)
+        return {"val_loss": loss, "val_iou": iou, "threshold": float(found["threshold"]), **more}
 
     def _end_epoch(self, scores: dict[str, float]) -> None:
         self._tick()

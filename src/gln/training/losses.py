@@ -13,8 +13,15 @@ structure term ``L_s``
 ``"dice"`` (paper)      ``1 − 2 Σ p y / (Σ p² + Σ y²)``
 ``"iou"`` (released)    ``1 − Σ p y / (Σ p + Σ y − Σ p y)``
 ``"none"``              0
+types of edges ``L_t``  over the types ``t`` of the edges, where ``−log p_t`` is that of the true type
+``"plain"``             ``Σ_{Y+} −log p_t / |Y+|``
+``"balanced"``          the mean of this over the types that the graph has: a rare type weighs as much as a common one
+weights ``L_w``         over the weights ``w`` of the edges, of which the model predicts the logarithm ``l``
+``"squared"``           ``Σ_{Y+} (l − log w)² / |Y+|``
+``"absolute"``          ``Σ_{Y+} |l − log w| / |Y+|``
+types of nodes ``L_n``  ``Σ −log p_t / n`` over the nodes
 loss
-of a step               ``ψ₁ L_c + ψ₂ L_s``
+of a step               ``ψ₁ L_c + ψ₂ L_s + ψ₃ L_t + ψ₄ L_w + ψ₅ L_n``, the last three where the model predicts them
 of a graph              its last step's (paper), or the mean over its steps (``every_step``)
 regulariser ``r``       ``+ r Σ w²`` over the weights ``Q`` and ``M`` of the model
 proposal                ``+ L_c`` (balanced) of the scores that propose candidates, over all pairs, if there are any
@@ -23,10 +30,12 @@ proposal                ``+ L_c`` (balanced) of the scores that propose candidat
 The paper writes ``L_c`` as a sum over pairs; as a mean, one ``ψ₁`` serves graphs of all sizes. With candidate pairs,
 ``Y`` are the candidates: a true edge that is not a candidate does not enter the loss. A graph without edges has
 nothing to balance: it gets no gradient from ``"balanced"`` or either structure term, but it does from ``"plain"``.
+If the graph is directed, ``Y`` are its ordered pairs.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -40,6 +49,9 @@ from gln.models.contract import StructureOutput
 
 Edge = Literal["balanced", "literal", "plain", "released"]
 Structure = Literal["dice", "iou", "none"]
+Types = Literal["plain", "balanced"]
+Weights = Literal["squared", "absolute"]
+CHOICES = {"edge": Edge, "structure": Structure, "types": Types, "weights": Weights}
 
 
 @dataclass(frozen=True)
@@ -56,6 +68,11 @@ class Loss:
         psi2: weight of the structure term (paper: 1).
         regulariser: weight of the squared ``Q`` and ``M`` (paper: not needed; 0.05 is a usual value).
         every_step: average the loss over all steps instead of taking only the last step's.
+        types: how the types of edges are weighted.
+        weights: how predicted weights are compared with true ones.
+        psi3: weight of the types of edges.
+        psi4: weight of the weights of edges.
+        psi5: weight of the types of nodes.
     """
 
     edge: Edge = "balanced"
@@ -64,12 +81,18 @@ class Loss:
     psi2: float = 1.0
     regulariser: float = 0.0
     every_step: bool = False
+    types: Types = "plain"
+    weights: Weights = "squared"
+    psi3: float = 1.0
+    psi4: float = 1.0
+    psi5: float = 1.0
 
     def __post_init__(self) -> None:
-        for name, value, known in (("edge", self.edge, Edge), ("structure", self.structure, Structure)):
+        for name, known in CHOICES.items():
+            value = getattr(self, name)
             if value not in get_args(known):
                 raise GLNError(f"Loss got {name}={value!r}; choose from {', '.join(get_args(known))}.")
-        for name in ("psi1", "psi2", "regulariser"):
+        for name in ("psi1", "psi2", "psi3", "psi4", "psi5", "regulariser"):
             if not 0 <= getattr(self, name) < float("inf"):
                 raise GLNError(
                     f"Loss got {name}={getattr(self, name)!r}; expected a finite number, at least 0."
@@ -78,12 +101,33 @@ class Loss:
     def __call__(self, output: StructureOutput, batch: GraphBatch, model: nn.Module | None = None) -> Tensor:
         """The losses ``[B]``; only the regulariser needs ``model``."""
         target, mask = output.target(batch.adj) & output.mask, output.mask  # [B, N, N | K]
-        steps = torch.stack(output.logits if self.every_step else output.logits[-1:])  # [T, B, N, N | K]
+        steps = torch.stack(output.logits if self.every_step else output.logits[-1:])  # [S, B, N, N | K]
         losses = self._steps(_masked(steps, mask), target, mask, batch.sizes).mean(dim=0)
+        for psi, term in self._kinds(output, batch, target):
+            losses = losses + psi * term.mean(dim=0)
         if output.proposal is not None:
             proposal = _masked(output.proposal, batch.pair_mask)
-            losses = losses + edge_term(proposal, batch.adj, batch.pair_mask, batch.sizes, "balanced")
+            either = batch.adj | batch.adj.mT if output.directed else batch.adj
+            losses = losses + edge_term(proposal, either, batch.pair_mask, batch.sizes, "balanced")
         return losses + self.regulariser * squared_weights(model) if self.regulariser else losses
+
+    def _kinds(
+        self, output: StructureOutput, batch: GraphBatch, edges: Tensor
+    ) -> Iterator[tuple[float, Tensor]]:
+        """The terms ``[S, B]`` of what the model predicts beyond ``edges [B, N, N | K]``, with their weights."""
+        for name, steps in (("types", output.types), ("weights", output.weights), ("nodes", output.nodes)):
+            if steps is None:
+                continue
+            scores = torch.stack(steps if self.every_step else steps[-1:])
+            if name == "types":
+                truth = output.entries(_known(batch, "edge_type"))
+                yield self.psi3, type_term(scores, truth, edges, self.types)
+            elif name == "weights":
+                truth = output.entries(_known(batch, "edge_weight"))
+                yield self.psi4, weight_term(scores, truth, edges, self.weights)
+            else:
+                nodes, real = scores[..., None, :], batch.mask[..., None]  # as of pairs with one candidate
+                yield self.psi5, type_term(nodes, _known(batch, "node_type")[..., None], real, "plain")
 
     def _steps(self, scores: Tensor, target: Tensor, mask: Tensor, sizes: Tensor) -> Tensor:
         edge = edge_term(scores, target, mask, sizes, self.edge)
@@ -118,6 +162,33 @@ def structure_term(scores: Tensor, target: Tensor, mask: Tensor, kind: Structure
     else:
         all_ = _total(p) + _total(truth) - both
     return 1 - both / all_.clamp(min=torch.finfo(p.dtype).eps)  # without edges both is 0 and p may be too
+
+
+def type_term(scores: Tensor, truth: Tensor, edges: Tensor, kind: Types) -> Tensor:
+    """``L_t [..., B]`` of scores ``[..., B, N, K, T]``, of the true types ``[B, N, K]`` of ``edges``; 0 without."""
+    truth = truth.where(edges, 0)
+    chances = _masked(scores, edges[..., None]).log_softmax(-1)
+    ce = -chances.gather(-1, truth.expand(chances.shape[:-1])[..., None]).squeeze(-1) * edges
+    if kind == "plain":
+        return _total(ce) / _total(edges).clamp(min=1)
+    each = (truth[..., None] == torch.arange(scores.shape[-1], device=truth.device)) & edges[..., None]
+    count = each.flatten(1, 2).sum(1)  # [B, T]
+    share = (each / count.clamp(min=1)[:, None, None]).sum(-1)  # [B, N, K]: 1 in all for every type
+    return _total(ce * share) / (count > 0).sum(-1).clamp(min=1)
+
+
+def weight_term(scores: Tensor, truth: Tensor, edges: Tensor, kind: Weights) -> Tensor:
+    """``L_w [..., B]`` of logarithms ``[..., B, N, K]``, from the true weights ``[B, N, K]`` of the ``edges``."""
+    apart = _masked(scores, edges) - truth.where(edges, 1).log()
+    return _total(apart.square() if kind == "squared" else apart.abs()) / _total(edges).clamp(min=1)
+
+
+def _known(batch: GraphBatch, name: str) -> Tensor:
+    """What the graphs say of their edges or nodes."""
+    value: Tensor | None = getattr(batch, name)
+    if value is None and (name == "node_type" or batch.adj.any()):
+        raise GLNError(f"The model predicts {name}, but the graphs have none; give it to every graph.")
+    return torch.zeros_like(batch.adj, dtype=torch.int64) if value is None else value
 
 
 def squared_weights(model: nn.Module | None) -> Tensor:

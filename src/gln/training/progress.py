@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypedDict
@@ -15,7 +16,7 @@ from gln.training.config import FitConfig
 EVERY = 10  # steps between entries for single steps in TensorBoard
 
 
-class Epoch(TypedDict):
+class PlainEpoch(TypedDict):
     """A row of the history."""
 
     epoch: int
@@ -27,6 +28,20 @@ class Epoch(TypedDict):
     seconds: float
 
 
+class Epoch(PlainEpoch, total=False):
+    """The same with the scores of :class:`gln.training.kinds.KindScores`."""
+
+    val_types: float
+    val_weights: float
+    val_nodes: float
+    val_score: float
+
+
+def merit(row: Mapping[str, Any]) -> tuple[float, float]:
+    """What epochs are compared by: the IoU, or the score if kinds are predicted; at equal ones, the lower loss wins."""
+    return row.get("val_score", row["val_iou"]), -row["val_loss"]
+
+
 @dataclass
 class Progress:
     """The counters of a run, as plain data.
@@ -35,9 +50,9 @@ class Progress:
     optimiser's moments are all there is to save and restore.
 
     ``epoch`` epochs are done, ``batch`` batches of the current one, and ``step`` optimiser steps in all. ``loss_sum``
-    is the summed loss of the ``graphs`` graphs seen in the current epoch. ``best`` is the highest validation IoU,
-    reached in epoch ``best_epoch`` (counted from 1) at ``threshold``. ``history`` has one row per epoch. ``noise``
-    is what :func:`gln.generate` needs to know about the training features.
+    is the summed loss of the ``graphs`` graphs seen in the current epoch. ``best`` is the validation IoU that the best
+    epoch, ``best_epoch`` (counted from 1), reached at ``threshold``. ``history`` has one row per epoch. ``noise`` is
+    what :func:`gln.generate` needs to know about the training features.
     """
 
     epoch: int = 0
@@ -53,15 +68,13 @@ class Progress:
     noise: dict[str, Any] | None = None
 
     def end_epoch(self, scores: dict[str, float]) -> bool:
-        """Add the epoch to the history; returns whether it is the best so far (at equal IoU, the lower loss wins)."""
+        """Add the epoch to the history; returns whether it is the best so far, by :func:`merit`."""
         self.epoch, self.batch = self.epoch + 1, 0
         row = {"epoch": self.epoch, "step": self.step, "train_loss": self.loss_sum / self.graphs, **scores}
         self.history.append(row | {"seconds": round(self.seconds, 3)})
         self.loss_sum, self.graphs = 0.0, 0
-        if self.best_epoch is not None:
-            best = self.history[self.best_epoch - 1]
-            if (scores["val_iou"], -scores["val_loss"]) <= (best["val_iou"], -best["val_loss"]):
-                return False
+        if self.best_epoch is not None and merit(scores) <= merit(self.history[self.best_epoch - 1]):
+            return False
         self.best, self.best_epoch, self.threshold = scores["val_iou"], self.epoch, scores["threshold"]
         return True
 

@@ -25,7 +25,7 @@ from gln.storage.facts import MOST_BYTES, Facts, as_kind, conform, read_facts
 from gln.storage.runs import Starts, read_config
 from gln.storage.tensors import write_json
 from gln.training.config import PATIENCE, FitConfig
-from gln.training.progress import Epoch, Progress, is_finished
+from gln.training.progress import Epoch, Progress, is_finished, merit
 from gln.workflows import Say, Skip
 from gln.workflows.divide import TrainValTest
 from gln.workflows.methods import FROM_DATA
@@ -105,7 +105,7 @@ class RunFacts:
         """The epoch with the highest validation IoU; of equal ones the lowest loss, then the first, wins."""
         if not self.history:
             return None
-        return int(max(self.history, key=lambda row: (row["val_iou"], -row["val_loss"]))["epoch"])
+        return int(max(self.history, key=merit)["epoch"])
 
     @property
     def finished(self) -> bool:
