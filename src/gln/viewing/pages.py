@@ -23,7 +23,7 @@ from gln.graphs.regions import is_image
 from gln.inference.steps import Seen
 from gln.viewing.paths import check_page
 from gln.viewing.pictures import main_axes, places
-from gln.viewing.style import DARK_PAGE, GROUPS, LIGHT_PAGE
+from gln.viewing.style import DARK_PAGE, GROUPS, LIGHT_PAGE, TYPE_DASHES
 from gln.workflows.views import View
 
 COMMON = ("common.js", "graph.js", "drawing.js", "canvas.js")  # the scripts of every page
@@ -146,7 +146,40 @@ def pack_view(view: View, thresholds: np.ndarray) -> dict[str, Any]:
         keys, true_keys = everything, keys
         packed["true"] = encode(np.packbits(np.isin(keys, true_keys), bitorder="little"))
     packed["source"], packed["target"] = (encode(part.astype("<u2")) for part in np.divmod(keys, nodes))
-    return packed | _drawing(view, true)
+    return packed | _kinds(view, keys) | _drawing(view, true)
+
+
+def _kinds(view: View, keys: np.ndarray) -> dict[str, Any]:
+    """The types, weights and directions of the pairs ``keys [m]`` (source · nodes + target), and the types of nodes.
+
+    They are as predicted, and so are the true ones beside them; without a prediction, as they are.
+    """
+    graph, seen = view.graph, view.seen
+    truth = graph if view.labelled and graph.edge_index is not None else graph.with_edges(None)
+    known = {name: value for name in KINDS if (value := truth.get(name)) is not None}
+    if truth.edge_index is not None:
+        once = truth.listed_once()
+        known = {name: value[once] if is_per_edge(name) else value for name, value in known.items()}
+    true = {name: value.numpy(force=True) for name, value in known.items()}
+    found = true if seen is None else seen.kinds
+    packed: dict[str, Any] = {"directed": True} if (graph.directed if seen is None else seen.directed) else {}
+    for what, short in (("edge_type", "type"), ("node_type", "node")):
+        if what not in found:
+            continue
+        names = graph.get(f"{what}_names") or (() if seen is None else seen.names.get(f"{what}_names", ()))
+        count = max([len(names), *(int(each[what].max(initial=-1)) + 1 for each in (true, found) if what in each)])
+        packed[f"{short}_names"] = [*names, *(f"type {number}" for number in range(len(names), count))]
+    for values, pairs, before in ((true, None, "true_"), (found, seen, "")):
+        ends = truth.edges_once() if pairs is None and len(true) and truth.edge_index is not None else None
+        ends = pairs.pairs if pairs is not None else ends
+        for name, kind, short in (("edge_type", "u1", "types"), ("edge_weight", "<f4", "weights")):
+            if name in values and ends is not None:
+                full = np.zeros(len(keys), dtype=kind)
+                full[np.searchsorted(keys, _key(ends, graph.num_nodes, keys))] = values[name]
+                packed[f"{before}{short}"] = encode(full)
+        if "node_type" in values:
+            packed[f"{before}node_types"] = encode(values["node_type"].astype("u1"))
+    return packed | ({"dashes": TYPE_DASHES} if "type_names" in packed else {})
 
 
 def _spare(

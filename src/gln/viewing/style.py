@@ -33,6 +33,7 @@ LIGHT_PAGE = {
     "extra": EXTRA,
     "unlikely": DEPTH[0],
     "likely": DEPTH[2],
+    "types": " ".join(TYPES),
 }
 DARK_PAGE = {
     "ink": "#e4e9ee",
@@ -41,6 +42,7 @@ DARK_PAGE = {
     "extra": "#eba3cb",
     "unlikely": "#24435c",
     "likely": "#a9d8fb",
+    "types": " ".join(DARK_TYPES),
 }
 
 

@@ -18,7 +18,10 @@ class Report {
     this.gallery();
     this.repeat();
     this.facts();
-    dressing(() => this.tiles.forEach((tile) => tile.readColours()));
+    dressing(() => {
+      this.tiles.forEach((tile) => tile.readColours());
+      this.listTypes(this.tiles.some((tile) => tile.graph.predicted));
+    });
   }
 
   /** Show a sentence in its place, or hide the place if there is none. */
@@ -113,6 +116,7 @@ class Report {
     document.body.classList.toggle("on-image", this.tiles.some((tile) => tile.graph.image));
     const names = judged ? { right: "predicted and true", missing: "missing", extra: "extra" } : {};
     element("legend").append(...Object.entries(names).map(([kind, name]) => make("li", {}, make("i", { class: `swatch ${kind}` }), name)));
+    this.listTypes(judged);
     element("gallery-title").textContent = judged ? "Best, median and worst test graphs by F1" : "Test graphs and samples";
     const last = Math.max(...this.tiles.map((tile) => tile.graph.steps)) - 1, input = element("step");
     element("recurrence").hidden = last < 1;
@@ -123,6 +127,23 @@ class Report {
     };
     go(last);
     input.addEventListener("input", () => go(Number(input.value)));
+  }
+
+  /** The types of edges and nodes, in the colours of the theme. */
+  listTypes(judged) {
+    const drawing = this.tiles.find((tile) => tile.graph.types || tile.graph.nodeTypes), rows = [];
+    if (!drawing) return;
+    const { graph } = drawing;
+    for (const [names, ofNodes] of [[graph.typeNames, false], [graph.nodeNames, true]]) {
+      names.forEach((name, type) => {
+        const swatch = make("i", { class: "swatch" });
+        dressSwatch(swatch, drawing, type, ofNodes);
+        rows.push(make("li", { class: "type" }, swatch, name));
+      });
+    }
+    if (judged && graph.types && graph.trueTypes) rows.push(make("li", { class: "type" }, make("i", { class: "swatch other" }), "of another type"));
+    element("legend").querySelectorAll(".type").forEach((row) => row.remove());
+    element("legend").append(...rows);
   }
 
   repeat() {
