@@ -253,10 +253,10 @@ def sparse_output(seed: int, nodes: int = 6, slots: int = 3) -> StructureOutput:
 def test_candidates_give_the_edges_that_their_matrix_would(seed: int, threshold: float) -> None:
     output = sparse_output(seed)
     soft = output.soft_adjacency()
-    for (edges, prob), matrix in zip(edges_above(output, threshold), soft, strict=True):
+    for found, matrix in zip(edges_above(output, threshold), soft, strict=True):
         expected = (matrix >= threshold).nonzero().T
-        assert torch.equal(edges, expected)
-        assert torch.equal(prob, matrix[expected[0], expected[1]])
+        assert torch.equal(found["edge_index"], expected)
+        assert torch.equal(found["edge_prob"], matrix[expected[0], expected[1]])
 
 
 def test_candidates_never_become_a_matrix(monkeypatch: pytest.MonkeyPatch) -> None:

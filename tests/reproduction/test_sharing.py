@@ -125,7 +125,8 @@ def test_a_network_read_after_k_steps_is_one_forward_of_k_steps(tmp_path: Path) 
     for steps, kept in measured.items():
         assert steps is not None
         after = replace(whole, logits=whole.logits[:steps], states=whole.states[:steps])
-        made = [Data(edge_index=edges, num_nodes=16) for edges, _ in edges_above(after, model.threshold)]
+        found = edges_above(after, model.threshold)
+        made = [Data(edge_index=graph["edge_index"], num_nodes=16) for graph in found]
         expected = gln.edge_scores(test, made, entries="all")
         assert kept["scores"]["iou"] == pytest.approx(float(expected["iou"]))
 

@@ -149,7 +149,7 @@ def _predict_and_rank(
     for index, every in answers_one_by_one(model, graphs, replace(choice, threshold=0.0)):
         truth, every = true[index], judged_part(every, graphs[index].get("judged"))
         chosen = every.edge_prob >= threshold
-        predicted[index] = truth.with_edges(every.edge_index[:, chosen], edge_prob=every.edge_prob[chosen])
+        predicted[index] = every.some_edges(chosen)
         if truth.num_edges:
             ranked = edge_scores([truth], [every])
             precision[index], recall = ranked["average_precision"], recall + ranked["recall"]

@@ -20,7 +20,7 @@ from gln.graphs.columns import is_frame, is_table, node_rows
 from gln.graphs.record import ROWS, Graph, is_a, is_data
 from gln.inference.choice import AS_TRAINED, Choice
 from gln.models.candidates import TREE_NODES
-from gln.models.contract import ScoresCandidates, StructureOutput
+from gln.models.contract import ScoresCandidates, StructureOutput, check_kinds, kinds_of
 from gln.models.settings import input_widths
 from gln.storage.models import load_model
 from gln.threads import at_most, threads_for
@@ -114,10 +114,10 @@ def predict(  # type: ignore[misc]  # the settings are the same in all three
         threshold: a scored pair is an edge if its probability reaches this; default: the threshold stored with the
             model.
         top_k: of these edges, keep the k most probable of every node, ties included; an edge stays if either end
-            keeps it.
-        known: the structure ``A⁰`` that the model starts from: ``True`` for the ``edge_index`` of ``points``, or
-            pairs ``[m, 2]`` (one array per graph if ``points`` is a list). The answer is the model's alone: it may
-            leave out a known edge.
+            keeps it. If directed, those that leave the node.
+        known: the structure ``A⁰`` that the model starts from: ``True`` for the ``edge_index`` of ``points``, with
+            its ``edge_type`` if the model predicts types, or pairs ``[m, 2]`` (one array per graph if ``points`` is a
+            list). The answer is the model's alone: it may leave out a known edge.
         steps: how many steps of the recurrence; default: as trained.
         candidates: how many nearest nodes each node is paired with, in sets of any size; default: all in sets of up to
             128 nodes, the model's own number in larger ones. Fewer are faster, but an edge to a node that is not a
@@ -126,7 +126,10 @@ def predict(  # type: ignore[misc]  # the settings are the same in all three
 
     Returns:
         A ``Data`` with ``pos``, ``x``, ``edge_index [2, 2m]`` (both directions, sorted) and
-        ``edge_prob [2m]``, the probability of each of its columns, on the CPU; a list of them for a list.
+        ``edge_prob [2m]``, the probability of each of its columns, on the CPU; a list of them for a list. If the model
+        predicts them, also ``edge_type [2m]``, the most probable type of each column, ``edge_type_prob [2m, T]``,
+        ``edge_weight [2m]``, ``node_type [n]`` and ``node_type_prob [n, C]``; a directed model lists each direction on
+        its own, and ``directed`` is True.
     """
     choice = Choice(threshold, top_k, steps, candidates, batch_size)
     if isinstance(model, Path | str):
@@ -141,8 +144,8 @@ def predict(  # type: ignore[misc]  # the settings are the same in all three
         raise GLNError(
             f"Got known edges for {len(structures)} of {len(items)} sets of points; give them for every set."
         )
-    widths = input_widths(model)
-    graphs = [as_points(item, edges, widths) for item, edges in zip(items, structures, strict=True)]
+    widths, directed = input_widths(model), kinds_of(model).directed
+    graphs = [as_points(item, edges, widths, directed) for item, edges in zip(items, structures, strict=True)]
     answers = [graph.to_data() for graph in predict_graphs(model, graphs, choice, known is not None)]
     return answers if many else answers[0]
 
@@ -180,14 +183,15 @@ def answers_one_by_one(
     rest = []
     for number, graph in enumerate(graphs):
         if isinstance(model, ScoresCandidates) and graph.num_nodes > LARGE:
-            edges, prob = _large_edges(model, graph, choice, start)
-            yield number, graph.with_edges(edges, edge_prob=prob)
+            yield number, graph.with_edges(**_large_edges(model, graph, choice, start))
         else:
             rest.append(number)
     some = [graphs[number] for number in rest]
     for numbers, _, output in outputs(model, some, choice, start):
-        for number, (edges, prob) in zip(numbers, edges_above(output, choice.cut(model)), strict=True):
-            yield rest[number], some[number].with_edges(edges, edge_prob=prob)
+        found = edges_above(output, choice.cut(model))
+        for place, number in enumerate(numbers):
+            nodes = of_nodes(output, place, some[number].num_nodes)
+            yield rest[number], some[number].with_edges(**found[place], **nodes)
 
 
 def outputs(
@@ -200,14 +204,20 @@ def outputs(
     if choice.candidates is not None and not isinstance(model, ScoresCandidates):
         raise GLNError(f"{type(model).__name__} scores all pairs; leave out candidates, which are for GLN.")
     more = {} if choice.candidates is None else {"candidates": choice.candidates}
+    types = kinds_of(model).edge_types
+    if start:
+        check_kinds(model, graphs, "known", learned=False)
     order = sorted(range(len(graphs)), key=lambda number: graphs[number].num_nodes)  # less padding
     with _asking(model) as device:
         while order:
             nodes = graphs[order[min(choice.batch_size, len(order)) - 1]].num_nodes
             numbers = order[: max(1, min(choice.batch_size, TRIPLES // nodes**3))]
             del order[: len(numbers)]
-            batch = GraphBatch.from_graphs([graphs[number] for number in numbers], edges=start).to(device)
+            some, kinds = [graphs[number] for number in numbers], ("edge_type",) if types > 1 else ()
+            batch = GraphBatch.from_graphs(some, edges=start, kinds=kinds).to(device)
             initial = batch.adj.float() if start else None
+            if batch.edge_type is not None:
+                initial = (batch.edge_type[..., None] == torch.arange(types, device=device)).float()
             blind = batch.without_edges()  # what a model cannot see, it cannot copy
             with torch.no_grad(), at_most(threads_for(*batch.mask.shape[:2])):
                 output = model(blind, initial=initial, steps=choice.steps, **more)
@@ -243,76 +253,142 @@ def _check_scores(scores: Tensor) -> None:
         )
 
 
-def _large_edges(model: Any, graph: Graph, choice: Choice, start: bool) -> tuple[Tensor, Tensor]:
-    """As :func:`edges_above`, for one large set, by blocks."""
+def _large_edges(model: Any, graph: Graph, choice: Choice, start: bool) -> dict[str, Any]:
+    """As :func:`edges_above` and :func:`of_nodes`, for one large set, by blocks."""
+    kinds = kinds_of(model)
+    if start:
+        check_kinds(model, [graph], "known", learned=False)
     with _asking(model) as device:
         batch = GraphBatch.from_graphs([graph], edges=False).to(device)
         total = graph.num_nodes * model.checked_steps(choice.steps)
         with tqdm(total=total, unit="node", unit_scale=True, disable=None, leave=False) as bar:
-            known = graph.edge_index if start else None
-            scored = model.score_set(batch, known, choice.steps, choice.candidates, tick=bar.update)
-    source, target, score = scored
-    _check_scores(score)
-    prob = score.to(torch.promote_types(score.dtype, torch.float32)).sigmoid()
-    chosen = prob >= choice.cut(model)
-    source, target, prob = source[chosen], target[chosen], prob[chosen]
-    order = (source * graph.num_nodes + target).argsort()
-    return torch.stack([source[order], target[order]]).cpu(), prob[order].cpu()
+            known, more = graph.edge_index if start else None, {}
+            if start and graph.edge_type is not None and kinds.edge_types > 1:
+                more = {"known_types": graph.edge_type}
+            scored = model.score_set(batch, known, choice.steps, choice.candidates, tick=bar.update, **more)
+    _check_scores(scored.score)
+    prob = scored.score.to(torch.promote_types(scored.score.dtype, torch.float32)).sigmoid()
+    chosen = (prob >= choice.cut(model)).nonzero().flatten()
+    chosen = chosen[(scored.source[chosen] * graph.num_nodes + scored.target[chosen]).argsort()]
+    types, weights = (None if part is None else part[chosen] for part in (scored.types, scored.weights))
+    found = {
+        "edge_index": torch.stack([scored.source[chosen], scored.target[chosen]]),
+        "edge_prob": prob[chosen],
+    }
+    found |= _edge_kinds(None if types is None else types.softmax(-1), weights) | _node_kinds(scored.nodes)
+    return {name: value.cpu() for name, value in found.items()} | {"directed": kinds.directed}
 
 
-def edges_above(output: StructureOutput, threshold: float) -> list[tuple[Tensor, Tensor]]:
-    """The scored pairs of each graph that reach ``threshold``: ``edge_index [2, 2m]``, sorted, and ``prob [2m]``.
+def edges_above(output: StructureOutput, threshold: float) -> list[dict[str, Any]]:
+    """The scored pairs of each graph that reach ``threshold``, as attributes of a graph.
 
-    Scores over candidates are never expanded into a matrix of all pairs.
+    These are ``edge_index [2, 2m]``, sorted, ``edge_prob [2m]``, and what the model says of their kinds. Scores over
+    candidates are never expanded into a matrix of all pairs.
     """
+    output = output.full_precision()
+    last = {name: steps[-1] for name in ("types", "weights") if (steps := getattr(output, name)) is not None}
+    if "types" in last:
+        last["types"] = last["types"].softmax(-1)
     if output.candidates is None:
         soft = output.soft_adjacency()
         graph, source, target = ((soft >= threshold) & output.mask).nonzero(as_tuple=True)
         prob = soft[graph, source, target]
+        last = {name: values[graph, source, target] for name, values in last.items()}
     else:
-        graph, source, target, prob = _sparse_mean(output)
+        graph, source, target, prob, last = _listed(output, last)
         chosen = prob >= threshold
         graph, source, target, prob = graph[chosen], source[chosen], target[chosen], prob[chosen]
+        last = {name: values[chosen] for name, values in last.items()}
+    found = {"edge_prob": prob} | _edge_kinds(last.get("types"), last.get("weights"))
     counts = torch.bincount(graph, minlength=len(output.mask)).tolist()
+    parts = {name: value.cpu().split(counts) for name, value in found.items()}
     edges = torch.stack([source, target]).cpu().split(counts, dim=1)
-    return [(e.clone(), p.clone()) for e, p in zip(edges, prob.cpu().split(counts), strict=True)]
+    return [
+        {"edge_index": pairs.clone(), **{name: part[number].clone() for name, part in parts.items()}}
+        | {"directed": output.directed}
+        for number, pairs in enumerate(edges)
+    ]
 
 
-def _sparse_mean(output: StructureOutput) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Graph, source, target and probability of the scored pairs, sorted: the mean of both directions."""
+def of_nodes(output: StructureOutput, number: int, nodes: int) -> dict[str, Tensor]:
+    """What the model says of the ``nodes`` nodes of graph ``number``, as attributes of it."""
+    scores = None if output.nodes is None else output.full_precision().nodes
+    return {} if scores is None else _node_kinds(scores[-1][number, :nodes].cpu())
+
+
+def _edge_kinds(chances: Tensor | None, weights: Tensor | None) -> dict[str, Tensor]:
+    """The attributes of edges from the chances of every type ``[m, T]`` and the logarithms of weights ``[m]``."""
+    kinds = {} if chances is None else {"edge_type": chances.argmax(-1), "edge_type_prob": chances}
+    return kinds if weights is None else kinds | {"edge_weight": weights.float().clamp(-80, 80).exp()}
+
+
+def _node_kinds(scores: Tensor | None) -> dict[str, Tensor]:
+    """The attributes of nodes from the scores of every type ``[n, C]``."""
+    return {} if scores is None else {"node_type": scores.argmax(-1), "node_type_prob": scores.softmax(-1)}
+
+
+def _listed(
+    output: StructureOutput, values: dict[str, Tensor]
+) -> tuple[Tensor, Tensor, Tensor, Tensor, dict[str, Tensor]]:
+    """Graph, source, target, probability and ``values`` of the scored pairs, sorted.
+
+    If undirected, they are the mean of both directions, of which one that was not scored has probability 0.
+    """
     assert output.candidates is not None
     nodes = output.mask.shape[1]
     graph, source, slot = output.mask.nonzero(as_tuple=True)
     target = output.candidates[graph, source, slot]
-    prob = output.full_precision().logits[-1].sigmoid()[graph, source, slot]
+    prob = output.logits[-1].sigmoid()[graph, source, slot]
+    values = {name: value[graph, source, slot] for name, value in values.items()}
     forth, back = (graph * nodes + source) * nodes + target, (graph * nodes + target) * nodes + source
-    key, place = torch.cat([forth, back]).unique(return_inverse=True)
-    mean = prob.new_zeros(len(key)).index_add(0, place, torch.cat([prob, prob])) / 2
-    return key // nodes**2, key // nodes % nodes, key % nodes, mean
+    if output.directed:
+        key, place = forth.sort()
+        prob, values = prob[place], {name: value[place] for name, value in values.items()}
+    else:
+        key, place = torch.cat([forth, back]).unique(return_inverse=True)
+
+        def total(part: Tensor) -> Tensor:
+            return part.new_zeros(len(key), *part.shape[1:]).index_add(0, place, torch.cat([part, part]))
+
+        count = total(torch.ones_like(prob))
+        prob, sums = total(prob) / 2, {name: total(value) for name, value in values.items()}
+        values = {name: (value.movedim(0, -1) / count).movedim(-1, 0) for name, value in sums.items()}
+    return key // nodes**2, key // nodes % nodes, key % nodes, prob, values
 
 
 def keep_strongest(graph: Graph, count: int) -> Graph:
-    """``graph`` with the ``count`` most probable edges of every node, ties included; either end can keep an edge."""
+    """``graph`` with the ``count`` most probable edges of every node, ties included; either end can keep an edge.
+
+    Of a directed graph, these are the edges that leave a node.
+    """
     source, target = graph.edge_index
     order = graph.edge_prob.argsort(descending=True)
     order = order[source[order].argsort(stable=True)]  # by node, then from most to least probable
     degree = torch.bincount(source, minlength=graph.num_nodes)
     last = degree.cumsum(0) - degree + degree.clamp(max=count) - 1  # the last kept edge of each node
     least = graph.edge_prob[order][last.clamp(min=0)] if len(order) else graph.edge_prob
-    pair = torch.minimum(source, target) * graph.num_nodes + torch.maximum(source, target)
-    stays = torch.isin(pair, pair[graph.edge_prob >= least[source]])
-    return graph.with_edges(graph.edge_index[:, stays], edge_prob=graph.edge_prob[stays])
+    stays = graph.edge_prob >= least[source]
+    if not graph.directed:
+        pair = torch.minimum(source, target) * graph.num_nodes + torch.maximum(source, target)
+        stays = torch.isin(pair, pair[stays])
+    return graph.some_edges(stays)
 
 
-def as_points(item: Any, known: Any = None, widths: tuple[int, int] | None = None) -> Graph:
-    """Checked nodes with no edges, or with the known ones; ``widths`` as in :func:`gln.graphs.columns.node_rows`."""
+def as_points(
+    item: Any, known: Any = None, widths: tuple[int, int] | None = None, directed: bool = False
+) -> Graph:
+    """Checked nodes with no edges, or with the known ones.
+
+    ``widths`` as in :func:`gln.graphs.columns.node_rows`; ``directed`` says how known pairs are meant.
+    """
     if isinstance(item, Graph) or is_data(item):
         graph = as_record(item)
         if known is True:
             if graph.edge_index is None:
                 raise GLNError("Got known=True, but the Data has no edge_index; give the known edges.")
-            return check_graph(graph.with_edges(graph.edge_index))
-        return make_graph(**graph.rows(), edges=known, num_nodes=graph.num_nodes)
+            kinds = {"directed": graph.get("directed"), "edge_type": graph.edge_type}
+            return check_graph(graph.with_edges(graph.edge_index, **kinds))
+        return make_graph(**graph.rows(), edges=known, num_nodes=graph.num_nodes, directed=directed)
     if known is True:
         raise GLNError(
             f"known=True reads the edges of a Data, but got a {type(item).__name__}; give the edges instead."
@@ -322,7 +398,7 @@ def as_points(item: Any, known: Any = None, widths: tuple[int, int] | None = Non
             f"Got a {type(item).__name__}; expected points as an array [n, p], a tensor, a list of rows, a DataFrame "
             "or a Data."
         )
-    return make_graph(**node_rows(item, widths), edges=known)
+    return make_graph(**node_rows(item, widths), edges=known, directed=directed)
 
 
 def _sets(batch: Batch) -> list[Graph]:
@@ -345,6 +421,5 @@ def _ask(model: Any, graph: Graph, threshold: float | None) -> Graph:
     if answer.edge_prob is None:
         answer.edge_prob = torch.ones(answer.num_edges)
     elif threshold is not None:
-        kept = answer.edge_prob >= threshold
-        answer.edge_index, answer.edge_prob = answer.edge_index[:, kept], answer.edge_prob[kept]
+        answer = answer.some_edges(answer.edge_prob >= threshold)
     return answer

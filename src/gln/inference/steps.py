@@ -2,51 +2,66 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 from tqdm.auto import tqdm  # type: ignore[import-untyped]
 
 from gln.graphs.check import check_graph
-from gln.graphs.record import Graph
-from gln.inference.predict import AS_TRAINED, Choice, Method, edges_above, outputs, predict_graphs
+from gln.graphs.record import KINDS, NAMES, Graph, is_per_edge
+from gln.inference.predict import AS_TRAINED, Choice, Method, edges_above, of_nodes, outputs, predict_graphs
 from gln.models.contract import StructureOutput, starting_structure
 
 
 @dataclass(frozen=True)
 class Seen:
-    """A prediction: pairs ``[m, 2]``, the smaller node first, and their probabilities ``[steps, m]``.
+    """A prediction: pairs ``[m, 2]``, the smaller node first unless directed, and their probabilities ``[steps, m]``.
 
     Several steps are those of a recurrence, ``A⁰`` first. Pairs that are not listed have probability 0 or below
-    ``floor``. ``threshold`` decides which pairs are edges until the reader moves the slider.
+    ``floor``. ``threshold`` decides which pairs are edges until the reader moves the slider. ``kinds`` are the
+    attributes of pairs and nodes, such as ``edge_type [m]``, that the last step predicts.
     """
 
     pairs: np.ndarray
     chances: np.ndarray
     threshold: float = 0.5
     floor: float = 0.0
+    directed: bool = False
+    kinds: Mapping[str, np.ndarray] = field(default_factory=dict)
 
     @classmethod
     def last(cls, answer: Graph, threshold: float, floor: float = 0.0) -> Seen:
         """A predicted graph with ``edge_prob [2m]`` as a prediction of one step."""
         pairs, chances = answer.scored_once()
-        return cls(pairs, chances[None].astype(np.float32), threshold, floor)
+        kinds = _kinds_once(vars(answer), answer.listed_once())
+        return cls(pairs, chances[None].astype(np.float32), threshold, floor, answer.directed, kinds)
 
     def answer(self, nodes: Graph) -> Graph:
         """The predicted graph over ``nodes``, with ``edge_prob``: what reaches the threshold after the last step."""
         stays = self.chances[-1] >= np.float32(self.threshold)
-        pairs, prob = torch.from_numpy(self.pairs[stays]).T, torch.from_numpy(self.chances[-1][stays])
-        edges = torch.cat([pairs, pairs.flip(0)], dim=1)
-        return check_graph(nodes.with_edges(edges, edge_prob=torch.cat([prob, prob])))
+        pairs, twice = torch.from_numpy(self.pairs[stays]).T, 1 if self.directed else 2
+        found = {"edge_prob": self.chances[-1][stays], **self._some(stays)}
+        of_nodes = {name: torch.from_numpy(value) for name, value in found.items() if not is_per_edge(name)}
+        of_edges = {name: torch.from_numpy(value) for name, value in found.items() if is_per_edge(name)}
+        of_edges = {name: torch.cat([value] * twice) for name, value in of_edges.items()}
+        edges = torch.cat([pairs, pairs.flip(0)][:twice], dim=1)
+        return check_graph(nodes.with_edges(edges, **of_edges, **of_nodes, directed=self.directed))
 
     def decided(self) -> Seen:
         """Only the pairs that are an edge after some step, for a page without a slider."""
         stays = (self.chances >= np.float32(self.threshold)).any(axis=0)
-        return Seen(self.pairs[stays], self.chances[:, stays], self.threshold, self.threshold)
+        kinds = self._some(stays)
+        return replace(
+            self, pairs=self.pairs[stays], chances=self.chances[:, stays], floor=self.threshold, kinds=kinds
+        )
+
+    def _some(self, stays: np.ndarray) -> dict[str, np.ndarray]:
+        """The kinds of the pairs that stay, and of all nodes."""
+        return {name: value[stays] if is_per_edge(name) else value for name, value in self.kinds.items()}
 
 
 def every_step(
@@ -63,21 +78,31 @@ def every_step(
     seen: list[Any] = [None] * len(graphs)
     with tqdm(total=len(graphs), unit="graph", disable=None if progress else True, leave=False) as bar:
         for numbers, _, output in outputs(model, graphs, choice):
-            for number, scores in zip(numbers, _scores(model, output), strict=True):
-                seen[number] = Seen(*scores, cut)
+            some = _seen(model, output, [graphs[number] for number in numbers], cut)
+            for number, found in zip(numbers, some, strict=True):
+                seen[number] = found
             bar.update(len(numbers))
     return seen
 
 
-def _scores(model: nn.Module, output: StructureOutput) -> list[tuple[np.ndarray, np.ndarray]]:
-    """All scored pairs ``[m, 2]`` of each graph, and their probabilities ``[steps, m]``, from ``A⁰`` on."""
-    after = [edges_above(replace(output, logits=(logits,)), 0.0) for logits in output.logits]
+def _seen(model: nn.Module, output: StructureOutput, graphs: Sequence[Graph], cut: float) -> list[Seen]:
+    """All scored pairs of each graph, with their probabilities from ``A⁰`` on."""
+    plain = replace(output, types=None, weights=None)
+    after = [edges_above(replace(plain, logits=(logits,)), 0.0) for logits in output.logits[:-1]]
+    after.append(edges_above(output, 0.0))
     found = []
-    for graph in zip(*after, strict=True):
-        edges, _ = graph[0]
-        once = edges[0] < edges[1]
-        chances = torch.stack([prob[once] for _, prob in graph])
-        if len(graph) > 1:
-            chances = torch.cat([starting_structure(model, edges[:, once])[None], chances])
-        found.append((edges[:, once].T.numpy(), chances.float().numpy()))
+    for place, graph in enumerate(graphs):
+        nodes = of_nodes(output, place, graph.num_nodes)
+        answer = graph.with_edges(**after[-1][place], **nodes)
+        once = answer.listed_once()
+        chances = torch.stack([step[place]["edge_prob"][once] for step in after])
+        if len(after) > 1:
+            chances = torch.cat([starting_structure(model, answer.edge_index[:, once])[None], chances])
+        found.append(replace(Seen.last(answer, cut), chances=chances.float().numpy()))
     return found
+
+
+def _kinds_once(values: Mapping[str, Any], once: Tensor) -> dict[str, np.ndarray]:
+    """The kinds among the attributes of a prediction, those of edges ``once`` for each."""
+    names = [name for name in values if name.startswith((*KINDS,)) and name not in NAMES]
+    return {name: (values[name][once] if is_per_edge(name) else values[name]).numpy() for name in names}

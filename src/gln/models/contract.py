@@ -94,8 +94,8 @@ def kinds_in(graphs: Sequence[Graph]) -> Kinds:
     return Kinds(max(counts[0], 1), any(graph.directed for graph in graphs), weights, counts[1])
 
 
-def check_kinds(model: Any, graphs: Sequence[Graph], what: str) -> None:
-    """Refuse graphs, called ``what``, that lack what ``model`` predicts, or have what it cannot say."""
+def check_kinds(model: Any, graphs: Sequence[Graph], what: str, learned: bool = True) -> None:
+    """Refuse graphs, called ``what``, that have what ``model`` cannot say or, if ``learned``, lack what it predicts."""
     kinds = kinds_of(model)
     for number, graph in enumerate(graphs):
         if graph.directed and not kinds.directed:
@@ -105,7 +105,7 @@ def check_kinds(model: Any, graphs: Sequence[Graph], what: str) -> None:
             )
         for name in kinds.learned:
             values, owner = graph.get(name), name.removesuffix("_type").removesuffix("_weight")
-            if values is None and (owner == "node" or graph.num_edges):
+            if learned and values is None and (owner == "node" or graph.num_edges):
                 raise GLNError(
                     f"{what}[{number}] has no {name}, which the model predicts; give one to every {owner}."
                 )
