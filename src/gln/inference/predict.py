@@ -20,7 +20,7 @@ from gln.graphs.columns import is_frame, is_table, node_rows
 from gln.graphs.record import ROWS, Graph, is_a, is_data
 from gln.inference.choice import AS_TRAINED, Choice
 from gln.models.candidates import TREE_NODES
-from gln.models.contract import ScoresCandidates, StructureOutput, check_kinds, kinds_of
+from gln.models.contract import ScoresCandidates, StructureOutput, check_kinds, kinds_of, names_of
 from gln.models.settings import input_widths
 from gln.storage.models import load_model
 from gln.threads import at_most, threads_for
@@ -183,7 +183,7 @@ def answers_one_by_one(
     rest = []
     for number, graph in enumerate(graphs):
         if isinstance(model, ScoresCandidates) and graph.num_nodes > LARGE:
-            yield number, graph.with_edges(**_large_edges(model, graph, choice, start))
+            yield number, graph.with_edges(**_large_edges(model, graph, choice, start), **names_of(model))
         else:
             rest.append(number)
     some = [graphs[number] for number in rest]
@@ -191,7 +191,7 @@ def answers_one_by_one(
         found = edges_above(output, choice.cut(model))
         for place, number in enumerate(numbers):
             nodes = of_nodes(output, place, some[number].num_nodes)
-            yield rest[number], some[number].with_edges(**found[place], **nodes)
+            yield rest[number], some[number].with_edges(**found[place], **nodes, **names_of(model))
 
 
 def outputs(

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from gln.errors import GLNError
 from gln.graphs.batch import GraphBatch
-from gln.graphs.record import Graph
+from gln.graphs.record import NAMES, Graph
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
@@ -82,7 +82,7 @@ def kinds_in(graphs: Sequence[Graph]) -> Kinds:
     counts = [
         max(
             (
-                int(graph[name].max()) + 1
+                max(int(graph[name].max()) + 1, len(graph.get(f"{name}_names") or ()))
                 for graph in graphs
                 if graph.get(name) is not None and len(graph[name])
             ),
@@ -92,6 +92,19 @@ def kinds_in(graphs: Sequence[Graph]) -> Kinds:
     ]
     weights = any(graph.get("edge_weight") is not None for graph in graphs)
     return Kinds(max(counts[0], 1), any(graph.directed for graph in graphs), weights, counts[1])
+
+
+def keep_names(model: nn.Module, graphs: Sequence[Graph]) -> None:
+    """Let ``model`` keep the words for the types that it predicts, where ``graphs`` have any, to be saved with it."""
+    for name in NAMES:
+        words = next((graph[name] for graph in graphs if name in graph), None)
+        if words and name.removesuffix("_names") in kinds_of(model).learned:
+            setattr(model, name, tuple(words))
+
+
+def names_of(model: Any) -> dict[str, tuple[str, ...]]:
+    """The words for the types that ``model`` predicts, as attributes of a graph; none for numbers."""
+    return {name: tuple(words) for name in NAMES if (words := getattr(model, name, None))}
 
 
 def check_kinds(model: Any, graphs: Sequence[Graph], what: str, learned: bool = True) -> None:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 from gln import models
 from gln.errors import GLNError
 from gln.files import check_format, open_regular
+from gln.graphs.record import NAMES
 from gln.later import torch
 from gln.storage.facts import Facts, Misfit, accepted, as_kind, naming_misfits, read_facts
 from gln.storage.provenance import commit, versions
@@ -77,6 +78,8 @@ class SavedModel(Saved):
 
 class SavedTraining(SavedModel, total=False):
     training: Training | None
+    edge_type_names: list[str]
+    node_type_names: list[str]
 
 
 K = TypeVar("K", bound=Saved)
@@ -104,6 +107,7 @@ def write_model(
         "config": model.config,
         "threshold": float(getattr(model, "threshold", 0.5)),
         "training": getattr(model, "training_facts", None),
+        **{name: words for name in NAMES if (words := getattr(model, name, None))},
         **(more or {}),
     }
     write_saved(folder, tensors, facts)
@@ -134,6 +138,9 @@ def load_model(path: Path | str) -> nn.Module:
     model = build_for(tensors, models.MODELS[name], facts["config"], path)
     load_weights(model, tensors, folder / "model.safetensors")
     annotate(model, check_threshold(facts["threshold"], path), facts.get("training"))
+    for name in NAMES:
+        if words := facts.get(name):
+            setattr(model, name, tuple(words))
     return model.eval()
 
 

@@ -25,7 +25,7 @@ from gln.graphs import GraphBatch, as_graphs
 from gln.graphs.features import feature_noise
 from gln.graphs.record import Graph
 from gln.models import StructureOutput
-from gln.models.contract import Replayable, check_kinds, kinds_of
+from gln.models.contract import Replayable, check_kinds, keep_names, kinds_of
 from gln.storage.models import annotate, check_model, save, write_model
 from gln.storage.runs import (
     Checkpoint,
@@ -124,6 +124,7 @@ def fit(
     check_kinds(model, graphs, "val")
     if not callable(source):
         check_kinds(model, source, "train")
+    keep_names(model, graphs)
     warn_of_scales(model, graphs)
     with TemporaryDirectory(prefix="gln-") if run is None else nullcontext(run) as path, quiet():
         folder = RunFolder(Path(path), kept=run is not None)

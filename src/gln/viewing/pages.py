@@ -14,11 +14,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
 from gln.errors import GLNError
 from gln.files import write_atomically
 from gln.graphs import make_graph
 from gln.graphs.check import as_record
+from gln.graphs.record import Graph
 from gln.graphs.regions import is_image
 from gln.inference.steps import Seen
 from gln.viewing.paths import check_page
@@ -150,35 +152,38 @@ def pack_view(view: View, thresholds: np.ndarray) -> dict[str, Any]:
 
 
 def _kinds(view: View, keys: np.ndarray) -> dict[str, Any]:
-    """The types, weights and directions of the pairs ``keys [m]`` (source · nodes + target), and the types of nodes.
+    """What is known of the pairs ``keys [m]`` (source · nodes + target) and of the nodes beyond which are edges.
 
-    They are as predicted, and so are the true ones beside them; without a prediction, as they are.
+    It is as predicted, with what is true beside it or, without a prediction, as it is.
     """
-    graph, seen = view.graph, view.seen
-    truth = graph if view.labelled and graph.edge_index is not None else graph.with_edges(None)
-    known = {name: value for name in KINDS if (value := truth.get(name)) is not None}
-    if truth.edge_index is not None:
-        once = truth.listed_once()
-        known = {name: value[once] if is_per_edge(name) else value for name, value in known.items()}
-    true = {name: value.numpy(force=True) for name, value in known.items()}
-    found = true if seen is None else seen.kinds
-    packed: dict[str, Any] = {"directed": True} if (graph.directed if seen is None else seen.directed) else {}
-    for what, short in (("edge_type", "type"), ("node_type", "node")):
-        if what not in found:
-            continue
-        names = graph.get(f"{what}_names") or (() if seen is None else seen.names.get(f"{what}_names", ()))
-        count = max([len(names), *(int(each[what].max(initial=-1)) + 1 for each in (true, found) if what in each)])
-        packed[f"{short}_names"] = [*names, *(f"type {number}" for number in range(len(names), count))]
-    for values, pairs, before in ((true, None, "true_"), (found, seen, "")):
-        ends = truth.edges_once() if pairs is None and len(true) and truth.edge_index is not None else None
-        ends = pairs.pairs if pairs is not None else ends
-        for name, kind, short in (("edge_type", "u1", "types"), ("edge_weight", "<f4", "weights")):
-            if name in values and ends is not None:
+    graph, known = view.graph, None
+    if view.labelled and graph.edge_index is not None:
+        known = Seen.last(Graph(**vars(graph) | {"edge_prob": torch.ones(graph.num_edges)}), 0.5)
+    shown = known if view.seen is None else view.seen
+    if shown is None:
+        return {}
+    packed: dict[str, Any] = {"directed": True} if shown.directed else {}
+    told = {"": shown} | ({} if known is None or known is shown else {"true_": known})
+    for what, words in (("edge_type", "type_names"), ("node_type", "node_names")):
+        if what in shown.kinds:
+            names = next(
+                (one.names[f"{what}_names"] for one in told.values() if f"{what}_names" in one.names), ()
+            )
+            types = [one.kinds[what].max(initial=-1) for one in told.values() if what in one.kinds]
+            packed[words] = [*names, *(f"type {number}" for number in range(len(names), int(max(types)) + 1))]
+    for before, one in told.items():
+        own = one.pairs @ [graph.num_nodes, 1]
+        here = np.isin(own, keys)
+        for name, short, kind, most in (
+            ("edge_type", "types", "u1", 255),
+            ("edge_weight", "weights", "<f4", None),
+        ):
+            if name in one.kinds:
                 full = np.zeros(len(keys), dtype=kind)
-                full[np.searchsorted(keys, _key(ends, graph.num_nodes, keys))] = values[name]
-                packed[f"{before}{short}"] = encode(full)
-        if "node_type" in values:
-            packed[f"{before}node_types"] = encode(values["node_type"].astype("u1"))
+                full[np.searchsorted(keys, own[here])] = one.kinds[name][here].clip(max=most)
+                packed[before + short] = encode(full)
+        if "node_type" in one.kinds:
+            packed[f"{before}node_types"] = encode(one.kinds["node_type"].clip(max=255).astype("u1"))
     return packed | ({"dashes": TYPE_DASHES} if "type_names" in packed else {})
 
 
@@ -231,6 +236,7 @@ def _places(view: View, true: np.ndarray) -> tuple[np.ndarray, str | None]:
         edges = view.seen.pairs[view.seen.chances[-1] >= view.seen.threshold]
         placed_by = "predicted edges"
     if len(edges) and graph.num_nodes <= PULLED:
+        edges = np.unique(np.sort(edges, axis=1), axis=0)  # a directed pair may be listed both ways
         return places(make_graph(edges=edges, num_nodes=graph.num_nodes)), placed_by
     if features:
         flat = main_axes(graph.x.numpy(force=True).astype(float))[:, :2]

@@ -257,7 +257,7 @@ class Drawing {
     const { context, colours } = this, width = this.lineWidth() * wide;
     const wrong = kind === MISSING || kind === EXTRA, few = this.wrong <= MANY;
     const coloured = type >= 0 && !wrong && !this.onImage; // by type
-    const strong = kind === RIGHT ? 0.55 + (0.45 * shade) / (SHADES - 1)
+    const strong = kind === RIGHT ? (coloured ? 0.7 : 0.55) + ((coloured ? 0.3 : 0.45) * shade) / (SHADES - 1)
       : coloured && kind === LIKELY ? 0.45 + (0.55 * shade) / (this.ramp.length - 1) : 1;
     const faded = wrong ? 0.55 + 0.45 * near : 0.3 + 0.7 * near; // wrong edges at the back stay visible
     context.globalAlpha = this.onImage ? 1 : strong * faded * (wrong ? 1 : coloured ? Math.max(this.ease, 0.8) : this.ease);
@@ -272,7 +272,7 @@ class Drawing {
 
   /** A triangle on each edge that points to its target. */
   arrows(order, start, end) {
-    const { context, seen } = this, { source, target } = this.graph, size = 5 + 2.2 * this.lineWidth();
+    const { context, seen } = this, { source, target } = this.graph, size = 6 + 3 * this.lineWidth();
     context.fillStyle = context.strokeStyle;
     context.globalAlpha = Math.min(1, context.globalAlpha * 1.3);
     context.beginPath();

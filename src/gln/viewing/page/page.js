@@ -64,6 +64,7 @@ class Page {
       other: count.other, edges: count.chosen, nodes: graph.nodes, clusters: graph.clusters ? Math.max(...graph.clusters) + 1 : 0,
     };
     count.each.forEach((number, type) => { numbers[`type${type}`] = number; });
+    graph.nodeNames.forEach((_, type) => { numbers[`node${type}`] = graph.nodeTypes.filter((own) => own === type).length; });
     if (graph.truth && graph.predicted) numbers.right -= count.other;
     for (const [name, number] of Object.entries(numbers)) {
       const shown = element(`count-${name}`);
