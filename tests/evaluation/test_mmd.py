@@ -175,6 +175,20 @@ def test_a_descriptor_of_ones_own() -> None:
     assert mmd(FIRST, SECOND, [edges])["edges"] == pytest.approx(slowly, abs=1e-12)
 
 
+def test_kinds_of_edges_do_not_matter() -> None:
+    weighted = [nx.Graph(graph) for graph in FIRST]
+    for graph in weighted:
+        nx.set_edge_attributes(graph, 0.5, "weight")
+    with pytest.warns(UserWarning, match="edge_weight is not looked at"):
+        assert dict(mmd(weighted, SECOND)) == dict(mmd(FIRST, SECOND))
+    one_way = [nx.DiGraph(sorted(graph.edges)) for graph in FIRST if graph.number_of_edges()]
+    both = [nx.Graph(graph) for graph in one_way]
+    assert dict(mmd(one_way, SECOND)) == dict(mmd(both, SECOND))
+    assert dict(mmd(one_way, SECOND, largest_component=True)) == dict(
+        mmd(both, SECOND, largest_component=True)
+    )
+
+
 NAN = np.array([[0, np.nan], [np.nan, 0]])
 
 
@@ -182,8 +196,8 @@ NAN = np.array([[0, np.nan], [np.nan, 0]])
     ("reference", "predicted", "options", "words"),
     [
         ([np.triu(np.ones((3, 3)), 1)], FIRST, {}, "reference\\[0\\]: .* directed"),
-        (FIRST, [nx.path_graph(2), nx.DiGraph([(0, 1)])], {}, "predicted\\[1\\]: .* directed"),
-        (FIRST, [np.array([[0, 0.5], [0.5, 0]])], {}, "predicted\\[0\\]: .* 0.5"),
+        (FIRST, [nx.path_graph(2), np.array([[0, 1], [0, 0]])], {}, "predicted\\[1\\]: .* directed"),
+        (FIRST, [np.array([[0, -0.5], [-0.5, 0]])], {}, "predicted\\[0\\]: .* -0.5"),
         (FIRST, [sp.csr_array(NAN)], {}, "predicted\\[0\\]: .* nan"),
         (FIRST, [nx.empty_graph(0)], {}, "predicted\\[0\\]: .* no nodes"),
         ([], FIRST, {}, "reference is empty"),

@@ -138,3 +138,35 @@ def test_what_a_graph_says_of_its_nodes_and_edges_is_cut_too() -> None:
         assert torch.equal(source[part.edge_weight], nodes[part.edge_index[0]])
         assert torch.equal(target[part.edge_weight], nodes[part.edge_index[1]])
     assert whole.num_nodes == len(whole.x) == 40
+
+
+@pytest.mark.parametrize("directed", [False, True])
+def test_kinds_are_cut_with_their_edges_and_nodes(directed: bool) -> None:
+    rng, nodes = np.random.default_rng(0), 12
+    matrix = np.triu(rng.random((nodes, nodes)), 1) * (rng.random((nodes, nodes)) < 0.4)
+    pairs = np.argwhere(matrix if not directed else matrix + matrix.T * (rng.random((nodes, nodes)) < 0.5))
+    whole = make_graph(
+        rng.random((nodes, 2)),
+        np.arange(nodes)[:, None],
+        pairs,
+        edge_type=pairs.sum(axis=1) % 3,
+        edge_weight=1 + pairs.sum(axis=1),
+        node_type=np.arange(nodes) % 4,
+        directed=directed,
+    )
+    whole.edge_type_names, whole.node_type_names = ("a", "b", "c"), tuple("a" * 5 + "bcdefgh")
+    judged = torch.tensor([2, 1, 1] + [0] * (nodes - 3))
+    patches = cut_patches(whole, 5, 6)
+    for part in [*patches, judged_part(whole, judged.clamp(max=1)), judged_part(whole, judged)]:
+        check_graph(part)
+        number = part.x[:, 0].long()
+        ends = number[part.edge_index].sum(0)
+        assert part.edge_type.equal(ends % 3)
+        assert part.edge_weight.equal(1.0 + ends)
+        assert part.node_type.equal(number % 4)
+        assert part.directed == directed
+        assert part.edge_type_names == whole.edge_type_names
+        assert part.node_type_names == whole.node_type_names
+    assert judged_part(whole, judged).scored_pairs == (nodes - 1 + 1) * (2 if directed else 1)
+    near = set(neighbours_of(whole, np.array([3])).tolist())
+    assert near == {i + j - 3 for i, j in pairs.tolist() if 3 in (i, j)}

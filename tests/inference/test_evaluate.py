@@ -67,7 +67,7 @@ def test_candidates_never_become_a_matrix(monkeypatch: pytest.MonkeyPatch) -> No
     model, true = model_of(4), gln.family("delaunay", points=300).graphs(2)
     expected = predict_and_score(model, true, Choice(0.5))
     monkeypatch.setattr(StructureOutput, "probabilities", refuse)
-    monkeypatch.setattr("gln.graphs.batch._adjacency", refuse)
+    monkeypatch.setattr("gln.graphs.batch._places", refuse)
     answers, scores, recall = predict_and_score(model, true, Choice(0.5))
     assert (scores, recall) == expected[1:]
     for one, other in zip(answers, expected[0], strict=True):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import networkx as nx
 import numpy as np
 import pytest
 import torch
@@ -56,6 +57,15 @@ def test_arrays_tensors_data_and_lists_of_them_are_the_same_points() -> None:
     for answer in predict(MODEL, [pos, pos.numpy(), GRAPHS[0]]):
         assert_same_graph(answer, expected)
     assert predict(MODEL, []) == []
+
+
+def test_a_weighted_network_is_as_good_as_its_points() -> None:
+    karate = nx.karate_club_graph()
+    places = {node: place.tolist() for node, place in nx.spring_layout(karate, seed=0).items()}
+    nx.set_node_attributes(karate, places, "pos")
+    with pytest.warns(UserWarning, match="edge_weight is not looked at here"):
+        answer = predict(MODEL, karate)
+    assert_same_graph(answer, predict(MODEL, torch.tensor([places[node] for node in range(34)])))
 
 
 def test_rows_and_frames_are_what_the_model_reads_and_a_name_is_a_model(tmp_path: Path) -> None:
@@ -268,7 +278,7 @@ def test_candidates_never_become_a_matrix(monkeypatch: pytest.MonkeyPatch) -> No
     points = np.random.default_rng(0).random((300, 2))
     expected = predict(model, points, threshold=0.0)
     monkeypatch.setattr(StructureOutput, "probabilities", refuse)
-    monkeypatch.setattr("gln.graphs.batch._adjacency", refuse)
+    monkeypatch.setattr("gln.graphs.batch._places", refuse)
     assert_same_graph(predict(model, points, threshold=0.0), expected)
     degree = torch.bincount(expected.edge_index[0], minlength=300)
     assert degree.min() >= 4  # every scored pair, and
@@ -287,7 +297,7 @@ def test_sets_streamed_by_blocks_have_the_edges_of_the_whole(
     options: dict[str, Any] = {"threshold": 0.5, "known": edges, "steps": 1}
     expected = predict(model, sets, **options)
     monkeypatch.setattr("gln.inference.predict.LARGE", 100)
-    monkeypatch.setattr("gln.graphs.batch._adjacency", lambda graphs, *shape: _of_small(graphs, *shape))
+    monkeypatch.setattr("gln.graphs.batch._places", lambda graphs, *shape: _of_small(graphs, *shape))
     answers = predict(model, sets, **options)
     assert model.training
     for one, other in zip(answers, expected, strict=True):
@@ -301,12 +311,12 @@ def test_sets_streamed_by_blocks_have_the_edges_of_the_whole(
         predict(model, sets[0])
 
 
-_adjacency = gln.graphs.batch._adjacency
+_places = gln.graphs.batch._places
 
 
 def _of_small(graphs: list[Data], count: int, width: int) -> torch.Tensor:
     assert width <= 100, "a matrix of all pairs was asked for"
-    return _adjacency(graphs, count, width)
+    return _places(graphs, count, width)
 
 
 def test_candidates_are_for_models_that_have_them() -> None:

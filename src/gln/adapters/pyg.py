@@ -14,7 +14,17 @@ from gln.inference.predict import predict
 from gln.workflows.methods import load
 
 
-def make_graph(pos: Any = None, x: Any = None, edges: Any = None, num_nodes: int | None = None) -> Data:
+def make_graph(
+    pos: Any = None,
+    x: Any = None,
+    edges: Any = None,
+    num_nodes: int | None = None,
+    *,
+    edge_type: Any = None,
+    edge_weight: Any = None,
+    node_type: Any = None,
+    directed: bool = False,
+) -> Data:
     """Create a checked graph from arrays, tensors or lists.
 
     Args:
@@ -22,20 +32,28 @@ def make_graph(pos: Any = None, x: Any = None, edges: Any = None, num_nodes: int
         x: features ``[n, f]``, or ``None``.
         edges: pairs of node numbers ``[m, 2]``, each undirected edge once; ``None`` for no edges.
         num_nodes: required only if neither ``pos`` nor ``x`` is given.
+        edge_type: a whole number from 0 for each of the ``edges``, or ``None``.
+        edge_weight: a positive number for each of the ``edges``, or ``None``.
+        node_type: a whole number from 0 for each node, or ``None``.
+        directed: each of the ``edges`` leads from its first node to its second alone.
     """
-    return graphs.make_graph(pos, x, edges, num_nodes).to_data()
+    kinds = {"edge_type": edge_type, "edge_weight": edge_weight, "node_type": node_type}
+    return graphs.make_graph(pos, x, edges, num_nodes, **kinds, directed=directed).to_data()
 
 
-def as_graph(source: Any, pos: Any = None, x: Any = None) -> Data:
-    """Convert any graph to a checked ``Data``; isolated nodes are kept.
+def as_graph(source: Any, pos: Any = None, x: Any = None, directed: bool = False) -> Data:
+    """Convert any graph to a checked ``Data``; isolated nodes are kept, self-loops are dropped with a warning.
 
     Args:
-        source: a PyG ``Data``, a networkx graph with or without node attributes ``pos`` and ``x`` (nodes named
-            0 … n−1 keep their numbers, others are numbered in the order of ``G.nodes``), or an adjacency matrix
-            ``[n, n]`` of 0 and 1 (scipy sparse matrix, numpy array or tensor).
+        source: a PyG ``Data``, a networkx graph (nodes named 0 … n−1 keep their numbers, others are numbered in the
+            order of ``G.nodes``), whose nodes may have the attributes ``pos``, ``x`` and ``type`` and whose edges
+            ``type`` and ``weight``, or an adjacency matrix ``[n, n]`` of 0 and 1, or of weights (scipy sparse matrix,
+            numpy array or tensor). Types are whole numbers from 0 or words.
         pos, x: positions and features of the nodes; they replace those of ``source``.
+        directed: entry (i, j) of a matrix, or column (i, j) of ``edge_index``, leads from i to j alone; a ``DiGraph``,
+            and a ``Data`` with ``directed=True``, say so themselves.
     """
-    return graphs.as_graph(source, pos, x).to_data()
+    return graphs.as_graph(source, pos, x, directed).to_data()
 
 
 def check_graph(graph: Data) -> Data:
@@ -43,8 +61,9 @@ def check_graph(graph: Data) -> Data:
 
     Rejects anything but a single ``Data``, no nodes, NaN or infinite values, positions that float32 cannot tell
     apart, numbers of rows that do not match the nodes or edges, edges to nodes that do not exist, self-loops,
-    repeated edges and edges given in one direction only. Nothing is repaired silently, and ``graph`` itself is
-    never changed.
+    repeated edges, ``edge_type`` or ``node_type`` other than whole numbers from 0, ``edge_weight`` that is not
+    positive, and, without ``directed=True`` in the ``Data``, edges given in one direction only or of two kinds.
+    Nothing is repaired silently, and ``graph`` itself is never changed.
     """
     return graphs.check_graph(graph).to_data()
 

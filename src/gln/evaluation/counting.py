@@ -49,7 +49,11 @@ class Blocks:
 
     @classmethod
     def of(cls, graphs: Sequence[Graph], device: Device = None) -> Blocks:
-        """Join checked graphs (see :func:`gln.graphs.check_graph`) on ``device``, by default where they are."""
+        """Join checked graphs (see :func:`gln.graphs.check_graph`) on ``device``, by default where they are.
+
+        Directed edges are taken without their direction.
+        """
+        graphs = [graph.undirected() for graph in graphs]
         nodes = [int(graph.num_nodes) for graph in graphs]
         edges = torch.cat([graph.edge_index.to(device) for graph in graphs], dim=1)
         first = torch.tensor([0, *nodes[:-1]]).cumsum(0)  # [G]
@@ -71,7 +75,7 @@ class Blocks:
 
 def measure(graphs: Iterable[Any], compute: Callable[[Blocks], Tensor], device: Device) -> list[Tensor]:
     """The rows of ``compute(blocks) -> [n, ...]`` for graphs of any kind, as one tensor per graph."""
-    blocks = Blocks.of(as_graphs(graphs), check_device(device))
+    blocks = Blocks.of(as_graphs(graphs, kinds=False), check_device(device))
     return list(compute(blocks).split(blocks.nodes))
 
 

@@ -122,6 +122,8 @@ def mmd(
 ) -> MMDResult:
     """MMD² between two sets of graphs; the default is GraphRNN's evaluation, number for number.
 
+    It looks at structure alone: not at types and weights, and directed edges count without their direction.
+
     Args:
         reference: graphs of any kind and size: PyG, networkx, numpy, scipy or torch adjacencies.
         predicted: the graphs to judge. No graph of either set is ever dropped.
@@ -138,9 +140,8 @@ def mmd(
         device: where to compute; by default where the first reference graph is.
     """
     chosen, place = _choose(descriptors, kernel), check_device(device)
-    sets = {"reference": as_graphs(reference, "reference"), "predicted": as_graphs(predicted, "predicted")}
-    if floor is not None:
-        sets["floor"] = as_graphs(floor, "floor")
+    given = {"reference": reference, "predicted": predicted} | ({} if floor is None else {"floor": floor})
+    sets = {name: as_graphs(graphs, name, kinds=False) for name, graphs in given.items()}
     counts = [len(graphs) for graphs in sets.values()]
     check_estimator(estimator, *counts)
     size = _subset_size(subsets, subset_size, min(counts[:2]), estimator)
@@ -150,7 +151,7 @@ def mmd(
     draws = [random_subsets(count, size, subsets, generator) for count in counts[:2]]  # [S, n], [S, m]
     place = place or check_device(sets["reference"][0].edge_index.device)
     everything = CheckedGraphs(
-        Graph(edge_index=graph.edge_index.to(place), num_nodes=graph.num_nodes)
+        Graph(edge_index=graph.undirected().edge_index.to(place), num_nodes=graph.num_nodes)
         for graphs in sets.values()
         for graph in graphs
     )

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gln.errors import GLNError
 from gln.evaluation.counting import Blocks
 from gln.evaluation.metrics import Scores
 from gln.graphs import as_graphs
@@ -23,6 +24,10 @@ class Structure:
     """The disjoint union of graphs; the neighbours of node i are ``neighbour[start[i]:start[i + 1]]``."""
 
     def __init__(self, graphs: Sequence[Graph]) -> None:
+        if any(graph.directed for graph in graphs):
+            raise GLNError(
+                "A graph is directed; expected undirected ones, whose isomorphism is decided here."
+            )
         blocks = Blocks.of(graphs, "cpu")
         self.first = np.cumsum([0, *blocks.nodes])  # the first node of every graph
         self.source, self.neighbour = blocks.edges.numpy()
@@ -65,7 +70,7 @@ def isomorphic(one: Any, other: Any, budget: int = BUDGET) -> bool | None:
     then differ, one node is singled out in the first graph and each node of its colour in turn in the
     second, until the edges agree or every node has a colour of its own.
     """
-    first, second = as_graphs([one, other])
+    first, second = _undirected([one, other], "graphs")
     return isomorphic_of(first, second, budget)
 
 
@@ -95,6 +100,17 @@ def isomorphic_of(one: Graph, other: Graph, budget: int = BUDGET) -> bool | None
     return False
 
 
+def _undirected(graphs: Iterable[Any], what: str) -> list[Graph]:
+    """Checked graphs without their kinds; a directed one is refused."""
+    out = as_graphs(graphs, what, kinds=False)
+    for number, graph in enumerate(out):
+        if graph.directed:
+            raise GLNError(
+                f"{what}[{number}] is directed; expected undirected graphs, which alone are compared."
+            )
+    return out
+
+
 def _single_out(colour: Colours, node: int | None) -> Colours:
     """Give one node its own colour; equally coloured nodes of two graphs get the same one."""
     if node is None:
@@ -113,7 +129,7 @@ def _mix(x: Colours) -> Colours:
 
 
 def novelty(training: Iterable[Any], generated: Iterable[Any]) -> Scores:
-    """How many generated graphs are new and distinct; isomorphic graphs count as the same.
+    """How many generated graphs are new and distinct; isomorphic graphs count as the same, whatever their kinds.
 
     ``novelty`` is the share of generated graphs that are not training graphs, ``uniqueness`` the number of
     distinct generated graphs divided by the number of generated graphs.
@@ -125,7 +141,7 @@ def novelty(training: Iterable[Any], generated: Iterable[Any]) -> Scores:
         training: the graphs that the generator learned from, of any kind.
         generated: the graphs that it generated.
     """
-    known, made = as_graphs(training, "training"), as_graphs(generated, "generated")
+    known, made = _undirected(training, "training"), _undirected(generated, "generated")
     hashes = graph_hashes([*known, *made])
     known_by_hash: defaultdict[int, list[Graph]] = defaultdict(list)
     for graph, key in zip(known, hashes[: len(known)], strict=True):

@@ -1,7 +1,8 @@
 """Statistics of many graphs at once.
 
 Every function takes graphs of any kind and size (see :func:`gln.graphs.as_graphs`) and returns one tensor per graph,
-on ``device`` or, by default, where the graphs are. A result does not depend on the other graphs.
+on ``device`` or, by default, where the graphs are. A result does not depend on the other graphs. Types and weights are
+not looked at, and directed edges are taken without their direction.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ def laplacian_spectrum(graphs: Iterable[Any], device: Device = None) -> list[Ten
     The row of an isolated node is zero, as in networkx. Time is O(n³); memory is 8 n² bytes for the largest
     graph, and twice that on a GPU.
     """
-    graphs, device = as_graphs(graphs), check_device(device)
+    graphs, device = as_graphs(graphs, kinds=False), check_device(device)
     same_size: dict[int, list[int]] = defaultdict(list)  # no padding, which would add eigenvalues
     for i, graph in enumerate(graphs):
         same_size[graph.num_nodes].append(i)
@@ -112,8 +113,9 @@ def _components(blocks: Blocks) -> Tensor:
 
 def largest_components(graphs: Iterable[Any]) -> list[Graph]:
     """The largest component of each graph, structure only; ties go to the one with the first node."""
-    out, graphs = [], CheckedGraphs(as_graphs(graphs))
+    out, graphs = [], CheckedGraphs(as_graphs(graphs, kinds=False))
     for graph, label in zip(graphs, component_labels(graphs), strict=True):
+        graph = graph.undirected()
         label = (label - label.min()).to(graph.edge_index.device)
         keep = label == label.bincount().argmax()
         number = keep.cumsum(0) - 1  # the new number of every kept node

@@ -107,7 +107,8 @@ class Family(Registered, ABC):
 
     def caption(self, graph: Graph | Data) -> str:
         """Caption for a picture of ``graph``."""
-        return f"{graph.num_nodes} nodes, {graph.num_edges // 2} edges"
+        edges = graph.num_edges if graph.get("directed") else graph.num_edges // 2
+        return f"{graph.num_nodes} nodes, {edges} edges"
 
     def _sample(self, count: int, seed: int, workers: int) -> list[Graph]:
         blocks = range(-(-count // BLOCK))

@@ -2,15 +2,21 @@
 
 One graph is a :class:`~gln.graphs.record.Graph`, in Python a PyG ``Data`` with the same attributes:
 
-=============  ============  =====================================================================
-``pos``        ``[n, p]``    float32: where the node is (optional)
-``x``          ``[n, f]``    float32: what the node is (optional)
-``edge_index`` ``[2, 2m]``   int64: undirected (both directions), no self-loops, sorted
-``num_nodes``  ``n``         int: isolated nodes included
-=============  ============  =====================================================================
+===============  ==========  =====================================================================
+``pos``          ``[n, p]``  float32: where the node is (optional)
+``x``            ``[n, f]``  float32: what the node is (optional)
+``edge_index``   ``[2, m]``  int64: sorted, no self-loops; an undirected graph has both directions
+``edge_type``    ``[m]``     int64 from 0: the kind of the edge (optional)
+``edge_weight``  ``[m]``     float32 above 0 (optional)
+``node_type``    ``[n]``     int64 from 0: the kind of the node (optional)
+``directed``                 True where ``edge_index`` has the directions that exist (optional)
+``num_nodes``    ``n``       int: isolated nodes included
+===============  ==========  =====================================================================
 
-Any other tensor belongs to the graph if it is a scalar, to the columns of ``edge_index`` if its name starts with
-``edge_`` (``edge_prob [2m]``), and otherwise to the nodes (``[n, ...]``).
+Both directions of an undirected edge have the same type and weight. ``edge_type_names`` and ``node_type_names`` are
+words for the types, where these were given in words. Any other tensor belongs to the graph if it is a scalar, to the
+columns of ``edge_index`` if its name starts with ``edge_`` (``edge_prob [m]``), and otherwise to the nodes
+(``[n, ...]``).
 """
 
 from __future__ import annotations

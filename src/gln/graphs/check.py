@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import copy
 import operator
+import warnings
 from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from gln.errors import GLNError
-from gln.graphs.record import NAMES, Graph, is_a, is_data, is_per_edge
+from gln.graphs.kinds import check_kinds
+from gln.graphs.record import Graph, is_a, is_data, is_per_edge
 from gln.later import torch
 
 if TYPE_CHECKING:
@@ -46,16 +48,16 @@ def make_graph(
     pairs = _as_pairs([] if edges is None else edges)
     for name, value in (("edge_type", edge_type), ("edge_weight", edge_weight)):
         if value is not None:
-            once = _check_per_edge(name, _as_values(name, value), pairs.shape[1], "pairs of edges")
+            once = _check_per_edge(name, as_values(name, value), pairs.shape[1], "pairs of edges")
             fields[name] = once if directed else torch.cat([once, once])
     if node_type is not None:
-        fields["node_type"] = _as_values("node_type", node_type)
+        fields["node_type"] = as_values("node_type", node_type)
     edge_index = pairs if directed else torch.cat([pairs, pairs.flip(0)], dim=1)
     return check_graph(Graph(num_nodes, **fields, edge_index=edge_index, directed=bool(directed)))
 
 
-def check_graph(graph: Graph | Data) -> Graph:
-    """As :func:`gln.check_graph`, in our own record of a graph."""
+def check_graph(graph: Graph | Data, drop_loops: bool = False) -> Graph:
+    """As :func:`gln.check_graph`, in our own record of a graph; self-loops are refused, or dropped with a warning."""
     out = as_record(graph)
     rows = out.rows()
     for name, value in rows.items():
@@ -70,10 +72,11 @@ def check_graph(graph: Graph | Data) -> Graph:
     directed = bool(out.__dict__.pop("directed", False))
     if directed:
         out.directed = True
-    out.edge_index, order = _check_edges(out.edge_index, n, directed)
+    out.edge_index, order = _check_edges(out.edge_index, n, directed, drop_loops)
+    columns = as_record(graph).num_edges
     for name in filter(is_per_edge, out.keys()):
-        out[name] = _check_per_edge(name, out[name], len(order))[order]
-    _check_kinds(out)
+        out[name] = _check_per_edge(name, out[name], columns)[order]
+    check_kinds(out)
     return out
 
 
@@ -139,7 +142,7 @@ def _check_per_edge(name: str, value: Any, columns: int, what: str = "columns of
     return value
 
 
-def _as_values(name: str, value: Any) -> Tensor:
+def as_values(name: str, value: Any) -> Tensor:
     """One number per edge or node, given as a tensor, an array or a list."""
     try:
         return (
@@ -149,68 +152,6 @@ def _as_values(name: str, value: Any) -> Tensor:
         raise GLNError(
             f"{name} holds something that is not a number; expected one number for each."
         ) from None
-
-
-def _check_kinds(graph: Graph) -> None:
-    """Types as int64 from 0 and weights as positive float32, equal in both directions of an undirected graph."""
-    for name in ("edge_type", "node_type"):
-        if (types := graph.get(name)) is not None:
-            graph[name] = _check_types(name, types, graph.get(f"{name}_names"))
-    if graph.node_type is not None and len(graph.node_type) != graph.num_nodes:
-        raise GLNError(
-            f"node_type has {len(graph.node_type)} values, but the graph has {graph.num_nodes} nodes; give one each."
-        )
-    if graph.edge_weight is not None:
-        graph.edge_weight = _check_weights(graph.edge_weight)
-    for name in NAMES:
-        if name in graph:
-            graph[name] = tuple(map(str, graph[name]))
-    values = [name for name in ("edge_type", "edge_weight") if name in graph]
-    if graph.directed or not values:
-        return
-    source, target = graph.edge_index
-    reverse = (
-        target * graph.num_nodes + source
-    ).argsort()  # the columns are sorted: that of the reverse of each
-    for name in values:
-        differ = (graph[name] != graph[name][reverse]).nonzero()
-        if len(differ):
-            place = int(differ[0])
-            raise GLNError(
-                f"{name} is {graph[name][place].item():g} from {source[place]} to {target[place]} but "
-                f"{graph[name][reverse][place].item():g} back; give both the same, or directed=True."
-            )
-
-
-def _check_types(name: str, types: Any, names: Any) -> Tensor:
-    types = _check_list(name, types)
-    if types.is_floating_point() and not torch.equal(types, types.round()):  # NaN is refused here too
-        bad = types[types != types.round()][0].item()
-        raise GLNError(f"{name} holds {bad:g}; expected whole numbers from 0.")
-    if len(types) and (least := int(types.min())) < 0:
-        raise GLNError(f"{name} holds {least}; expected whole numbers from 0.")
-    if names is not None and len(types) and (most := int(types.max())) >= len(names):
-        raise GLNError(f"{name} holds {most}, but only {len(names)} types have names; name all of them.")
-    return types.to(torch.int64)
-
-
-def _check_weights(weights: Any) -> Tensor:
-    single = _check_list("edge_weight", weights).to(torch.float32)
-    wrong = ~(single.isfinite() & (single > 0))
-    if wrong.any():
-        bad = weights[wrong][0].item()
-        raise GLNError(
-            f"edge_weight holds {bad:g}; expected finite numbers above 0; leave edges of weight 0 out, and give signs "
-            "as edge_type."
-        )
-    return single
-
-
-def _check_list(name: str, values: Any) -> Tensor:
-    if not isinstance(values, torch.Tensor) or values.dim() != 1 or values.is_complex():
-        shape = list(values.shape) if isinstance(values, torch.Tensor) else type(values).__name__
-        raise GLNError(f"{name} has shape {shape}; expected a tensor of one number for each.")
-    return values
 
 
 def as_rows(name: str, value: Any) -> Tensor:
@@ -303,8 +244,10 @@ def _is_sound(edges: np.ndarray, n: int, directed: bool) -> bool:
     return bool(simple and (directed or (np.sort(target * n + source) == key).all()))
 
 
-def _check_edges(edge_index: Tensor | None, n: int, directed: bool) -> tuple[Tensor, Tensor]:
-    """Sorted ``edge_index`` of a simple graph on ``n`` nodes, and the order that sorted it."""
+def _check_edges(
+    edge_index: Tensor | None, n: int, directed: bool, drop_loops: bool
+) -> tuple[Tensor, Tensor]:
+    """Sorted ``edge_index`` of a simple graph on ``n`` nodes, and the numbers of its columns in the one given."""
     if edge_index is None:
         return torch.empty(2, 0, dtype=torch.int64), torch.empty(0, dtype=torch.int64)
     if not isinstance(edge_index, torch.Tensor):
@@ -326,9 +269,14 @@ def _check_edges(edge_index: Tensor | None, n: int, directed: bool) -> tuple[Ten
         raise GLNError(
             f"An edge names node {bad}, but the {n} nodes are numbered 0 to {n - 1}; correct the edge list."
         )
-    if (source == target).any():
-        bad = int(source[source == target][0])
-        raise GLNError(f"Node {bad} has an edge to itself; remove self-loops (PyG: remove_self_loops).")
+    kept = (source != target).nonzero().flatten()
+    if len(kept) < len(source):
+        if not drop_loops:
+            bad = int(source[source == target][0])
+            raise GLNError(f"Node {bad} has an edge to itself; remove self-loops (PyG: remove_self_loops).")
+        # The same words for every graph, so that they are printed once.
+        warnings.warn("Edges from a node to itself are left out; no graph has them here.", stacklevel=4)
+        source, target = edge_index[:, kept]
     key, order = (source * n + target).sort()
     if key.numel() and (key[1:] == key[:-1]).any():
         repeated = int(key[1:][key[1:] == key[:-1]][0])
@@ -342,4 +290,4 @@ def _check_edges(edge_index: Tensor | None, n: int, directed: bool) -> tuple[Ten
             f"The graph is directed: the edge from {one_way // n} to {one_way % n} has no reverse; symmetrise it first "
             "(PyG: to_undirected, matrices: A | A.T), or say so with directed=True."
         )
-    return torch.stack([key // n, key % n]), order
+    return torch.stack([key // n, key % n]), kept[order]

@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from gln.errors import GLNError
-from gln.graphs.check import as_record, as_rows, check_graph
-from gln.graphs.record import ROWS, Graph, is_a, is_data
+from gln.graphs.check import as_record, as_rows, as_values, check_graph
+from gln.graphs.kinds import number_types, share_kinds
+from gln.graphs.record import KINDS, NAMES, ROWS, Graph, is_a, is_data
 from gln.later import sparse, torch
 
 if TYPE_CHECKING:
     import networkx as nx
 
 
-def as_graph(source: Any, pos: Any = None, x: Any = None) -> Graph:
-    """As :func:`gln.as_graph`, in our own record of a graph."""
+def as_graph(
+    source: Any, pos: Any = None, x: Any = None, directed: bool = False, kinds: bool = True
+) -> Graph:
+    """As :func:`gln.as_graph`, in our own record of a graph; without ``kinds``, these are neither read nor checked."""
     if isinstance(source, Graph) or is_data(source):
         graph = as_record(source)
-        _refuse_weights(graph.get("edge_weight"))
     elif is_networkx(source):
-        graph = _from_networkx(source)
+        graph = _from_networkx(source, kinds)
     elif sparse.issparse(source) or isinstance(source, np.ndarray | torch.Tensor):
         graph = _from_matrix(source)
     else:
@@ -34,25 +37,35 @@ def as_graph(source: Any, pos: Any = None, x: Any = None) -> Graph:
         graph.pos = as_rows("pos", pos)
     if x is not None:
         graph.x = as_rows("x", x)
-    return check_graph(graph)
+    if directed:
+        graph.directed = True
+    if not kinds:
+        there = [name for name in (*KINDS, *NAMES) if graph.__dict__.pop(name, None) is not None]
+        if there and not isinstance(source, Graph):
+            warnings.warn(f"{there[0]} is not looked at here.", stacklevel=3)
+    return check_graph(graph, drop_loops=True)
 
 
 class CheckedGraphs(list[Graph]):
     """Graphs that were just checked: :func:`as_graphs` does not check them again."""
 
 
-def as_graphs(sources: Iterable[Any], what: str = "graphs") -> list[Graph]:
-    """Convert every graph of a collection with :func:`as_graph`; an error names the graph at fault."""
+def as_graphs(sources: Iterable[Any], what: str = "graphs", kinds: bool = True) -> list[Graph]:
+    """Convert every graph of a collection with :func:`as_graph`; an error names the graph at fault.
+
+    Types given in words have the same numbers in all graphs.
+    """
     if isinstance(sources, CheckedGraphs):
         return sources
     graphs = []
     for number, source in enumerate(each_of(sources, what)):
         try:
-            graphs.append(as_graph(source))
+            graphs.append(as_graph(source, kinds=kinds))
         except GLNError as error:
             raise GLNError(f"{what}[{number}]: {error}") from None
     if not graphs:
         raise GLNError(f"{what} is empty; expected at least one graph.")
+    share_kinds(graphs)
     return graphs
 
 
@@ -71,6 +84,7 @@ def as_graph_pairs(true: Iterable[Any], predicted: Iterable[Any]) -> tuple[list[
                 f"predicted[{number}] has {guess.num_nodes} nodes and true[{number}] has {truth.num_nodes}; "
                 "expected the same nodes in the same order."
             )
+    share_kinds([*pairs[0], *pairs[1]])
     return pairs
 
 
@@ -110,47 +124,67 @@ def _in_order_of(truth: nx.Graph, guess: nx.Graph, what: str) -> nx.Graph:
 
 
 def to_networkx(graph: Graph) -> nx.Graph:
-    """Convert to a networkx graph on nodes 0 … n−1, with ``pos`` and ``x`` as node attributes."""
+    """Convert to a networkx graph on nodes 0 … n−1, with ``pos`` and ``x`` as node attributes.
+
+    Types and weights are the attributes ``type`` and ``weight``, and a directed graph is a ``DiGraph``.
+    """
     import networkx as nx
 
     graph = check_graph(graph)
-    out = nx.Graph()
+    out = nx.DiGraph() if graph.directed else nx.Graph()
     out.add_nodes_from(range(graph.num_nodes))
     for name, value in graph.rows().items():
         nx.set_node_attributes(out, dict(enumerate(value.tolist())), name)
-    out.add_edges_from(graph.edges_once().tolist())
+    edges, once = graph.edges_once().tolist(), graph.listed_once()
+    out.add_edges_from(edges)
+    for name in KINDS:
+        if graph[name] is None:
+            continue
+        per_node = name == "node_type"
+        values = (graph[name] if per_node else graph[name][once]).tolist()
+        if words := graph.get(f"{name}_names"):
+            out.graph[f"{name}_names"] = list(words)  # those that this graph does not use, too
+            values = [words[value] for value in values]
+        if per_node:
+            nx.set_node_attributes(out, dict(enumerate(values)), "type")
+        else:
+            keys = map(tuple, edges)
+            nx.set_edge_attributes(out, dict(zip(keys, values, strict=True)), name.removeprefix("edge_"))
     return out
 
 
 def to_scipy(graph: Graph) -> sparse.csr_array:
-    """The adjacency matrix ``[n, n]`` as a boolean scipy CSR array."""
+    """The adjacency matrix ``[n, n]`` as a scipy CSR array: boolean, or the weights of a graph that has some."""
     graph = check_graph(graph)
     row, col = graph.edge_index.numpy(force=True)
-    return sparse.csr_array(
-        (np.ones(len(row), dtype=bool), (row, col)), shape=(graph.num_nodes, graph.num_nodes)
+    values = (
+        np.ones(len(row), dtype=bool) if graph.edge_weight is None else graph.edge_weight.numpy(force=True)
     )
+    return sparse.csr_array((values, (row, col)), shape=(graph.num_nodes, graph.num_nodes))
 
 
 def to_numpy(graph: Graph) -> np.ndarray:
-    """The adjacency matrix ``[n, n]`` as a boolean array."""
+    """The adjacency matrix ``[n, n]`` as an array: boolean, or the weights of a graph that has some."""
     return to_scipy(graph).toarray()
 
 
-def _from_networkx(source: nx.Graph) -> Graph:
+def _from_networkx(source: nx.Graph, kinds: bool) -> Graph:
     nodes = labels(source)
     number = {node: i for i, node in enumerate(nodes)}
     edges = [(number[a], number[b]) for a, b in source.edges()]
-    for a, b, weight in source.edges(data="weight"):
-        if weight is not None and weight != 1:
-            raise GLNError(
-                f"The edge from {a} to {b} has weight {weight}; expected an unweighted graph; threshold it first."
-            )
+    of_edges: dict[str, Any] = {}
+    others: dict[str, Any] = {}
+    try:
+        of_edges, others = _networkx_kinds(source, nodes)
+    except GLNError:
+        if kinds:
+            raise
     pairs = torch.tensor(edges, dtype=torch.int64).reshape(-1, 2).T
     if not source.is_directed():  # networkx lists an undirected edge once
-        loops = pairs[:, pairs[0] == pairs[1]]
-        others = pairs[:, pairs[0] != pairs[1]]
-        pairs = torch.cat([loops, others, others.flip(0)], dim=1)
-    graph = Graph(edge_index=pairs, num_nodes=len(number))
+        back = (pairs[0] != pairs[1]).nonzero().flatten()
+        pairs = torch.cat([pairs, pairs[:, back].flip(0)], dim=1)
+        of_edges = {name: torch.cat([value, value[back]]) for name, value in of_edges.items()}
+    graph = Graph(len(number), edge_index=pairs, directed=source.is_directed(), **of_edges, **others)
     for name in ROWS:
         values = {node: value for node, value in source.nodes(data=name) if value is not None}
         if values and len(values) < len(number):
@@ -160,6 +194,27 @@ def _from_networkx(source: nx.Graph) -> Graph:
         if values:
             graph[name] = as_rows(name, [values[node] for node in nodes])
     return graph
+
+
+def _networkx_kinds(source: nx.Graph, nodes: list[Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The attributes ``type`` and ``weight`` of the edges, one value for each, and all else that is said of types."""
+    of_edges: dict[str, Any] = {}
+    others: dict[str, Any] = {}
+    given = {
+        "edge_type": [value for _, _, value in source.edges(data="type")],
+        "edge_weight": [value for _, _, value in source.edges(data="weight")],
+        "node_type": [source.nodes[node].get("type") for node in nodes],
+    }
+    for name, values in given.items():
+        if all(value is None for value in values):
+            continue
+        if name == "edge_weight":  # networkx takes an edge without a weight for one of weight 1
+            of_edges[name] = as_values(name, [1 if value is None else value for value in values])
+            continue
+        words = source.graph.get(f"{name}_names")
+        types, others[f"{name}_names"] = number_types(values, name.removesuffix("_type") + "s", words)
+        (others if name == "node_type" else of_edges)[name] = types
+    return of_edges, others
 
 
 def pairs_of(edges: Any, nodes: int) -> np.ndarray:
@@ -198,12 +253,6 @@ def labels(source: nx.Graph) -> list[Any]:
     return counted if all(node in source for node in counted) else list(source.nodes)
 
 
-def _refuse_weights(weights: Any) -> None:
-    if isinstance(weights, torch.Tensor) and (weights != 1).any():
-        bad = weights[weights != 1][0].item()
-        raise GLNError(f"edge_weight holds {bad:g}; expected an unweighted graph; threshold it first.")
-
-
 def _from_matrix(source: Any) -> Graph:
     shape = tuple(source.shape)
     if len(shape) != 2 or shape[0] != shape[1]:
@@ -211,11 +260,16 @@ def _from_matrix(source: Any) -> Graph:
     entries = _entries(source)
     entries.sum_duplicates()
     weights = entries.data
-    if not np.isin(weights, (0, 1)).all():  # NaN is refused here too
-        bad = weights[~np.isin(weights, (0, 1))][0]
-        raise GLNError(f"The adjacency matrix holds {bad}; expected only 0 and 1; threshold it first.")
-    row, col = (torch.from_numpy(part[weights != 0].astype(np.int64)) for part in entries.coords)
-    return Graph(edge_index=torch.stack([row, col]), num_nodes=shape[0])
+    wrong = ~(np.isfinite(weights) & (weights >= 0))
+    if wrong.any():
+        raise GLNError(
+            f"The adjacency matrix holds {weights[wrong][0]}; expected 0, 1 or positive weights; threshold it first."
+        )
+    there = weights != 0
+    row, col = (torch.from_numpy(part[there].astype(np.int64)) for part in entries.coords)
+    weighted = not np.isin(weights, (0, 1)).all()  # ones are no weights
+    values = torch.from_numpy(weights[there].astype(np.float64)) if weighted else None
+    return Graph(shape[0], edge_index=torch.stack([row, col]), edge_weight=values)
 
 
 def _entries(source: Any) -> sparse.coo_array:

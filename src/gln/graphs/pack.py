@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gln.errors import GLNError
 from gln.files import read_safetensors, write_atomically
-from gln.graphs.record import Graph
+from gln.graphs.record import NAMES, Graph, is_per_edge
 from gln.later import safetensors, torch
 
 if TYPE_CHECKING:
@@ -20,19 +21,23 @@ def pack(graphs: Sequence[Graph]) -> dict[str, Tensor]:
 
     Keys say what a row belongs to: ``graph.*`` to a graph, ``node.*`` to a node, ``edge.*`` to a column of
     ``edge_index``. Scalars belong to the graph, attributes named ``edge_*`` to the edges, all others to the nodes.
+    Words for types, the same for all graphs, are ``words.*``.
     """
     if not graphs:
         raise GLNError("Got no graphs to pack; expected at least one.")
     sizes, columns = [graph.num_nodes for graph in graphs], [graph.num_edges for graph in graphs]
     packed = {"graph.num_nodes": torch.tensor(sizes), "graph.num_edges": torch.tensor(columns)}
     for name in sorted({key for graph in graphs for key in graph.keys()} - {"num_nodes"}):  # noqa: SIM118
+        if name in NAMES:
+            packed[f"words.{name}"] = _packed_words(name, graphs)
+            continue
         values = [_tensor(graph, name) for graph in graphs]
         if name == "edge_index":
             packed["edge.edge_index"] = torch.cat([value.T for value in values])
         elif not any(value.dim() for value in values):
             packed[f"graph.{name}"] = torch.stack(values)
         else:
-            of_edges = name.startswith("edge_")
+            of_edges = is_per_edge(name)
             what = "columns of edge_index" if of_edges else "nodes"
             for value, count in zip(values, columns if of_edges else sizes, strict=True):
                 if not value.dim() or len(value) != count:
@@ -44,8 +49,18 @@ def pack(graphs: Sequence[Graph]) -> dict[str, Tensor]:
     return packed
 
 
+def _packed_words(name: str, graphs: Sequence[Graph]) -> Tensor:
+    """The words for types as JSON in bytes."""
+    every = {tuple(graph.get(name) or ()) for graph in graphs}
+    if len(every) > 1:
+        raise GLNError(f"{name} differs between the graphs; convert them together with as_graphs.")
+    return torch.tensor(list(json.dumps(every.pop()).encode()), dtype=torch.uint8)
+
+
 def _tensor(graph: Graph, name: str) -> Tensor:
     value = graph.get(name)
+    if name == "directed":
+        return torch.tensor(bool(value))
     if not isinstance(value, torch.Tensor):
         raise GLNError(
             f"{name} is a {type(value).__name__} in one of the graphs; expected a tensor in all of them; remove it "
@@ -57,7 +72,7 @@ def _tensor(graph: Graph, name: str) -> Tensor:
 def unpack(packed: dict[str, Tensor]) -> list[Graph]:
     """The graphs that :func:`pack` concatenated; each has its own memory."""
     sizes, edges = packed["graph.num_nodes"].tolist(), packed["graph.num_edges"].tolist()
-    columns: dict[str, Sequence[Tensor]] = {}
+    columns: dict[str, Sequence[Any]] = {}
     for key, value in packed.items():
         level, name = key.split(".", 1)
         if level == "edge":
@@ -68,6 +83,10 @@ def unpack(packed: dict[str, Tensor]) -> list[Graph]:
             ]
         elif level == "node":
             columns[name] = [part.clone() for part in value.split(sizes)]
+        elif level == "words":
+            columns[name] = [tuple(json.loads(bytes(value.tolist())))] * len(sizes)
+        elif name == "directed":
+            columns[name] = value.tolist()
         elif name not in ("num_nodes", "num_edges"):
             columns[name] = [part.clone() for part in value.unbind()]
     rows = zip(*columns.values(), strict=True)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gln.errors import GLNError
+from gln.later import torch
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -111,6 +112,13 @@ class Graph:
         part.edge_index = self.edge_index[:, chosen]
         part.__dict__.update({name: self[name][chosen] for name in filter(is_per_edge, self.keys())})
         return part
+
+    def undirected(self) -> Graph:
+        """The graph itself, or the structure of a directed one with an edge where there is one either way."""
+        if not self.directed:
+            return self
+        both = torch.cat([self.edge_index, self.edge_index.flip(0)], dim=1)
+        return Graph(self.num_nodes, **self.rows(), edge_index=both.unique(dim=1))
 
     if TYPE_CHECKING:  # any other attribute
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from gln.errors import GLNError
 from gln.graphs.convert import each_of
-from gln.graphs.record import Graph
+from gln.graphs.record import NAMES, Graph, is_per_edge
 from gln.later import spatial, torch
 from gln.seeds import check_seed
 
@@ -113,6 +113,8 @@ def cut_cells(graph: Graph, most: int) -> list[np.ndarray]:
 def neighbours_of(graph: Graph, nodes: np.ndarray) -> np.ndarray:
     """The nodes that an edge joins to one of ``nodes``, themselves perhaps among them."""
     source, target = graph.edge_index.numpy(force=True)
+    if graph.directed:
+        source, target = np.concatenate([source, target]), np.concatenate([target, source])
     return np.unique(target[np.isin(source, nodes)])
 
 
@@ -127,10 +129,11 @@ def judged_part(graph: Graph, judged: torch.Tensor | None) -> Graph:
     if int(judged.max()) < 2:
         return subgraph(graph, judged.nonzero().flatten().numpy())
     counts = judged[graph.edge_index].sum(0) >= 2
-    of_edges = {} if graph.edge_prob is None else {"edge_prob": graph.edge_prob[counts]}
     whole, half = int((judged >= 2).sum()), int((judged == 1).sum())
     pairs = whole * (whole - 1) // 2 + whole * (len(judged) - whole) + half * (half - 1) // 2
-    return graph.with_edges(graph.edge_index[:, counts], scored_pairs=pairs, **of_edges)
+    part = graph.some_edges(counts)
+    part.scored_pairs = pairs * (2 if graph.directed else 1)
+    return part
 
 
 def subgraph(graph: Graph, nodes: np.ndarray) -> Graph:
@@ -146,7 +149,7 @@ class _Cutter:
         source, self.target = graph.edge_index.numpy(force=True)
         self.start = np.searchsorted(source, np.arange(graph.num_nodes + 1))
         names = [name for name in graph.keys() if name not in ("edge_index", "num_nodes")]  # noqa: SIM118
-        self.of_edges = [name for name in names if name.startswith("edge_")]
+        self.of_edges = [name for name in names if is_per_edge(name)]
         self.of_nodes = [name for name in names if name not in self.of_edges and _per_node(graph, name)]
 
     def part(self, nodes: np.ndarray) -> Graph:
@@ -171,7 +174,7 @@ class _Cutter:
 
 def _per_node(graph: Graph, name: str) -> bool:
     values = graph[name]
-    if isinstance(values, str):  # its name
+    if isinstance(values, str) or name in NAMES:  # its name, and words for types
         return False
     return bool(getattr(values, "ndim", 1)) and hasattr(values, "__len__") and len(values) == graph.num_nodes
 

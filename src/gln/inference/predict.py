@@ -17,6 +17,7 @@ from gln.errors import GLNError
 from gln.graphs import GraphBatch
 from gln.graphs.check import as_record, check_graph, make_graph
 from gln.graphs.columns import is_frame, is_table, node_rows
+from gln.graphs.convert import as_graph, is_networkx
 from gln.graphs.record import ROWS, Graph, is_a, is_data
 from gln.inference.choice import AS_TRAINED, Choice
 from gln.models.candidates import TREE_NODES
@@ -109,8 +110,8 @@ def predict(  # type: ignore[misc]  # the settings are the same in all three
             ``predict(points)``, as baselines have.
         points: one row per node: an array or tensor, a list of rows, or a DataFrame, whose columns named x, y, z (and
             the like) are positions. Of other tables, the model says how many columns are positions, which come first,
-            and how many are features. Or a ``Data`` with ``pos`` and/or ``x``, a list of any of these, or a PyG
-            ``Batch``. Its ``edge_index`` is never read, unless ``known`` says so.
+            and how many are features. Or a ``Data`` or networkx graph with ``pos`` and/or ``x``, a list of any of
+            these, or a PyG ``Batch``. Its ``edge_index`` is never read, unless ``known`` says so.
         threshold: a scored pair is an edge if its probability reaches this; default: the threshold stored with the
             model.
         top_k: of these edges, keep the k most probable of every node, ties included; an edge stays if either end
@@ -381,6 +382,8 @@ def as_points(
 
     ``widths`` as in :func:`gln.graphs.columns.node_rows`; ``directed`` says how known pairs are meant.
     """
+    if is_networkx(item):
+        item = as_graph(item, kinds=known is not None)
     if isinstance(item, Graph) or is_data(item):
         graph = as_record(item)
         if known is True:
