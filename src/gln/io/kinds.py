@@ -159,15 +159,9 @@ def as_types(what: str, values: Values, where: Where) -> Numbered:
         raise GLNError(
             f"{where(place)}: the {what} is {got}; expected a whole number from 0 to {MOST_TYPES - 1}, or a word."
         )
-    names = tuple(sorted(set(words), key=in_order))
+    names = tuple(sorted(set(words)))
     place_of = {word: number for number, word in enumerate(names)}
     return Numbered(np.array([place_of[word] for word in words], dtype=np.int64), names or None)
-
-
-def in_order(word: str) -> tuple[bool, float, str]:
-    """The key by which words for types are sorted: those that are numbers, such as charges, by their value."""
-    number = reads_as_number(word) and float(word) == float(word)
-    return not number, float(word) if number else 0.0, word
 
 
 def as_weights(values: Values, where: Where, positive: bool = True) -> np.ndarray:
