@@ -14,7 +14,7 @@ from gln.errors import GLNError
 from gln.graphs import GraphBatch
 from gln.graphs.batch import as_batch
 from gln.models.contract import StructureOutput
-from gln.models.settings import Size, check_set2graph
+from gln.models.settings import APART, Size, check_set2graph
 
 # Widths of the layers over the set, and of the hidden layers over the pairs. The published ones are those of the
 # Delaunay benchmark. Its count of 5.9 million weights includes a second pair network for the diagonal, without which
@@ -26,28 +26,38 @@ WIDTHS: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {
 
 
 class Set2Graph(nn.Module):
-    """DeepSets over the nodes, then an MLP on every pair; a pair's score is the mean over its two directions.
+    """DeepSets over the nodes, then an MLP on every pair; unless directed, its score is the mean of both directions.
 
     Args:
         in_channels: width of ``x``; 0 if the nodes have none.
         pos_channels: width of ``pos``; 0 if the nodes have none.
         size: ``"published"``, the widths of the Delaunay benchmark, or ``"small"``.
         total: a pair also reads the mean over all nodes, as the published S2G+ does.
+        edge_types: how many types of edges there are; of more than one, it predicts the chances of each.
+        directed: the two directions of a pair have scores of their own.
     """
 
     def __init__(
-        self, in_channels: int = 0, pos_channels: int = 2, size: Size = "published", total: bool = False
+        self,
+        in_channels: int = 0,
+        pos_channels: int = 2,
+        size: Size = "published",
+        total: bool = False,
+        edge_types: int = 1,
+        directed: bool = False,
     ) -> None:
+        given = {name: value for name, value in locals().items() if name not in APART}
         super().__init__()
-        given = {"in_channels": in_channels, "pos_channels": pos_channels, "size": size, "total": total}
         self.config = check_set2graph(given)
+        self.types, self.directed = (edge_types if edge_types > 1 else 0), directed
         self.threshold = 0.5
         self.inputs = in_channels + pos_channels
         self.total = total
         nodes, hidden = WIDTHS[size]
         self.set_layers = nn.ModuleList(SetLayer(*widths) for widths in pairwise((self.inputs, *nodes)))
         self.first = nn.Linear((3 if total else 2) * nodes[-1], hidden[0])
-        self.pair_layers = nn.ModuleList(nn.Linear(*widths) for widths in pairwise((*hidden, 1)))
+        outputs = 1 + self.types  # the score, and those of every type
+        self.pair_layers = nn.ModuleList(nn.Linear(*widths) for widths in pairwise((*hidden, outputs)))
 
     def forward(
         self, batch: GraphBatch, initial: Tensor | None = None, steps: int | None = None
@@ -58,8 +68,12 @@ class Set2Graph(nn.Module):
         batch = as_batch(batch)
         nodes = self._nodes(batch)
         scores = self._score(nodes, batch.mask)
-        scores = (scores + scores.transpose(1, 2)) / 2
-        return StructureOutput((scores,), (nodes,), batch.pair_mask)
+        if not self.directed:
+            scores = (scores + scores.transpose(1, 2)) / 2
+        types = (scores[..., 1:],) if self.types else None
+        return StructureOutput(
+            (scores[..., 0],), (nodes,), batch.pair_mask, types=types, directed=self.directed
+        )
 
     def draw(self, batch: GraphBatch) -> dict[str, Tensor]:
         """Nothing: it scores all pairs."""
@@ -79,7 +93,7 @@ class Set2Graph(nn.Module):
         return states
 
     def _score(self, nodes: Tensor, mask: Tensor) -> Tensor:
-        """Scores ``[B, N, N]`` of the ordered pairs of ``nodes [B, N, d]``."""
+        """Scores ``[B, N, N, 1 + T]`` of the ordered pairs of ``nodes [B, N, d]``."""
         # The first layer is linear in both ends, so it is computed once per node instead of once per pair.
         with torch.autocast(nodes.device.type, enabled=False):
             source, target, *total = self.first.weight.split(nodes.shape[-1], dim=1)
@@ -87,7 +101,7 @@ class Set2Graph(nn.Module):
             pairs = (nodes @ source.T + shared)[:, :, None] + (nodes @ target.T)[:, None]  # [B, N, N, h]
         for layer in self.pair_layers:
             pairs = layer(pairs.relu())
-        return pairs.squeeze(-1)
+        return pairs
 
 
 class SetLayer(nn.Module):

@@ -52,8 +52,8 @@ def check_set2graph(given: Settings) -> Settings:
     _check_inputs(given)
     if given["size"] not in get_args(Size):
         raise GLNError(f"Set2Graph got size={given['size']!r}; choose from {', '.join(get_args(Size))}.")
-    _check_flags("Set2Graph", given, ("total",))
-    return given
+    _check_flags("Set2Graph", given, ("total", "directed"))
+    return given | {"edge_types": check_whole("Set2Graph", "edge_types", given["edge_types"], 1)}
 
 
 def check_paper(options: Settings) -> Settings:
