@@ -70,21 +70,21 @@ def predict(
     from gln.inference.choice import Choice
     from gln.io import find_files
     from gln.io.writing import check_output
-    from gln.storage.models import find_saved
     from gln.viewing.paths import check_page
     from gln.workflows.asked import check_device, check_nodes
+    from gln.workflows.kinds import options_for
 
     if view is not None:
         check_page(view)
     check_device(device)
     if output.suffix.lower() == ".png":
         clusters = clusters or "auto"
-    options, choice = read.options(), Choice(threshold, top_k, steps, candidates, batch_size)
+    choice = Choice(threshold, top_k, steps, candidates, batch_size)
     if any(Path(word).is_file() and same_place(Path(word), output) for word in files):
         raise GLNError(f"{output} is both input and output; choose another name for the output.")
     place, devices = None, share.per_machine()
     paths = find_files(files)
-    find_saved(model)
+    options = options_for(model, read.options())
     if known is not None:
         open_regular(known).close()
     if nodes := apart_from(paths, (output, known)):

@@ -54,7 +54,7 @@ class FileEdges:
     def fields(self, nodes: int, options: ReadOptions, say: Callable[[str], None]) -> dict[str, Any]:
         """The ``edge_index [2, m]`` of a graph with this many nodes, and the kinds of its edges that were chosen."""
         check_numbers(self.pairs, nodes, "edge")
-        if options.directed and self.directed is False:
+        if options.directed and self.directed is False and not options.kinds_if_there:
             raise GLNError("its edges have no direction; leave out --directed.")
         self._name_unused(options, say)
         stays = self.pairs[:, 0] != self.pairs[:, 1]
@@ -72,9 +72,10 @@ class FileEdges:
             if least is not None:
                 stays &= columns.pop("edge_weight") >= least
         rows = np.flatnonzero(stays)
-        pairs = self.pairs[rows] if options.directed else np.sort(self.pairs[rows], axis=1)
+        one_way = options.directed and self.directed is not False
+        pairs = self.pairs[rows] if one_way else np.sort(self.pairs[rows], axis=1)
         pairs, columns = self._once(pairs, {name: each[rows] for name, each in columns.items()}, rows, nodes)
-        if not options.directed:
+        if not one_way:
             pairs = np.concatenate([pairs, pairs[:, ::-1]])
             columns = {name: np.concatenate([each, each]) for name, each in columns.items()}
         return {"edge_index": np.ascontiguousarray(pairs.T), **columns, **found}

@@ -77,7 +77,7 @@ def kinds_of(model: Any) -> Kinds:
     return Kinds(**{field.name: config[field.name] for field in fields(Kinds) if field.name in config})
 
 
-def kinds_in(graphs: Sequence[Graph]) -> Kinds:
+def kinds_in(graphs: Sequence[Graph | Data]) -> Kinds:
     """What ``graphs`` say: how many types there are, whether edges have weights, and whether any is directed."""
     counts = [
         max(
@@ -91,7 +91,7 @@ def kinds_in(graphs: Sequence[Graph]) -> Kinds:
         for name in ("edge_type", "node_type")
     ]
     weights = any(graph.get("edge_weight") is not None for graph in graphs)
-    return Kinds(max(counts[0], 1), any(graph.directed for graph in graphs), weights, counts[1])
+    return Kinds(max(counts[0], 1), any(graph.get("directed") for graph in graphs), weights, counts[1])
 
 
 def keep_names(model: nn.Module, graphs: Sequence[Graph]) -> None:
@@ -276,14 +276,14 @@ def starting_structure(model: Any, pairs: Tensor) -> Tensor:
     return ((initial + initial.T) / 2)[pairs[0], pairs[1]]
 
 
-def input_settings(graphs: Sequence[Data]) -> dict[str, int]:
-    """The widths of ``pos`` and ``x``, by the names they have in most models' settings."""
+def input_settings(graphs: Sequence[Graph | Data]) -> dict[str, int]:
+    """The widths of ``pos`` and ``x`` and the kinds, by the names they have in most models' settings."""
     pos, x = (0 if graphs[0].get(name) is None else graphs[0][name].shape[1] for name in ("pos", "x"))
-    return {"in_channels": x, "pos_channels": pos}
+    return {"in_channels": x, "pos_channels": pos, **vars(kinds_in(graphs))}
 
 
-def build_model(text: str, graphs: Sequence[Data]) -> nn.Module:
-    """Build a model, such as ``GLN:width=64``, with inputs as wide as the features of ``graphs``.
+def build_model(text: str, graphs: Sequence[Graph | Data]) -> nn.Module:
+    """Build a model, such as ``GLN:width=64``, with inputs as wide as the features of ``graphs``, and their kinds.
 
     A class with a method ``input_settings(graphs)`` says itself which of its settings follow from them.
     """

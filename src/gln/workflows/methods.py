@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 # Settings of a model that its training graphs determine.
 FROM_DATA = ("nodes", "in_channels", "pos_channels", "x_mean", "x_std")
+FROM_DATA += ("edge_types", "directed", "edge_weights", "node_types")
 
 T = TypeVar("T")
 

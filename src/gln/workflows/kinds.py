@@ -1,0 +1,95 @@
+"""Kinds of edges between files and models: read as a run has read them, numbered as a model numbers them."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TypedDict
+
+from gln.errors import GLNError
+from gln.graphs.kinds import TYPES, rename_types
+from gln.graphs.record import KINDS, NAMES, Graph
+from gln.io import ReadOptions
+from gln.storage.facts import as_kind, read_facts
+from gln.storage.models import find_saved
+
+if TYPE_CHECKING:
+    from gln.models.contract import Kinds
+
+RECIPE = "recipe.json"  # of a run: how its files were read
+# By the flag that chooses it: the setting of a model that predicts it, its value in a model that does not, and words.
+FLAGS: dict[str, tuple[str, int, str]] = {
+    "types": ("edge_types", 1, "types of edges"),
+    "weights": ("edge_weights", False, "weights"),
+    "directed": ("directed", False, "directions"),
+    "node_types": ("node_types", 0, "types of nodes"),
+}
+
+
+class KindsRead(TypedDict, total=False):
+    """What a recipe says of kinds."""
+
+    types: str | None
+    weights: str | None
+    node_types: str | None
+    threshold_weights: float | None
+
+
+def options_for(model: str, options: ReadOptions) -> ReadOptions:
+    """``options`` for files that the saved ``model`` is asked about.
+
+    Kinds are read as its run has read them, where a file has them, unless ``options`` say otherwise; a flag for
+    something that the model does not predict is refused.
+    """
+    folder = find_saved(model)
+    config = read_facts(folder / "model.json").get("config")
+    config = config if isinstance(config, dict) else {}
+    for flag, (setting, plain, words) in FLAGS.items():
+        if getattr(options, flag) and config.get(setting, plain) == plain:
+            raise GLNError(f"{model} predicts no {words}; leave out --{flag.replace('_', '-')}.")
+    path = folder / RECIPE
+    found = as_kind(read_facts(path).get("read", {}), KindsRead, path) if path.is_file() else KindsRead()
+    kept = {name: found.get(name) for name in KindsRead.__annotations__ if getattr(options, name) is None}
+    more: dict[str, Any] = {name: value for name, value in kept.items() if value is not None}
+    directed = options.directed or config.get("directed") is True
+    return replace(options, **more, directed=directed, kinds_if_there=bool(more) or directed)
+
+
+def kinds_of_graph(graph: Graph) -> dict[str, Any]:
+    """The kinds of ``graph`` with the names of their types, and whether it is directed, as far as it says."""
+    return {name: graph[name] for name in (*KINDS, *NAMES, "directed") if name in graph}
+
+
+def comparable(model: Any, graph: Graph) -> Graph:
+    """``graph`` with only the kinds that ``model`` predicts, its types numbered as the model numbers them."""
+    from gln.models.contract import kinds_of, names_of  # here, as it loads torch
+
+    kinds, names, out = kinds_of(model), names_of(model), copy.copy(graph)
+    for name in set(KINDS) - set(kinds.learned):
+        out.__dict__.pop(name, None)
+        out.__dict__.pop(f"{name}_names", None)
+    for kind in set(TYPES) & set(kinds.learned) & set(out.keys()):
+        known, words = getattr(kinds, f"{kind}s"), names.get(f"{kind}_names")
+        if words is None and f"{kind}_names" in out:
+            raise GLNError(f"its {kind} is given in words, but the model knows the numbers 0 to {known - 1}.")
+        if words is not None:
+            try:
+                rename_types(out, kind, words)
+            except GLNError as error:
+                raise GLNError(f"it has a type that was never seen in training. {error}") from None
+        if len(out[kind]) and (most := int(out[kind].max())) >= known:
+            raise GLNError(f"its {kind} {most} was never seen in training, which had 0 to {known - 1}.")
+    return out
+
+
+def not_used(kinds: Kinds, graphs: Sequence[Graph]) -> list[str]:
+    """What graphs say of their edges and nodes and a model with these ``kinds`` does not predict, in words."""
+    from gln.models.contract import kinds_in
+
+    there = kinds_in(graphs)
+    return [
+        words
+        for setting, plain, words in FLAGS.values()
+        if getattr(there, setting) != plain and getattr(kinds, setting) == plain
+    ]
