@@ -83,6 +83,18 @@ def comparable(model: Any, graph: Graph) -> Graph:
     return out
 
 
+def described(kinds: Kinds, graphs: Sequence[Graph]) -> str:
+    """What a model with these ``kinds`` predicts beyond edges, in words; empty for a plain one."""
+    words = []
+    for setting, plain, what in FLAGS.values():
+        count, names = getattr(kinds, setting), f"{setting.removesuffix('s')}_names"
+        known = next((graph[names] for graph in graphs if names in graph), ())
+        if count != plain:
+            more = f" ({', '.join(known)})" if known else ""
+            words.append(what if isinstance(plain, bool) else f"{count} {what}{more}")
+    return "; ".join(words)
+
+
 def not_used(kinds: Kinds, graphs: Sequence[Graph]) -> list[str]:
     """What graphs say of their edges and nodes and a model with these ``kinds`` does not predict, in words."""
     from gln.models.contract import kinds_in

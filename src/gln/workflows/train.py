@@ -26,7 +26,7 @@ from gln.training.losses import Loss
 from gln.training.processes import is_first
 from gln.workflows import Say, Skip, silent
 from gln.workflows.judge import Judged, judge
-from gln.workflows.kinds import not_used
+from gln.workflows.kinds import described, not_used
 from gln.workflows.methods import find_method
 from gln.workflows.recipe import Recipe, check_new_recipe, choose_recipe
 from gln.workflows.rules import fit_rules, save_rules
@@ -99,6 +99,8 @@ def train(
     if not is_baseline:
         torch.manual_seed(config.seed)
         method = build_model(spec, [graph for part in graphs for graph in part])
+    if words := described(kinds_of(method), graphs.train):
+        tell(f"{'kinds':<12}{words}")
     if unused := not_used(kinds_of(method), graphs.train):
         name = type(method).__name__
         if "directions" in unused:

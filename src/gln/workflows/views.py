@@ -211,7 +211,7 @@ def _read(words: Sequence[str], options: ReadOptions, skip: Skip, say: Say) -> I
             yield View.of(item)
     for path in archives:  # of gln predict: read like any archive, but their edges are predictions
         found = read_predictions(path)
-        items = list(read_items([path], options, on_bad=skip, say=say))
+        items = list(read_items([path], options, on_bad=skip))
         if len(items) != len(found):
             raise GLNError(f"{path} holds {len(items)} graphs and {len(found)} names; write it again.")
         for item, (name, edges) in zip(items, found.items(), strict=True):
@@ -237,7 +237,12 @@ def _with_edges(view: View, edges: PredictedEdges) -> View:
     pairs = edges.pairs(view.name, view.labels, view.graph.num_nodes)
     # The file does not store its threshold, but holds nothing below it.
     least = max(float(np.floor(edges.prob.min(initial=1) * 100) / 100), 0.01)
-    return replace(view, seen=Seen(pairs, edges.prob[None], least, least))
+    kinds, names = dict(edges.kinds), dict(edges.names)
+    for name, words in edges.names.items():  # numbered as those of the truth, which may have others
+        known, kind = tuple(view.graph.get(name) or ()), name.removesuffix("_names")
+        names[name] = known + tuple(word for word in words if word not in known)
+        kinds[kind] = np.array([names[name].index(word) for word in words])[kinds[kind]]
+    return replace(view, seen=Seen(pairs, edges.prob[None], least, least, edges.directed, kinds, names))
 
 
 def job_items(job: Job, page: Path, say: Say) -> list[Item]:
