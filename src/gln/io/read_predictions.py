@@ -104,7 +104,7 @@ def _read_table(path: Path) -> dict[str, PredictedEdges]:
             raise GLNError(f"expected the columns {', '.join(COLUMNS)}, as gln predict writes them.")
         for cells in table:
             if len(cells) != len(header):
-                raise GLNError(f"a row has {len(cells)} cells, expected {len(header)}.")
+                raise ValueError(f"a row has {len(cells)} cells, expected {len(header)}")
             rows.setdefault(plain(cells[0]), []).append(cells[1:])
         return {graph: _of_rows(path, header[1:], edges) for graph, edges in rows.items()}
 
