@@ -25,6 +25,9 @@ SMALL = {
     "surfaces": ["surfaces:points=16", "surfaces:points=25,kind=torus,order=ordered"],
     "figures": ["figures:side=6", "figures:side=8,objects=3,neighbours=8", "figures:side=5,order=ordered"],
     "delaunay": ["delaunay:points=12", "delaunay:points=5-9"],
+    "nearest": ["nearest:points=9", "nearest:points=12,colours=1"],
+    "particles": ["particles:count=3", "particles:count=4,kind=charged", "particles:kind=kuramoto"],
+    "roads": ["roads:points=8"],
 }
 MEMBERS = [spec for specs in SMALL.values() for spec in specs]
 
@@ -41,8 +44,8 @@ class TestEveryFamily:
     def test_graphs_are_canonical_and_carry_points(self, spec: str) -> None:
         for graph in parse_family(spec).sample(8, seed=1):
             assert_same_graph(check_graph(graph), graph)
-            assert graph.pos.shape[0] == graph.num_nodes
-            assert graph.num_edges > 0
+            assert (graph.x if graph.pos is None else graph.pos).shape[0] == graph.num_nodes
+        assert graph.num_edges > 0
 
     def test_fewer_graphs_are_the_first_of_more(self, spec: str) -> None:
         member = parse_family(spec)
@@ -55,7 +58,7 @@ class TestEveryFamily:
         member = parse_family(spec)
         graphs = member.sample(4, seed=3) + member.sample(4, seed=4)
         drawn = {
-            graph.pos.numpy().tobytes() + (b"" if graph.get("x") is None else graph.x.numpy().tobytes())
+            b"".join(graph[name].numpy().tobytes() for name in ("pos", "x") if graph.get(name) is not None)
             for graph in graphs
         }
         assert len(drawn) == 8
@@ -64,7 +67,8 @@ class TestEveryFamily:
         member = parse_family(spec)
         if member.order == "set":
             for graph in member.sample(6, seed=5):
-                assert len(graph.pos.unique(dim=0)) == graph.num_nodes
+                rows = graph.x if graph.pos is None else graph.pos
+                assert len(rows.unique(dim=0)) == graph.num_nodes
 
     def test_the_short_form_and_the_spec_give_the_family_back(self, spec: str) -> None:
         member = parse_family(spec)
@@ -158,7 +162,15 @@ def test_a_new_family_needs_one_decorator_and_one_method() -> None:
 
 @pytest.mark.parametrize(
     ("name", "parameter", "value"),
-    [("community", "size", 5), ("surfaces", "points", 16), ("figures", "side", 6), ("delaunay", "points", 7)],
+    [
+        ("community", "size", 5),
+        ("surfaces", "points", 16),
+        ("figures", "side", 6),
+        ("delaunay", "points", 7),
+        ("nearest", "colours", 2),
+        ("particles", "count", 3),
+        ("roads", "points", 5),
+    ],
 )
 def test_whole_numbers_may_be_numpys_but_not_true(name: str, parameter: str, value: int) -> None:
     member = family(name, **{parameter: np.int64(value)})
