@@ -45,6 +45,9 @@ def test_words_become_numbers_in_sorted_order_and_numbers_stay(tmp_path: Path) -
     graph = read_one(tmp_path / "t.csv", types="type", weights="weight").graph
     assert [edge[2] for edge in kinds(graph)] == [4, 2]
     assert "edge_type_names" not in graph
+    table(tmp_path, EDGES.replace("near", "1").replace("far", "-1"))
+    graph = read_one(tmp_path / "t.csv", types="type", weights="weight").graph
+    assert [graph.edge_type_names[edge[2]] for edge in kinds(graph)] == ["1", "-1"]
 
 
 def test_what_is_not_asked_for_is_named_once_and_the_graph_is_plain(tmp_path: Path) -> None:
@@ -80,8 +83,11 @@ def test_directions_are_those_of_the_rows_or_of_their_column(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("edges", "options", "message"),
     [
-        ("a,b,1.5,1", {"types": "type"}, r"edges\.csv, row 2: the type is '1.5'; expected a whole number"),
-        ("a,b,-1,1", {"types": "type"}, "the type is '-1'; expected a whole number from 0"),
+        (
+            "a,b,1.5,1",
+            {"types": "type"},
+            r"edges\.csv, row 2: the type is '1.5'; expected a word, or a whole number",
+        ),
         ("a,b,,1", {"types": "type"}, "the type is missing"),
         ("a,b,1,0", {"weights": "weight"}, r"row 2: the weight is '0'; expected a positive number"),
         ("a,b,1,nan", {"weights": "weight"}, "the weight is 'nan'"),

@@ -139,26 +139,28 @@ def node_fields(
 
 
 def as_types(what: str, values: Values, where: Where) -> Numbered:
-    """Types as whole numbers from 0 ``[m]``: numbers as they are, words by their place in sorted order."""
+    """Types as whole numbers from 0 ``[m]``: numbers as they are, words by their place in sorted order.
+
+    Numbers of which some are negative, such as signs or charges, are words.
+    """
     if isinstance(values, Numbered):
         return values
-    words = ["" if value is None else str(value).strip() for value in values]
-    if any(isinstance(value, list | dict) for value in values):
-        words = [
-            "" if isinstance(value, list | dict) else word for word, value in zip(words, values, strict=True)
-        ]
+    words = [
+        "" if value is None or isinstance(value, list | dict) else str(value).strip() for value in values
+    ]
+    wrong = np.array([not word for word in words], dtype=bool)
     if words and all(map(reads_as_number, words)):
         numbers = np.array(list(map(float, words)))
-        wrong = ~((numbers >= 0) & (numbers < MOST_TYPES) & (numbers == np.floor(numbers)))
+        wrong = ~((numbers < MOST_TYPES) & (numbers > -MOST_TYPES) & (numbers == np.floor(numbers)))
         if not wrong.any():
-            return Numbered(numbers.astype(np.int64), None)
-    else:
-        wrong = np.array([not word for word in words], dtype=bool)
+            if numbers.min() >= 0:
+                return Numbered(numbers.astype(np.int64), None)
+            words = [f"{number:.0f}" for number in numbers.tolist()]
     if wrong.any():
         place = int(wrong.argmax())
         got = quote(words[place]) if words[place] else "missing"
         raise GLNError(
-            f"{where(place)}: the {what} is {got}; expected a whole number from 0 to {MOST_TYPES - 1}, or a word."
+            f"{where(place)}: the {what} is {got}; expected a word, or a whole number below {MOST_TYPES:,}."
         )
     names = tuple(sorted(set(words)))
     place_of = {word: number for number, word in enumerate(names)}

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from gln.errors import GLNError
-from gln.graphs.kinds import TYPES, rename_types
+from gln.graphs.kinds import TYPES, rename_types, share_kinds
 from gln.graphs.record import KINDS, NAMES, Graph
 from gln.io import ReadOptions
 from gln.storage.facts import as_kind, read_facts
@@ -59,6 +59,21 @@ def options_for(model: str, options: ReadOptions) -> ReadOptions:
 def kinds_of_graph(graph: Graph) -> dict[str, Any]:
     """The kinds of ``graph`` with the names of their types, and whether it is directed, as far as it says."""
     return {name: graph[name] for name in (*KINDS, *NAMES, "directed") if name in graph}
+
+
+def number_alike(graphs: Sequence[Graph]) -> None:
+    """Give graphs from files one numbering of their types, in place.
+
+    Where whole numbers are words in some graphs, as these have negative ones, they are words in all.
+    """
+    for kind in TYPES:
+        names, typed = f"{kind}_names", [graph for graph in graphs if kind in graph]
+        words = {word for graph in typed for word in graph.get(names) or ()}
+        for graph in typed:
+            if names not in graph and words and all(word.lstrip("-").isdecimal() for word in words):
+                used, numbers = graph[kind].unique(return_inverse=True)
+                graph[kind], graph[names] = numbers, tuple(map(str, used.tolist()))
+    share_kinds(graphs)
 
 
 def comparable(model: Any, graph: Graph) -> Graph:

@@ -10,12 +10,11 @@ from pathlib import Path
 from gln.errors import GLNError
 from gln.families import FAMILIES, parse_family
 from gln.graphs import split
-from gln.graphs.kinds import share_kinds
 from gln.graphs.record import ROWS, Graph
 from gln.io import Item, ReadOptions, Skipped, find_files, read_items
 from gln.workflows import Say, Skip
 from gln.workflows.divide import TrainValTest, divide
-from gln.workflows.kinds import kinds_of_graph
+from gln.workflows.kinds import kinds_of_graph, number_alike
 
 NO_EDGES = "it has no true edges; give a table of edges with --edges."
 NONE_LABELLED = "There is no graph with true edges: none was read, or no file gives them; see --edges."
@@ -65,7 +64,7 @@ def read_labelled(paths: Sequence[Path], options: ReadOptions, skip: Skip, say: 
         raise GLNError(NONE_LABELLED)
     _check_alike(items)
     graphs = [_labelled(item, options.group) for item in items]
-    share_kinds(graphs)
+    number_alike(graphs)
     return graphs
 
 
@@ -93,7 +92,7 @@ def file_data(
                     f"The training graphs have {graphs[0].widths} values of pos and x per node, but those named with "
                     f"--val or --test have {graph.widths}; all graphs must have the same number."
                 )
-    share_kinds([*graphs, *(graph for part in held for graph in part or [])])
+    number_alike([*graphs, *(graph for part in held for graph in part or [])])
     divided = divide(graphs, patches, seed, *held)
     return replace(divided, read=len(graphs) + sum(len(part or []) for part in held))
 
