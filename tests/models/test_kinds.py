@@ -169,7 +169,7 @@ def test_blocks_of_a_large_set_say_what_the_whole_says(
 
 def test_the_types_of_known_edges_are_seen_and_unknown_ones_are_all_alike() -> None:
     model, batch = model_of(**ALL), batch_of((6,))
-    edges = torch.zeros(1, 6, 6)
+    edges = torch.zeros(1, 6, 6, dtype=torch.float64)
     edges[0, 0, 1] = edges[0, 1, 0] = 1
     first, second = (torch.stack([edges * (k == t) for k in range(3)], dim=-1) for t in (0, 1))
     answers = [values_of(model(batch, initial=start)) for start in (first, second, edges, edges[0])]

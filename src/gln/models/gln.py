@@ -31,6 +31,7 @@ from gln.models.contract import Kinds, ScoredPairs, StructureOutput, kinds_of
 from gln.models.crowds import find_crowds
 from gln.models.features import feature_count, index_features, local_unit, mlp, pair_features
 from gln.models.pairs import AllPairs, Block, ListedPairs, Pairs, block_size, joined, never_compiled
+from gln.models.series import Series
 from gln.models.settings import APART, Lengths, check_gln
 from gln.ops.layers import gelu_linear, normed_linear, normed_mlp
 from gln.ops.mix import MOST_SLOTS
@@ -125,6 +126,7 @@ class GLN(nn.Module):
         node_types: int = 0,
         lengths: Lengths = "local",
         directions: bool = True,
+        moments: int = 1,
     ) -> None:
         given = {name: value for name, value in locals().items() if name not in APART}
         super().__init__()
@@ -142,6 +144,7 @@ class GLN(nn.Module):
             Step(width, pair_width, kernels, mixing, feedback, self.kinds)
             for _ in range(1 if shared else steps)
         )
+        self.series = Series(moments, in_channels // moments, pair_width) if moments > 1 else None
         self.label = Label(width, pair_width, kernels, self.kinds) if node_types else None
         self.scale_features(x_mean, x_std)
 
@@ -271,6 +274,8 @@ class GLN(nn.Module):
             self.embed_pair(pair_features(block, where, pos, x, unit, self.lengths, self.directions))
             for block in blocks
         ]
+        if self.series is not None:
+            e = [state + self.series(block, x[..., : self.in_channels]) for block, state in zip(blocks, e, strict=True)]
         # Adding 0 · e gives the first A a gradient like the later ones: what is compiled for one step then serves all.
         nothing = 0 * joined([part[..., 0] for part in e])
         structure = self._start(pairs, a, nothing)
