@@ -275,7 +275,10 @@ class GLN(nn.Module):
             for block in blocks
         ]
         if self.series is not None:
-            e = [state + self.series(block, x[..., : self.in_channels]) for block, state in zip(blocks, e, strict=True)]
+            e = [
+                state + self.series(block, x[..., : self.in_channels])
+                for block, state in zip(blocks, e, strict=True)
+            ]
         # Adding 0 · e gives the first A a gradient like the later ones: what is compiled for one step then serves all.
         nothing = 0 * joined([part[..., 0] for part in e])
         structure = self._start(pairs, a, nothing)

@@ -46,7 +46,8 @@ def options_for(model: str, options: ReadOptions) -> ReadOptions:
     config = read_facts(folder / "model.json").get("config")
     config = config if isinstance(config, dict) else {}
     for flag, (setting, plain, words) in FLAGS.items():
-        if getattr(options, flag) and config.get(setting, plain) == plain:
+        compared = flag == "weights" and options.threshold_weights is not None  # with a number, not learned
+        if getattr(options, flag) and config.get(setting, plain) == plain and not compared:
             raise GLNError(f"{model} predicts no {words}; leave out --{flag.replace('_', '-')}.")
     path = folder / RECIPE
     found = as_kind(read_facts(path).get("read", {}), KindsRead, path) if path.is_file() else KindsRead()
