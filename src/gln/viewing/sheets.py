@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,7 @@ from matplotlib.lines import Line2D
 
 from gln.errors import GLNError
 from gln.files import write_atomically
-from gln.graphs import as_graph, as_graphs, make_graph
+from gln.graphs import as_graph, as_graphs
 from gln.graphs.check import as_record
 from gln.graphs.record import Graph
 from gln.graphs.regions import is_image
@@ -303,12 +304,13 @@ def save_steps(
     count = len(seen.chances)
     sheet = Sheet(count, title, width, columns)
     for number, chances in enumerate(seen.chances, 0 if count > 1 else 1):
-        found = _with_edges(graph, seen.pairs[chances >= np.float32(seen.threshold)])
+        found = replace(seen, chances=chances[None]).answer(graph)
+        found.community = graph.get("community")
         caption = f"A{number}".translate(SUPERSCRIPTS)
         # An empty start has no errors yet.
         compared = graph.num_edges > 0 and (number > 0 or found.num_edges > 0)
         if not compared:
-            caption = f"{caption}, {found.num_edges // 2 or 'no'} edges"
+            caption = f"{caption}, {len(found.edges_once()) or 'no'} edges"
         sheet.draw(found, graph if compared else None, caption)
     sheet.add_legend()
     return sheet.write(path)
@@ -351,11 +353,3 @@ def save_curves(
     if len(names) > 1:
         sheet.add_lines(names)
     return sheet.write(path)
-
-
-def _with_edges(graph: Graph, pairs: np.ndarray) -> Graph:
-    """The nodes of ``graph`` with these edges ``[m, 2]``."""
-    found = make_graph(**graph.rows(), edges=pairs, num_nodes=graph.num_nodes)
-    if graph.get("community") is not None:
-        found.community = graph.community
-    return found
