@@ -8,8 +8,17 @@ import networkx as nx
 import pytest
 import torch
 
-from gln.evaluation import METRICS, Scores, calibration_error, edge_scores, mmd, novelty, segmentation_scores
-from gln.graphs import as_graph
+from gln.evaluation import (
+    METRICS,
+    Scores,
+    calibration_error,
+    edge_scores,
+    kind_scores,
+    mmd,
+    novelty,
+    segmentation_scores,
+)
+from gln.graphs import as_graph, make_graph
 
 TRUE = [as_graph(nx.disjoint_union(nx.complete_graph(4), nx.path_graph(3))), as_graph(nx.star_graph(4))]
 BAD = [as_graph(nx.cycle_graph(7)), as_graph(nx.complement(nx.star_graph(4)))]
@@ -37,6 +46,22 @@ def calibration() -> tuple[float, float]:
     return calibration_error(adj, adj, torch.ones(1, 3)), calibration_error(adj / 2, adj, torch.ones(1, 3))
 
 
+def kinds(name: str) -> tuple[float, float]:
+    edges = [[0, 1], [1, 2], [2, 0]]
+    nodes = {"num_nodes": 3, "directed": True}
+    true = make_graph(edges=edges, edge_type=[0, 1, 1], edge_weight=[1, 2, 3], node_type=[0, 1, 0], **nodes)
+    bad = make_graph(
+        edges=[[0, 1], [1, 0], [2, 0]],
+        edge_type=[1, 0, 1],
+        edge_weight=[3, 2, 1],
+        node_type=[0, 0, 0],
+        **nodes,
+    )
+    sure = true.clone()
+    sure.edge_type_prob, bad.edge_type_prob = torch.eye(2)[true.edge_type], torch.eye(2)[bad.edge_type]
+    return kind_scores([true], [sure])[name], kind_scores([true], [bad])[name]
+
+
 CASES: dict[str, Callable[[], tuple[float, float]]] = {
     **{
         name: lambda name=name: edges(name)
@@ -48,6 +73,11 @@ CASES: dict[str, Callable[[], tuple[float, float]]] = {
     },
     **{name: lambda name=name: segments(name) for name in ("ari_components", "ari_regions")},
     "calibration_error": calibration,
+    **{
+        name: lambda name=name: kinds(name)
+        for name in METRICS
+        if name.startswith(("type_", "weight_")) or name in ("directions", "node_accuracy", "exact_kinds")
+    },
     "novelty": lambda: (novelty(TRUE, BAD)["novelty"], novelty(TRUE, TRUE)["novelty"]),
     "uniqueness": lambda: (novelty(TRUE, BAD)["uniqueness"], novelty(TRUE, BAD * 2)["uniqueness"]),
 }

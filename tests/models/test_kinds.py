@@ -38,7 +38,7 @@ def model_of(**changes: object) -> GLN:
 def values_of(output: StructureOutput, step: int = -1) -> dict[str, Tensor]:
     """All that a step says, pairs as ``[B, N, N, ...]``, 0 where no pair was scored."""
     found = {"logits": output.logits, "types": output.types, "weights": output.weights}
-    values = {}
+    values = {} if output.proposal is None else {"proposal": output.proposal}
     for name, steps in found.items():
         if steps is not None:
             value = steps[step] * output.mask.view(*output.mask.shape, *[1] * (steps[step].dim() - 3))
@@ -199,9 +199,8 @@ def test_both_directions_are_fed_back_and_heard() -> None:
 def test_what_moving_stretching_and_turning_the_points_changes(lengths: str, directions: bool) -> None:
     settings = {"lengths": lengths, "directions": directions, "proposals": 1}
     model, batch = model_of(**ALL, **settings), batch_of((7, 4))
-    turn = torch.tensor(
-        [[math.cos(1.0), math.sin(1.0)], [math.sin(1.0), -math.cos(1.0)]]
-    ).double()  # and mirrored
+    cos, sin = math.cos(1.0), math.sin(1.0)
+    turn = torch.tensor([[cos, sin], [sin, -cos]], dtype=torch.float64)  # and mirrored
     expected, real = values_of(model(batch)), batch.mask[..., None]
     for pos, same in (
         (batch.pos + torch.tensor([5.0, -800.0]), True),

@@ -75,6 +75,8 @@ class GLNGraph(BaseTransform):
         model: a model, the folder of a saved one, or the name of a shipped one.
         threshold: a pair with at least this probability is an edge; by default the threshold stored with the model.
         edge_prob: set ``edge_prob [2m]`` too, the probability of each column of ``edge_index``.
+
+    What else the model predicts, such as ``edge_type`` and ``node_type``, is set too.
     """
 
     def __init__(
@@ -95,7 +97,10 @@ class GLNGraph(BaseTransform):
         # Attributes of the old edges; by its size alone, a label or ``ptr`` may look like one.
         for key in [key for key in data.keys() if "edge" in key and data.is_edge_attr(key)]:  # noqa: SIM118
             del data[key]
-        names = ["edge_index", "edge_prob"] if self.edge_prob else ["edge_index"]
+        left_out = {"pos", "x", "num_nodes", "directed"} | (set() if self.edge_prob else {"edge_prob"})
+        names = [name for name in answers[0].keys() if name not in left_out]  # noqa: SIM118
+        if answers[0].get("directed"):
+            data.directed = True
         parts = [
             Data(num_nodes=answer.num_nodes, **{name: answer[name] for name in names}) for answer in answers
         ]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Hashable, Sequence
+from dataclasses import asdict
 from numbers import Real
 from pathlib import Path
-from typing import Any, Literal, NotRequired, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, NotRequired, TypedDict
 
 import numpy as np
 import scipy.sparse as sp
@@ -14,14 +15,16 @@ import scipy.sparse as sp
 from gln.errors import GLNError
 from gln.evaluation.edges import edge_scores
 from gln.graphs import split, to_scipy
-from gln.graphs.check import make_graph
+from gln.graphs.check import check_graph, make_graph
 from gln.graphs.columns import is_frame, is_table
-from gln.graphs.convert import pairs_of
+from gln.graphs.convert import as_graph, is_whole_graph, pairs_of, share_kinds
 from gln.graphs.features import feature_scale
-from gln.graphs.record import Graph
+from gln.graphs.record import KINDS, NAMES, Graph
 from gln.inference.predict import Choice, as_points, predict_graphs
 from gln.later import torch
+from gln.models.contract import Kinds, kinds_in
 from gln.models.gln import GLN
+from gln.models.settings import Lengths
 from gln.seeds import seeded
 from gln.storage.facts import Facts, accepted, as_kind, naming_misfits, read_facts
 from gln.storage.models import find_saved, load_model, write_model
@@ -37,6 +40,9 @@ except ImportError:
     raise GLNError(
         "GraphLearner needs scikit-learn, which is not installed; run pip install 'gln[sklearn]'."
     ) from None
+
+if TYPE_CHECKING:
+    from torch_geometric.data import Data
 
 KEY = "learner"  # of model.json
 UNEQUAL = 30  # positions whose columns differ this much in scale are probably features
@@ -61,8 +67,8 @@ class GraphLearner(BaseEstimator):
     ``None``, or a PyG ``Data`` says it itself. ``nodes_`` says what was decided.
 
     The edges of a set are pairs of row numbers ``[m, 2]`` or ``[2, m]``, in one direction or both, an adjacency matrix
-    ``[n, n]``, or a graph of networkx. Sets may differ in size. ``GridSearchCV`` and ``cross_val_score`` can split
-    lists of sets: one set is one sample.
+    ``[n, n]``, or a graph of networkx or PyG. Sets may differ in size. ``GridSearchCV`` and ``cross_val_score`` can
+    split lists of sets: one set is one sample.
 
     Args:
         width: width of the node states of :class:`gln.GLN`.
@@ -78,6 +84,8 @@ class GraphLearner(BaseEstimator):
         threshold: a pair with at least this probability is an edge; ``None``: chosen on the validation sets.
         standardize: scale every feature to mean 0 and deviation 1, except columns of zeros and ones (positions need no
             scaling: GLN ignores their unit).
+        kinds: also learn what the graphs given as edges say: types, weights (of matrices too) and directions of edges,
+            and types of nodes; :meth:`predict_graphs` says them.
         device: ``auto``, ``cpu`` or ``gpu``.
         random_state: seeds the initial weights, the choice of validation sets and the training order.
         verbose: show a progress bar.
@@ -109,6 +117,7 @@ class GraphLearner(BaseEstimator):
         patience: int | None = None,
         threshold: float | None = None,
         standardize: bool = True,
+        kinds: bool = False,
         device: Literal["auto", "cpu", "gpu"] = "auto",
         random_state: Any = None,
         verbose: bool = False,
@@ -125,6 +134,7 @@ class GraphLearner(BaseEstimator):
         self.patience = patience
         self.threshold = threshold
         self.standardize = standardize
+        self.kinds = kinds
         self.device = device
         self.random_state = random_state
         self.verbose = verbose
@@ -137,7 +147,7 @@ class GraphLearner(BaseEstimator):
             y: the edges of each.
             groups: one label per set, as in scikit-learn: sets of one group are all learned, or all validated on.
         """
-        graphs = _with_edges(X, y)
+        graphs = _with_edges(X, y, self.kinds)
         if len(graphs) < 2:
             raise GLNError(f"Got {len(graphs)} point set; expected at least 2, one of them to validate on.")
         if not isinstance(self.validation_fraction, Real) or not 0 < self.validation_fraction < 1:
@@ -162,8 +172,18 @@ class GraphLearner(BaseEstimator):
         x_mean, x_std = feature_scale(train) if self.standardize else (None, None)
         pos_channels, in_channels = train[0].widths
         sizes = {name: given[name] for name in ("width", "pair_width", "steps", "candidates")}
+        found = kinds_in(graphs) if self.kinds else Kinds()
+        lengths: Lengths = "absolute" if found.edge_weights else "local"
         with seeded(settings.seed):
-            model = GLN(in_channels, pos_channels, **sizes, x_mean=x_mean, x_std=x_std)
+            model = GLN(
+                in_channels,
+                pos_channels,
+                **sizes,
+                x_mean=x_mean,
+                x_std=x_std,
+                **asdict(found),
+                lengths=lengths,
+            )
         result = fit(model, train, val, loss=loss, config=settings)
         if self.threshold is not None:
             model.threshold = float(self.threshold)
@@ -171,12 +191,17 @@ class GraphLearner(BaseEstimator):
         return self
 
     def predict(self, X: Sets) -> list[np.ndarray]:
-        """The edges of every set: pairs ``[m, 2]`` of row numbers, ``i < j``, sorted."""
+        """The edges of every set: pairs ``[m, 2]`` of row numbers, sorted, ``i < j`` unless directed."""
         check_is_fitted(self)
         return [graph.edges_once() for graph in self._answers(X, self.threshold_)]
 
+    def predict_graphs(self, X: Sets) -> list[Data]:
+        """The graph over every set, as :func:`gln.predict` gives it, with all kinds that were learned."""
+        check_is_fitted(self)
+        return [graph.to_data() for graph in self._answers(X, self.threshold_)]
+
     def predict_proba(self, X: Sets) -> list[sp.csr_array]:
-        """The probabilities of all scored pairs: one symmetric sparse matrix ``[n, n]`` per set.
+        """The probabilities of all scored pairs: one sparse matrix ``[n, n]`` per set, symmetric unless directed.
 
         In a small set all pairs are scored, in a large one those of near nodes; all other entries are 0.
         ``matrix.toarray()`` is the dense form.
@@ -192,7 +217,7 @@ class GraphLearner(BaseEstimator):
     def score(self, X: Sets, y: Sets) -> float:
         """Mean F1 of the predicted edges over the sets."""
         check_is_fitted(self)
-        return float(edge_scores(_with_edges(X, y), self._answers(X, self.threshold_))["dice"])
+        return float(edge_scores(_with_edges(X, y, self.kinds), self._answers(X, self.threshold_))["dice"])
 
     def save(self, path: Path | str) -> Path:
         """Save the fitted learner into a folder, like any model: ``gln.load`` and the commands read it too."""
@@ -272,14 +297,16 @@ def _names(X: Sets) -> list[str] | None:
     return names if names and all(isinstance(name, str) for name in names) else None
 
 
-def _with_edges(X: Sets, y: Sets) -> list[Graph]:
+def _with_edges(X: Sets, y: Sets, kinds: bool = False) -> list[Graph]:
     if y is None:
         raise GLNError("Got y=None; expected the edges of every point set, a list of tables [m, 2].")
-    return as_sets(X, list(y))  # a list: pandas would look up y[number] by label, not by place
+    return as_sets(X, list(y), kinds=kinds)  # a list: pandas would look up y[number] by label, not by place
 
 
-def as_sets(X: Sets, y: Sets | None = None, widths: tuple[int, int] | None = None) -> list[Graph]:
-    """Checked graphs from sets of nodes and, if given, their edges; all sets must have the same widths."""
+def as_sets(
+    X: Sets, y: Sets | None = None, widths: tuple[int, int] | None = None, kinds: bool = False
+) -> list[Graph]:
+    """Checked graphs from sets of nodes and, if given, their edges, perhaps with ``kinds``; all of the same widths."""
     if y is not None and len(X) != len(y):
         raise GLNError(
             f"Got {len(X)} point sets and {len(y)} sets of edges; expected one set of edges per point set."
@@ -287,7 +314,7 @@ def as_sets(X: Sets, y: Sets | None = None, widths: tuple[int, int] | None = Non
     graphs: list[Graph] = []
     for number, points in enumerate(X):
         try:
-            graphs.append(_as_set(points, None if y is None else y[number], widths))
+            graphs.append(_as_set(points, None if y is None else y[number], widths, kinds))
         except GLNError as error:
             raise GLNError(f"X[{number}]: {error}") from None
         now, first = graphs[-1].widths, graphs[0].widths
@@ -298,10 +325,11 @@ def as_sets(X: Sets, y: Sets | None = None, widths: tuple[int, int] | None = Non
             )
     if not graphs:
         raise GLNError("Got no point sets; expected at least one.")
+    share_kinds(graphs)
     return graphs
 
 
-def _as_set(points: Any, edges: Any, widths: tuple[int, int] | None) -> Graph:
+def _as_set(points: Any, edges: Any, widths: tuple[int, int] | None, kinds: bool) -> Graph:
     if isinstance(points, tuple) and not is_table(points):
         if len(points) != 2:
             raise GLNError(f"got a tuple of length {len(points)}; expected (positions, features).")
@@ -310,4 +338,12 @@ def _as_set(points: Any, edges: Any, widths: tuple[int, int] | None) -> Graph:
         graph = as_points(points, widths=widths)
     if edges is None:
         return graph
+    if kinds and is_whole_graph(edges, graph.num_nodes):
+        whole = as_graph(edges)
+        if whole.num_nodes != graph.num_nodes:
+            raise GLNError(
+                f"The edges are of a graph of {whole.num_nodes} nodes, but there are {graph.num_nodes}."
+            )
+        named = {name: whole.get(name) for name in (*KINDS, *NAMES, "directed")}
+        return check_graph(graph.with_edges(whole.edge_index, **named))
     return make_graph(**graph.rows(), edges=pairs_of(edges, graph.num_nodes), num_nodes=graph.num_nodes)

@@ -1,4 +1,4 @@
-"""Evaluating graphs of any kind: edge scores, MMD, segmentation, novelty and calibration.
+"""Evaluating graphs of any kind: edge scores, kinds of edges, MMD, segmentation, novelty and calibration.
 
 Nothing here depends on a model: predictions are probabilities in a padded batch, or lists of graphs.
 """
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from gln.evaluation.descriptors import DESCRIPTORS, Descriptor
 from gln.evaluation.edges import edge_scores
 from gln.evaluation.kernels import Kernel
+from gln.evaluation.kinds import TypeTable, kind_scores
 from gln.evaluation.metrics import METRICS, MetricInfo, Scores
 from gln.evaluation.mmd import Interval, MMDResult, mmd
 from gln.evaluation.novelty import isomorphic, novelty
@@ -37,6 +38,7 @@ __all__ = [
     "MMDResult",
     "MetricInfo",
     "Scores",
+    "TypeTable",
     "adjusted_rand",
     "calibration_error",
     "clustering",
@@ -44,6 +46,7 @@ __all__ = [
     "degrees",
     "edge_scores",
     "isomorphic",
+    "kind_scores",
     "laplacian_spectrum",
     "largest_components",
     "mmd",

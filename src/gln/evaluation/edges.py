@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor
 
 from gln.errors import GLNError
+from gln.evaluation.kinds import kinds_of_pairs
 from gln.evaluation.metrics import POOLED, Scores
 from gln.graphs.convert import as_graph_pairs
 from gln.graphs.record import Graph
 
-Entries = Literal["pairs", "all"]
+Entries = Literal["pairs", "directed", "all"]
 
 
 def check_entries(entries: str) -> None:
-    """Refuse anything but ``"pairs"`` and ``"all"``."""
+    """Refuse anything but ``"pairs"``, ``"directed"`` and ``"all"``."""
     if entries not in get_args(Entries):
         raise GLNError(
-            f'Got entries={entries!r}; expected "pairs" (i < j) or "all" (n² entries, as in the paper).'
+            f'Got entries={entries!r}; expected "pairs" (i < j), "directed" (i ≠ j) or "all" (n² entries, as in the '
+            "paper)."
         )
 
 
@@ -94,25 +96,49 @@ def edge_scores(true: Iterable[Any], predicted: Iterable[Any], entries: Entries 
             probability per column of its ``edge_index``, this ranks the edges for average precision (with
             ``"pairs"``, by the mean of both directions); otherwise every edge has probability 1. A pair
             without an edge has probability 0.
-        entries: ``"pairs"`` counts unordered pairs i < j; ``"all"`` the n² entries, diagonal included.
+        entries: ``"pairs"`` counts unordered pairs i < j, or, if a graph is directed, ``"directed"``, the ordered
+            pairs i ≠ j, each direction on its own; ``"all"`` the n² entries, diagonal included.
+
+    Where both have kinds, the scores of :func:`gln.evaluation.kind_scores` are among them.
     """
-    table, values = score_table(true, predicted, entries)
-    note = "over unordered pairs" if entries == "pairs" else "over all n² entries, diagonal included"
-    return Scores(named(values.mean(1), table.sum(1)), notes=[f"{table.shape[1]} graphs, {note}"])
+    truths, guesses = as_graph_pairs(true, predicted)
+    entries = _entries(entries, truths, guesses)
+    table, values = _table(truths, guesses, entries)
+    kinds = kinds_of_pairs(truths, guesses)
+    notes = [f"{table.shape[1]} graphs, {_OVER[entries]}"]
+    return Scores({**named(values.mean(1), table.sum(1)), **kinds}, notes, tables=kinds.tables)
+
+
+_OVER: dict[Entries, str] = {
+    "pairs": "over unordered pairs",
+    "directed": "over ordered pairs",
+    "all": "over all n² entries, diagonal included",
+}
+
+
+def _entries(entries: Entries, *sets: Sequence[Graph]) -> Entries:
+    """``"directed"`` for the pairs of graphs of which one is directed."""
+    check_entries(entries)
+    directed = any(graph.directed for graphs in sets for graph in graphs)
+    return "directed" if entries == "pairs" and directed else entries
 
 
 def score_table(
     true: Iterable[Any], predicted: Iterable[Any], entries: Entries = "pairs"
 ) -> tuple[Tensor, Tensor]:
     """For every graph, the counts of :func:`ratios` ``[4, G]`` and the scores :data:`PER_GRAPH` ``[7, G]``."""
-    check_entries(entries)
     truths, guesses = as_graph_pairs(true, predicted)
+    return _table(truths, guesses, _entries(entries, truths, guesses))
+
+
+def _table(truths: Sequence[Graph], guesses: Sequence[Graph], entries: Entries) -> tuple[Tensor, Tensor]:
     counts, precisions = [], []
     for index, (truth, guess) in enumerate(zip(truths, guesses, strict=True)):
         nodes = truth.num_nodes
         (_, actual), (counted, chosen) = _counted(truth, entries), _counted(guess, entries)
         hit = torch.isin(chosen, actual)
-        total = nodes**2 if entries == "all" else truth.get("scored_pairs") or nodes * (nodes - 1) // 2
+        pairs = truth.get("scored_pairs") or nodes * (nodes - 1) // (2 if entries == "pairs" else 1)
+        total = nodes**2 if entries == "all" else pairs
         counts.append([int(hit.sum()), len(chosen), len(actual), total])
         score = _chances(guess, f"predicted[{index}]", entries)[counted]
         precisions.append(_sparse_average_precision(score, hit, len(actual), total))
@@ -139,7 +165,7 @@ def _chances(graph: Graph, what: str, entries: Entries) -> Tensor:
         )
     if not ((values >= 0) & (values <= 1)).all():
         raise GLNError(f"{what}: edge_prob holds NaN or values outside 0 to 1; expected probabilities.")
-    if entries == "all":
+    if entries != "pairs":
         return values
     # The columns are sorted, so sorting them by their reverse lists the reverse of every column in order.
     return (values + values[(target * graph.num_nodes + source).argsort()]) / 2

@@ -53,10 +53,12 @@ def _middle(means: np.ndarray) -> Ends:
 
 def _draw_nodes(truth: Graph, guess: Graph, rng: np.random.Generator) -> Iterator[list[int]]:
     """The counts of :func:`gln.evaluation.edges.ratios` after drawing nodes with replacement, again and again."""
-    nodes = truth.num_nodes
-    true, predicted = truth.edges_once(), guess.edges_once()
+    nodes, directed = truth.num_nodes, truth.directed or guess.directed
+    true, predicted = (
+        graph.edge_index.T.numpy(force=True) if directed else graph.edges_once() for graph in (truth, guess)
+    )
     found = predicted[np.isin(predicted @ (nodes, 1), true @ (nodes, 1))]
     for _ in range(DRAWS):
         times = np.bincount(rng.integers(nodes, size=nodes), minlength=nodes)
         pairs = [int((times[edges[:, 0]] * times[edges[:, 1]]).sum()) for edges in (found, predicted, true)]
-        yield [*pairs, int(nodes**2 - (times**2).sum()) // 2]
+        yield [*pairs, int(nodes**2 - (times**2).sum()) // (1 if directed else 2)]

@@ -6,6 +6,7 @@ Every metric that the package computes has an entry in :data:`METRICS`, and
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import SupportsFloat
@@ -29,6 +30,7 @@ class MetricInfo:
 
 
 _RETRIEVAL = "Manning, Raghavan, Schütze 2008, Introduction to Information Retrieval, ch. 8"
+_CALIBRATION = "Naeini, Cooper, Hauskrecht 2015"
 _NOVELTY = "Weisfeiler, Leman 1968, then exact isomorphism"
 _GRAPHRNN = "Gretton et al. 2012, A Kernel Two-Sample Test; You et al. 2018, GraphRNN"
 _RAND = "Hubert, Arabie 1985, Comparing Partitions"
@@ -43,7 +45,7 @@ METRICS: Mapping[str, MetricInfo] = {
         MetricInfo("recall", "recall", True, 0, 1, _RETRIEVAL),
         MetricInfo("average_precision", "average precision", True, 0, 1, _RETRIEVAL),
         MetricInfo("exact", "graphs exactly right", True, 0, 1, "Serviansky et al. 2020, Set2Graph"),
-        MetricInfo("calibration_error", "calibration error", False, 0, 1, "Naeini, Cooper, Hauskrecht 2015"),
+        MetricInfo("calibration_error", "calibration error", False, 0, 1, _CALIBRATION),
         # Below 0 only by chance: the unbiased estimator, or a kernel that is not positive definite.
         MetricInfo("mmd_degree", "MMD² degree", False, -2, 2, _GRAPHRNN),
         MetricInfo("mmd_clustering", "MMD² clustering", False, -2, 2, _GRAPHRNN),
@@ -51,6 +53,19 @@ METRICS: Mapping[str, MetricInfo] = {
         MetricInfo("mmd_spectrum", "MMD² spectrum", False, -2, 2, "Liao et al. 2019, GRAN"),
         MetricInfo("ari_components", "adjusted Rand, components", True, -1, 1, _RAND),
         MetricInfo("ari_regions", "adjusted Rand, true regions", True, -1, 1, _RAND),
+        MetricInfo("type_accuracy", "pairs with the right type", True, 0, 1, _RETRIEVAL),
+        MetricInfo("type_f1_micro", "F1 of types, micro", True, 0, 1, _RETRIEVAL),
+        MetricInfo("type_f1_macro", "F1 of types, macro", True, 0, 1, _RETRIEVAL),
+        MetricInfo("type_calibration_error", "calibration error of types", False, 0, 1, _CALIBRATION),
+        MetricInfo("directions", "directions right", True, 0, 1, _RETRIEVAL),
+        MetricInfo(
+            "weight_error", "weights, mean absolute error", False, 0, math.inf, "Willmott, Matsuura 2005"
+        ),
+        MetricInfo("weight_r2", "weights, R²", True, -math.inf, 1, "Wright 1921, Correlation and Causation"),
+        MetricInfo("node_accuracy", "nodes with the right type", True, 0, 1, _RETRIEVAL),
+        MetricInfo(
+            "exact_kinds", "graphs exactly right, with kinds", True, 0, 1, "Serviansky et al. 2020, Set2Graph"
+        ),
         MetricInfo("novelty", "novel graphs", True, 0, 1, _NOVELTY),
         MetricInfo("uniqueness", "distinct graphs", True, 0, 1, _NOVELTY),
     )
@@ -67,6 +82,7 @@ class Scores(dict[str, float]):
     ==============  =================================================================================
     ``intervals``   the ends of the 95 % intervals of some scores
     ``rules``       the scores of simple rules on the same graphs, by the words for the rule
+    ``tables``      what is printed below: a :class:`gln.evaluation.TypeTable` where edges have types
     ==============  =================================================================================
     """
 
@@ -76,10 +92,12 @@ class Scores(dict[str, float]):
         notes: Sequence[str] = (),
         intervals: Mapping[str, tuple[float, float]] | None = None,
         rules: Mapping[str, Mapping[str, float]] | None = None,
+        tables: Sequence[object] = (),
     ) -> None:
         super().__init__({name: float(value) for name, value in scores.items()})
         self.notes = tuple(notes)
         self.intervals = dict(intervals or {})
+        self.tables = tuple(tables)
         self.rules = {words: dict(values) for words, values in (rules or {}).items()}
 
     @property
@@ -112,7 +130,9 @@ class Scores(dict[str, float]):
             f"{info.title} {info.arrow}" if info else name for name, info in zip(names, infos, strict=True)
         ]
         rows = [list(row) for row in zip(titles, *columns.values(), strict=True)]
-        printed = table(["metric", *columns], rows, [*legend, *self.notes])
+        printed = "\n\n".join(
+            [table(["metric", *columns], rows, [*legend, *self.notes]), *map(str, self.tables)]
+        )
         return f"{self.verdict}\n\n{printed}" if self.verdict else printed
 
 

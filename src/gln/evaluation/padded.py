@@ -17,6 +17,7 @@ from gln.evaluation.edges import (
     ratios,
     real,
 )
+from gln.graphs.batch import pair_mask
 from gln.graphs.check import check_whole, real_number
 
 # Sums are kept as whole multiples of 2⁻³⁰: exact, hence equal for any order and any number of processes,
@@ -28,7 +29,8 @@ class _PaddedMetric(Metric):
     """A metric whose states are integer sums over the entries that count, so that reducing them is exact.
 
     Args:
-        entries: ``"pairs"`` counts unordered pairs i < j; ``"all"`` the n² entries, diagonal included.
+        entries: ``"pairs"`` counts unordered pairs i < j; ``"directed"`` ordered ones, i ≠ j; ``"all"`` the n²
+            entries, diagonal included.
         states: the length of every state; 0 for a single number.
     """
 
@@ -66,8 +68,9 @@ class _PaddedMetric(Metric):
         score, mask = probabilities.detach(), mask.bool()
         if not score.is_floating_point() or score.dtype in (torch.float16, torch.bfloat16):
             score = score.float()
-        if self.entries == "all":
-            valid = (mask[:, :, None] & mask[:, None, :]).flatten(1)
+        if self.entries != "pairs":
+            pairs = pair_mask(mask) if self.entries == "directed" else mask[:, :, None] & mask[:, None, :]
+            valid = pairs.flatten(1)
             score, truth = score.flatten(1), adj.bool().flatten(1) & valid
         else:
             i, j = torch.triu_indices(nodes, nodes, offset=1, device=mask.device)
@@ -102,7 +105,8 @@ class EdgeScores(_PaddedMetric):
 
     Args:
         threshold: an entry with at least this probability is an edge.
-        entries: ``"pairs"`` counts unordered pairs i < j; ``"all"`` the n² entries, diagonal included.
+        entries: ``"pairs"`` counts unordered pairs i < j; ``"directed"`` ordered ones, i ≠ j; ``"all"`` the n²
+            entries, diagonal included.
     """
 
     higher_is_better = True

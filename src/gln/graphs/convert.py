@@ -84,6 +84,9 @@ def as_graph_pairs(true: Iterable[Any], predicted: Iterable[Any]) -> tuple[list[
                 f"predicted[{number}] has {guess.num_nodes} nodes and true[{number}] has {truth.num_nodes}; "
                 "expected the same nodes in the same order."
             )
+        for name in NAMES:  # a prediction in numbers means the words of the truth
+            if name in truth and name not in guess:
+                guess[name] = truth[name]
     share_kinds([*pairs[0], *pairs[1]])
     return pairs
 
@@ -217,6 +220,12 @@ def _networkx_kinds(source: nx.Graph, nodes: list[Any]) -> tuple[dict[str, Any],
     return of_edges, others
 
 
+def is_whole_graph(edges: Any, nodes: int) -> bool:
+    """Whether these are not pairs but a graph or a matrix ``[n, n]``."""
+    known = isinstance(edges, Graph) or is_data(edges) or is_networkx(edges) or sparse.issparse(edges)
+    return known or (getattr(edges, "shape", None) == (nodes, nodes) and nodes > 2)
+
+
 def pairs_of(edges: Any, nodes: int) -> np.ndarray:
     """Undirected edges ``[m, 2]``, each once, however they are given; whether they fit the nodes is not checked.
 
@@ -225,19 +234,19 @@ def pairs_of(edges: Any, nodes: int) -> np.ndarray:
             networkx or PyG. A table ``[2, 2]`` is a list of pairs.
         nodes: how many nodes there are.
     """
-    whole = isinstance(edges, Graph) or is_data(edges) or is_networkx(edges) or sparse.issparse(edges)
+    whole = is_whole_graph(edges, nodes)
     if not whole:
         table = edges.numpy(force=True) if isinstance(edges, torch.Tensor) else edges
         try:
             edges = np.asarray(table if len(table) else np.empty((0, 2)), dtype=np.float64)
         except (TypeError, ValueError):
             raise GLNError("edges is not a table of node numbers; expected pairs [[i, j], ...].") from None
-        whole = edges.shape == (nodes, nodes) and nodes > 2
+        whole = is_whole_graph(edges, nodes)
     if whole:
         graph = as_graph(edges)
         if graph.num_nodes != nodes:
             raise GLNError(f"The edges are of a graph of {graph.num_nodes} nodes, but there are {nodes}.")
-        return graph.edges_once()
+        return np.unique(np.sort(graph.edges_once(), axis=1), axis=0)
     if edges.ndim == 2 and edges.shape[0] == 2 != edges.shape[1]:
         edges = edges.T
     if edges.ndim != 2 or edges.shape[1] != 2:

@@ -14,6 +14,7 @@ from torch import nn
 from gln.errors import GLNError
 from gln.evaluation.edges import PER_GRAPH, edge_scores, named, score_table
 from gln.evaluation.intervals import score_intervals
+from gln.evaluation.kinds import kind_scores
 from gln.evaluation.metrics import Scores, number
 from gln.evaluation.mmd import MMDResult, mmd
 from gln.graphs import as_graphs
@@ -102,8 +103,9 @@ def evaluated(
     if distance.floor:
         floors = ", ".join(f"{name} {number(value)}" for name, value in distance.floor.items())
         notes.append(f"MMD² floor: {floors}")
-    beside = score_rules(rules or {}, graphs)
-    found = Scores({**scores, **distance.named()}, notes, score_intervals(each, true, predicted), beside)
+    kinds, beside = kind_scores(true, predicted), score_rules(rules or {}, graphs)
+    ends = score_intervals(each, true, predicted)
+    found = Scores({**scores, **kinds, **distance.named()}, notes, ends, beside, kinds.tables)
     return Evaluation(true, predicted, found, distance)
 
 
@@ -151,7 +153,7 @@ def _predict_and_rank(
         chosen = every.edge_prob >= threshold
         predicted[index] = every.some_edges(chosen)
         if truth.num_edges:
-            ranked = edge_scores([truth], [every])
+            ranked = dict(zip(PER_GRAPH, score_table([truth], [every])[1][:, 0].tolist(), strict=True))
             precision[index], recall = ranked["average_precision"], recall + ranked["recall"]
         else:  # nothing to rank and nothing to find: right if nothing was predicted
             precision[index], recall = float(not chosen.any()), recall + 1

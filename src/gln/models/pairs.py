@@ -17,6 +17,7 @@ rows of pairs at a time, in *blocks*; one block with all rows is the ordinary ca
 a block's ``rows``, ``pairs``     are those of the block
 a block's ``source``, ``target``  are the nodes' values at the two ends of its pairs, ``v_i`` and ``v_j``
 a block's ``by_row``              are the values of its pairs with one row per node
+a block's ``row_total``           is ``Σ_j v_ij`` of its pairs, and ``of_row`` puts such values at its pairs again
 a block's ``aggregate``           is ``Σ_j w_ij v_j``: from pairs to nodes
 a block's ``around``              are the values of all pairs that its mixing reads
 a block's ``mix``                 lets its pairs read pairs over third nodes (:mod:`gln.ops`)
@@ -130,6 +131,14 @@ class AllPairs:
     def target(self, values: Tensor) -> Tensor:
         """``[B, N, c] → [b, 1, N, c]``, to be broadcast."""
         return values[self.graphs][:, None]
+
+    def row_total(self, values: Tensor) -> Tensor:
+        """``[b, N, N, c] → [b, N, c]``; values are 0 where there is no pair."""
+        return values.sum(2)
+
+    def of_row(self, values: Tensor) -> Tensor:
+        """``[b, N, c] → [b, N, 1, c]``, to be broadcast."""
+        return values[:, :, None]
 
     def by_row(self, values: Tensor, fill: float) -> Tensor:
         """``[b, N, N]``, with ``fill`` where there is no pair."""
@@ -409,6 +418,15 @@ class ListedBlock:
     def target(self, values: Tensor) -> Tensor:
         """``[n, c] → [m, c]``. ``index_select`` sums its gradient in a fixed order on a CPU."""
         return values.index_select(0, self.whole.ends[1, self.own])
+
+    def row_total(self, values: Tensor) -> Tensor:
+        """``[m, c] → [r, c]``."""
+        lengths = self.whole.start.diff()[self.at]
+        return torch.segment_reduce(values, "sum", lengths=lengths, unsafe=True)
+
+    def of_row(self, values: Tensor) -> Tensor:
+        """``[r, c] → [m, c]``."""
+        return values.index_select(0, self.whole.ends[0, self.own] - self.at.start)
 
     def by_row(self, values: Tensor, fill: float) -> Tensor:
         """``[m] → [r, K]``: each row's values, then ``fill``."""
