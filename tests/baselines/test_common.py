@@ -162,3 +162,41 @@ def test_mistakes_are_told_in_one_sentence(tmp_path: Path) -> None:
         load_baseline(tmp_path)
     with pytest.raises(GLNError, match="already registered"):
         register("copy")(Stranger)
+
+
+@pytest.mark.parametrize("spec", ["constant", "neighbours"])
+@pytest.mark.parametrize("directed", [False, True])
+def test_the_most_usual_kinds_are_predicted(spec: str, directed: bool, tmp_path: Path) -> None:
+    train = [
+        gln.make_graph(
+            [[0.0], [1.0], [3.0]],
+            edges=[[0, 1], [1, 2]],
+            edge_type=[1, kind],
+            edge_weight=[1, weight],
+            node_type=[0, 2, 2],
+            directed=directed,
+        )
+        for kind, weight in ((0, 2), (1, 3), (2, 9))
+    ]
+    save_baseline(baseline(spec).fit(train), tmp_path)
+    for answer in gln.predict(load_baseline(tmp_path), train):
+        check_graph(answer)
+        assert set(answer.edge_type.tolist()) == {1}
+        assert set(answer.edge_weight.tolist()) == {1.0}
+        assert answer.node_type.tolist() == [2, 2, 2]
+        assert bool(answer.get("directed")) == (directed and spec == "constant")
+        assert "type_f1_macro" in gln.evaluate(load_baseline(tmp_path), train)
+
+
+@pytest.mark.parametrize(
+    "spec", [specs[0] for name, specs in SMALL.items() if name not in ("constant", "neighbours")]
+)
+def test_samplers_ignore_kinds_and_directions(spec: str, graphs: list[Data]) -> None:
+    one_way = []
+    for graph in graphs[:6]:
+        once = graph.edge_index[:, graph.edge_index[0] < graph.edge_index[1]]
+        one_way.append(gln.make_graph(edges=once.T, num_nodes=graph.num_nodes, directed=True))
+    for one, other in zip(
+        answers(baseline(spec).fit(one_way), []), answers(baseline(spec).fit(graphs[:6]), []), strict=True
+    ):
+        assert_same_graph(one, other)

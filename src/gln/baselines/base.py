@@ -28,7 +28,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 from gln.errors import GLNError
 from gln.graphs import as_graphs
 from gln.graphs.check import as_record, check_whole, real_number
-from gln.graphs.record import Graph
+from gln.graphs.record import KINDS, Graph
+from gln.later import torch
 from gln.registry import Registered, Registry, parse_spec
 from gln.seeds import check_seed
 from gln.storage.facts import accepted, naming_misfits
@@ -55,6 +56,9 @@ class Baseline(Registered):
     fitted: ClassVar[str]  # "pooled: …" or "per graph: …": how fit uses many graphs, in one sentence
     learned: ClassVar[tuple[str, ...]] = ()  # the tensors that it learns: initiator is kept in initiator_
     free: ClassVar[tuple[str, ...]] = ()  # settings that may change when a fit is resumed
+    sees_kinds: ClassVar[bool] = (
+        False  # others are fitted to structure alone: no types and weights, no directions
+    )
 
     def fit(
         self,
@@ -74,7 +78,10 @@ class Baseline(Registered):
             progress: show a progress bar on a terminal.
             folder: where a long fit keeps its state and resumes from; ``None`` keeps nothing.
         """
-        self.learn(as_graphs(graphs), val, check_seed("fit", seed), progress, folder)
+        checked = as_graphs(graphs, kinds=self.sees_kinds)
+        if not self.sees_kinds:
+            checked = [graph.undirected() for graph in checked]
+        self.learn(checked, val, check_seed("fit", seed), progress, folder)
         return self
 
     def learn(
@@ -118,9 +125,42 @@ class Baseline(Registered):
 
 
 class Predictor(Baseline):
-    """A baseline that predicts a graph from points, for :func:`gln.predict` and :func:`gln.evaluate`."""
+    """A baseline that predicts a graph from points, for :func:`gln.predict` and :func:`gln.evaluate`.
+
+    One that sees kinds gives every edge and node the most usual ones of the training graphs, ``usual_``: the most
+    frequent types and the median weight, −1 for what these have not; last, 1 if they are directed.
+    """
 
     kind = "predict"
+    usual_: Tensor | None = None  # [4] as in KINDS, then directed
+
+    def state(self) -> dict[str, Tensor]:
+        usual = {} if self.usual_ is None or (self.usual_ < 0).all() else {"usual": self.usual_}
+        return super().state() | usual
+
+    def restore(self, state: dict[str, Tensor]) -> None:
+        super().restore(state)
+        self.usual_ = state.get("usual")
+
+    def _learn_kinds(self, graphs: Sequence[Graph]) -> None:
+        found = [float(graphs[0].directed) or -1.0]
+        for name in reversed(KINDS):
+            values = torch.cat([graph[name] for graph in graphs if name in graph] or [torch.tensor([-1])])
+            usual = (
+                (values.median() if name == "edge_weight" else values.mode().values) if len(values) else -1
+            )
+            found.insert(0, float(usual))
+        self.usual_ = torch.tensor(found, dtype=torch.float64)
+
+    def _with_kinds(self, answer: Graph) -> Graph:
+        """``answer`` with the usual kinds."""
+        usual = [] if self.usual_ is None else self.usual_[:3].tolist()
+        for name, value in zip(KINDS, usual, strict=False):
+            count = answer.num_nodes if name == "node_type" else answer.num_edges
+            if value >= 0:
+                dtype = torch.float32 if name == "edge_weight" else torch.int64
+                answer[name] = torch.full((count,), value, dtype=dtype)
+        return answer
 
     def predict(self, points: Data) -> Data:
         """The graph over ``points``: ``edge_index`` and perhaps ``edge_prob``; the edges of ``points`` are not read.
@@ -135,7 +175,7 @@ class Predictor(Baseline):
 
 
 class Sampler(Baseline):
-    """A baseline that generates graphs, for :func:`gln.generate`."""
+    """A baseline that generates graphs, for :func:`gln.generate`; it ignores kinds of edges."""
 
     kind = "sample"
 

@@ -27,7 +27,8 @@ class Neighbours(Predictor):
 
     ``k`` or the radius is the one with the highest mean F1 over the validation graphs, or over the training graphs
     if there are none. Without ``pos``, distances are between rows of ``x``, standardised as GLN does it. Nodes at
-    equal distance are treated alike, so a node may get more than ``k`` neighbours.
+    equal distance are treated alike, so a node may get more than ``k`` neighbours. Types are the most frequent ones of
+    the training graphs, weights the median; directions are ignored.
 
     Args:
         rule: ``"knn"`` joins a node to its ``k`` nearest, ``"mutual"`` only if that holds both ways, ``"radius"`` to
@@ -38,6 +39,7 @@ class Neighbours(Predictor):
     rule: Rule = "knn"
     most: int = 32
 
+    sees_kinds = True
     fitted: ClassVar[str] = "pooled: one k or radius for all graphs."
     learned: ClassVar[tuple[str, ...]] = ("parameter", "scale")
 
@@ -49,7 +51,8 @@ class Neighbours(Predictor):
         self, graphs: list[Graph], val: Sequence[Graph], seed: int, progress: bool, folder: Path | None
     ) -> None:
         """Choose ``k`` or the radius; this is quick, so nothing is kept in ``folder``."""
-        judges = as_graphs(val, "val") if len(val) else graphs
+        self._learn_kinds(graphs)
+        judges = [graph.undirected() for graph in (as_graphs(val, "val") if len(val) else graphs)]
         judges[0].where()  # fail now, not at the first prediction
         scale = (None, None) if judges[0].widths[0] else feature_scale(graphs)
         self.scale_ = torch.tensor([] if scale[0] is None else scale, dtype=torch.float64)  # [2, f] or empty
@@ -64,7 +67,8 @@ class Neighbours(Predictor):
         """The graph over ``points`` by the rule, with the chosen ``k`` or radius."""
         self._need_fit()
         pairs, _ = self._pairs(self._where(points), float(self.parameter_))
-        return make_graph(**points.rows(), edges=torch.from_numpy(pairs), num_nodes=points.num_nodes)
+        edges = torch.from_numpy(pairs)
+        return self._with_kinds(make_graph(**points.rows(), edges=edges, num_nodes=points.num_nodes))
 
     def _where(self, graph: Graph) -> np.ndarray:
         """The places ``[n, p]`` between which distances are taken."""

@@ -30,8 +30,10 @@ class Constant(Predictor):
     """The same edges for all points: those that at least half of the training graphs have.
 
     It makes sense only where all graphs have the same size and list their nodes in the same order. ``edge_prob`` is
-    the share of training graphs that have the edge.
+    the share of training graphs that have the edge. Types are the most frequent ones, weights the median.
     """
+
+    sees_kinds = True
 
     fitted: ClassVar[str] = "pooled: the mean adjacency of all graphs, which must have the same size."
     learned: ClassVar[tuple[str, ...]] = ("mean",)
@@ -52,6 +54,7 @@ class Constant(Predictor):
             source, target = graph.edge_index.cpu()
             counts[source * size + target] += 1
         self.mean_ = (counts / len(graphs)).view(size, size)
+        self._learn_kinds(graphs)
 
     def answer(self, points: Graph) -> Graph:
         self._need_fit()
@@ -60,7 +63,9 @@ class Constant(Predictor):
                 f"Got {points.num_nodes} nodes; this constant was fitted to graphs of {len(self.mean_)}."
             )
         edges = (self.mean_ >= 0.5).nonzero().T.contiguous()
-        return points.with_edges(edges, edge_prob=self.mean_[edges[0], edges[1]].float())
+        directed = self.usual_ is not None and bool(self.usual_[3] == 1)
+        chances = self.mean_[edges[0], edges[1]].float()
+        return self._with_kinds(points.with_edges(edges, edge_prob=chances, directed=directed))
 
 
 @register("copy")

@@ -114,11 +114,16 @@ class Graph:
         return part
 
     def undirected(self) -> Graph:
-        """The graph itself, or the structure of a directed one with an edge where there is one either way."""
+        """The graph itself; a directed one with an edge where there is one either way, and no kinds of edges."""
         if not self.directed:
             return self
+        rest = {
+            name: value
+            for name, value in self.__dict__.items()
+            if not is_per_edge(name) and name != "directed"
+        }
         both = torch.cat([self.edge_index, self.edge_index.flip(0)], dim=1)
-        return Graph(self.num_nodes, **self.rows(), edge_index=both.unique(dim=1))
+        return Graph(**rest | {"edge_index": both.unique(dim=1)})
 
     if TYPE_CHECKING:  # any other attribute
 
