@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -42,6 +43,7 @@ WINDOW = 256  # items considered together, so that those of similar size share a
 WINDOW_NODES = 2**17  # fewer items where they are large
 SHOWN = 8  # reasons in a summary
 SCORES = ("dice", "precision", "recall", "iou")
+OF_KINDS = ("type_f1_micro", "directions", "weight_error", "node_accuracy", "exact_kinds")
 OF = ": "  # between the words for a rule and the name of its score
 
 
@@ -205,11 +207,16 @@ class Outcome:
         true = [(_truth(model, item, say), answer) for item, answer in self.answers if item.labelled]
         if true:
             from gln.evaluation.edges import edge_scores  # here, as it loads torchmetrics
+            from gln.evaluation.kinds import kind_scores
             from gln.inference.evaluate import score_rules
 
             graphs = [graph for graph, _ in true]
             found = edge_scores(graphs, [answer for _, answer in true])
             self.labelled, self.scores = len(true), {name: found[name] for name in SCORES}
+            each = [kind_scores([graph], [answer]) for graph, answer in true]
+            for name in OF_KINDS:
+                if all(name in one for one in each):
+                    self.scores[name] = fmean(one[name] for one in each)
             beside = score_rules(rules, graphs)
             for words in rules:  # one that cannot be followed finds nothing
                 self.scores |= {
@@ -222,7 +229,8 @@ class Outcome:
 
         words = dict.fromkeys(key.partition(OF)[0] for key in self.scores if OF in key)
         rules = {rule: {name: self.scores[f"{rule}{OF}{name}"] for name in SCORES} for rule in words}
-        return Scores({name: self.scores[name] for name in SCORES}, notes, rules=rules)
+        names = [name for name in (*SCORES, *OF_KINDS) if name in self.scores]
+        return Scores({name: self.scores[name] for name in names}, notes, rules=rules)
 
     def add(self, more: Outcome) -> None:
         """Add the outcome of further files, without the answers themselves."""
@@ -231,9 +239,14 @@ class Outcome:
         self.skipped += more.skipped
         if more.labelled:
             both = self.labelled + more.labelled
-            for name, value in more.scores.items():
-                before = self.labelled * self.scores.get(name, 0.0)
-                self.scores[name] = (before + more.labelled * value) / both
+            sums = {name: more.labelled * value for name, value in more.scores.items()}
+            if self.labelled:  # without what some graphs have no score of
+                sums = {
+                    name: sums[name] + self.labelled * self.scores[name]
+                    for name in sums
+                    if name in self.scores
+                }
+            self.scores = {name: value / both for name, value in sums.items()}
             self.labelled = both
 
 
