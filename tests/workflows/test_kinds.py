@@ -134,7 +134,7 @@ def test_flags_for_what_a_model_does_not_predict_are_refused(
 
 def test_a_model_without_kinds_says_so(here: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
     write_tables(here / "data", 5)
-    ask = ["train", "data", "-o", "run", "--model", "constant"]
+    ask = ["train", "data", "-o", "run", *QUICK[:5], "--model", "PaperGLN:steps=1"]
     assert run(monkeypatch, *ask, "--directed") == 2
     assert "predicts no directions; leave out --directed" in capsys.readouterr().err
     assert run(monkeypatch, *ask, "--types", "kind") == 0

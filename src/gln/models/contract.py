@@ -277,9 +277,9 @@ def starting_structure(model: Any, pairs: Tensor) -> Tensor:
 
 
 def input_settings(graphs: Sequence[Graph | Data]) -> dict[str, int]:
-    """The widths of ``pos`` and ``x`` and the kinds, by the names they have in most models' settings."""
+    """The widths of ``pos`` and ``x``, by the names they have in most models' settings."""
     pos, x = (0 if graphs[0].get(name) is None else graphs[0][name].shape[1] for name in ("pos", "x"))
-    return {"in_channels": x, "pos_channels": pos, **vars(kinds_in(graphs))}
+    return {"in_channels": x, "pos_channels": pos}
 
 
 def build_model(text: str, graphs: Sequence[Graph | Data]) -> nn.Module:
@@ -291,5 +291,5 @@ def build_model(text: str, graphs: Sequence[Graph | Data]) -> nn.Module:
 
     name, settings = MODELS.find(text)
     known = MODELS.settings(name)
-    inputs = getattr(MODELS[name], "input_settings", input_settings)(graphs)
+    inputs = getattr(MODELS[name], "input_settings", input_settings)(graphs) | vars(kinds_in(graphs))
     return MODELS[name](**{key: value for key, value in inputs.items() if key in known} | settings)

@@ -32,6 +32,7 @@ class KindsRead(TypedDict, total=False):
 
     types: str | None
     weights: str | None
+    directed: bool
     node_types: str | None
     threshold_weights: float | None
 
@@ -43,18 +44,19 @@ def options_for(model: str, options: ReadOptions) -> ReadOptions:
     something that the model does not predict is refused.
     """
     folder = find_saved(model)
-    config = read_facts(folder / "model.json").get("config")
-    config = config if isinstance(config, dict) else {}
+    facts = read_facts(folder / "model.json")
+    config = facts["config"] if isinstance(facts.get("config"), dict) else {}
     for flag, (setting, plain, words) in FLAGS.items():
         compared = flag == "weights" and options.threshold_weights is not None  # with a number, not learned
-        if getattr(options, flag) and config.get(setting, plain) == plain and not compared:
+        told = "baseline" in facts or config.get(setting, plain) != plain
+        if getattr(options, flag) and not told and not compared:
             raise GLNError(f"{model} predicts no {words}; leave out --{flag.replace('_', '-')}.")
     path = folder / RECIPE
     found = as_kind(read_facts(path).get("read", {}), KindsRead, path) if path.is_file() else KindsRead()
-    kept = {name: found.get(name) for name in KindsRead.__annotations__ if getattr(options, name) is None}
-    more: dict[str, Any] = {name: value for name, value in kept.items() if value is not None}
-    directed = options.directed or config.get("directed") is True
-    return replace(options, **more, directed=directed, kinds_if_there=bool(more) or directed)
+    more: dict[str, Any] = {name: value for name, value in found.items() if name in KindsRead.__annotations__}
+    more |= {"directed": True} if config.get("directed") is True else {}
+    more = {name: value for name, value in more.items() if value and not getattr(options, name)}
+    return replace(options, **more, kinds_if_there=bool(more))
 
 
 def kinds_of_graph(graph: Graph) -> dict[str, Any]:
@@ -81,6 +83,8 @@ def comparable(model: Any, graph: Graph) -> Graph:
     """``graph`` with only the kinds that ``model`` predicts, its types numbered as the model numbers them."""
     from gln.models.contract import kinds_of, names_of  # here, as it loads torch
 
+    if getattr(model, "sees_kinds", False):  # a baseline that takes them as they are
+        return graph
     kinds, names, out = kinds_of(model), names_of(model), copy.copy(graph)
     for name in set(KINDS) - set(kinds.learned):
         out.__dict__.pop(name, None)

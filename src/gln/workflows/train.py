@@ -101,9 +101,10 @@ def train(
         method = build_model(spec, [graph for part in graphs for graph in part])
     if words := described(kinds_of(method), graphs.train):
         tell(f"{'kinds':<12}{words}")
-    if unused := not_used(kinds_of(method), graphs.train):
+    unused = not_used(kinds_of(method), graphs.train)
+    if unused and not getattr(method, "sees_kinds", False):
         name = type(method).__name__
-        if "directions" in unused:
+        if "directions" in unused and not is_baseline:
             raise GLNError(
                 f"The graphs are directed, but {name} predicts no directions; leave out --directed."
             )
