@@ -37,6 +37,8 @@ from gln.io.molecules import ELEMENTS
 from gln.io.ply import parse_ply
 from gln.models.gln import SMALL
 from gln.storage.provenance import check_source, write_result
+from gln.workflows.judge import evaluate_on
+from gln.workflows.kinds import options_for
 from gln.workflows.recipe import neighbour_ranks
 from shared import command, run_command
 
@@ -211,16 +213,30 @@ def write(name: Positional[Name], folder: Positional[Path], count: int | None = 
 
 
 def measure(name: Positional[Name], folder: Positional[Path], run: str, output: Path) -> None:
-    """Measure a run or a shipped model on the test data."""
+    """Measure a run or a shipped model on the test data; of kinds, FOLDER is the test files themselves."""
     check_source(output)
     model = gln.load(run)
     start = time.perf_counter()
-    rows = {"photos": photo_rows, "coins": coin_rows}.get(name, scored_rows)(model, folder)
+    if name == "kinds":
+        rows = kind_rows(run, folder)
+    else:
+        rows = {"photos": photo_rows, "coins": coin_rows}.get(name, scored_rows)(model, folder)
     facts = {"model": model.config, "training": model.training_facts, "rows": rows}
     facts["seconds"] = round(time.perf_counter() - start, 1)
     for row in rows:
         print(row, flush=True)
     write_result(output, command(), SEED, facts)
+
+
+def kind_rows(run: str, files: Path) -> list[dict[str, Any]]:
+    """All scores of a run that predicts kinds on test files, read as it has read its own, beside its simple rules."""
+    options = options_for(run, ReadOptions())
+    _, true, scores = evaluate_on(run, str(files), options, 1, 0, None, False, print, print)
+    row: dict[str, Any] = {"files": files.name, "graphs": len(true), **scores, "rules": scores.rules}
+    for types in scores.tables:
+        row["types"] = {"names": types.names, "confusion": types.confusion.tolist()}
+        row["types"] |= {key: values.tolist() for key, values in types.scores().items()}
+    return [row]
 
 
 def scored_rows(model: torch.nn.Module, folder: Path) -> list[dict[str, Any]]:
