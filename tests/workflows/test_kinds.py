@@ -69,7 +69,8 @@ def test_from_a_table_with_kinds_to_a_table_with_kinds(
     facts = json.loads(Path("run/model.json").read_text())
     settings = ("edge_types", "edge_weights", "directed", "node_types")
     assert [facts["config"][name] for name in settings] == [2, True, True, 2]
-    assert (facts["edge_type_names"], facts["node_type_names"]) == (["rail", "road"], ["hub", "leaf"])
+    names = facts["training"]["names"]
+    assert names == {"edge_type_names": ["rail", "road"], "node_type_names": ["hub", "leaf"]}
 
     # The columns are those of the run; nodes alone are enough.
     assert run(monkeypatch, "predict", "run", "data", "-o", "out.csv", "--threshold", "0") == 0
@@ -165,7 +166,7 @@ def test_a_truth_is_compared_as_the_model_counts() -> None:
     assert comparable(model, path(None)).edge_type.tolist() == [0, 0, 1, 1]
     with pytest.raises(GLNError, match="given in words, but the model knows the numbers 0 to 1"):
         comparable(model, path(("a", "b")))
-    model.edge_type_names = ("b", "a")
+    model.training_facts = {"names": {"edge_type_names": ["b", "a"]}}
     assert comparable(model, path(("a", "b"))).edge_type.tolist() == [1, 1, 0, 0]
     with pytest.raises(GLNError, match="'c'"):
         comparable(model, path(("a", "c")))

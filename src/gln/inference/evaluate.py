@@ -28,6 +28,7 @@ from gln.inference.predict import (
     answers_one_by_one,
     predict_graphs,
 )
+from gln.models.contract import check_kinds
 
 
 def evaluate(
@@ -88,6 +89,7 @@ def evaluated(
     if not isinstance(model, nn.Module):
         predicted, ranked = _judged(graphs, predict_graphs(model, graphs, choice)), None
     else:
+        check_kinds(model, graphs, "graphs", learned=False)
         predicted, ranked, recall = _predict_and_rank(model, graphs, true, choice)
         note += f", threshold {choice.cut(model):.2f}"
         if recall < 1:

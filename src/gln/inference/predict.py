@@ -18,10 +18,11 @@ from gln.graphs import GraphBatch
 from gln.graphs.check import as_record, check_graph, make_graph
 from gln.graphs.columns import is_frame, is_table, node_rows
 from gln.graphs.convert import as_graph, is_networkx
+from gln.graphs.kinds import rename_types
 from gln.graphs.record import ROWS, Graph, is_a, is_data
 from gln.inference.choice import AS_TRAINED, Choice
 from gln.models.candidates import TREE_NODES
-from gln.models.contract import ScoresCandidates, StructureOutput, check_kinds, kinds_of, names_of
+from gln.models.contract import ScoresCandidates, StructureOutput, check_kinds, kind_names, kinds_of
 from gln.models.settings import input_widths
 from gln.storage.models import load_model
 from gln.threads import at_most, threads_for
@@ -181,10 +182,15 @@ def answers_one_by_one(
     model: nn.Module, graphs: Sequence[Graph], choice: Choice, start: bool = False
 ) -> Iterator[tuple[int, Graph]]:
     """The numbers of ``graphs``, in some order, each with the graph that ``model`` predicts."""
-    rest = []
+    rest, names = [], kind_names(model)
+    if start:
+        graphs = [as_record(graph) for graph in graphs]
+        for graph in graphs:
+            rename_types(graph, "edge_type", names.get("edge_type_names", graph.get("edge_type_names")))
+        check_kinds(model, graphs, "known", learned=False)
     for number, graph in enumerate(graphs):
         if isinstance(model, ScoresCandidates) and graph.num_nodes > LARGE:
-            yield number, graph.with_edges(**_large_edges(model, graph, choice, start), **names_of(model))
+            yield number, graph.with_edges(**_large_edges(model, graph, choice, start), **names)
         else:
             rest.append(number)
     some = [graphs[number] for number in rest]
@@ -192,7 +198,7 @@ def answers_one_by_one(
         found = edges_above(output, choice.cut(model))
         for place, number in enumerate(numbers):
             nodes = of_nodes(output, place, some[number].num_nodes)
-            yield rest[number], some[number].with_edges(**found[place], **nodes, **names_of(model))
+            yield rest[number], some[number].with_edges(**found[place], **nodes, **names)
 
 
 def outputs(
@@ -206,8 +212,6 @@ def outputs(
         raise GLNError(f"{type(model).__name__} scores all pairs; leave out candidates, which are for GLN.")
     more = {} if choice.candidates is None else {"candidates": choice.candidates}
     types = kinds_of(model).edge_types
-    if start:
-        check_kinds(model, graphs, "known", learned=False)
     order = sorted(range(len(graphs)), key=lambda number: graphs[number].num_nodes)  # less padding
     with _asking(model) as device:
         while order:
@@ -257,8 +261,6 @@ def _check_scores(scores: Tensor) -> None:
 def _large_edges(model: Any, graph: Graph, choice: Choice, start: bool) -> dict[str, Any]:
     """As :func:`edges_above` and :func:`of_nodes`, for one large set, by blocks."""
     kinds = kinds_of(model)
-    if start:
-        check_kinds(model, [graph], "known", learned=False)
     with _asking(model) as device:
         batch = GraphBatch.from_graphs([graph], edges=False).to(device)
         total = graph.num_nodes * model.checked_steps(choice.steps)
@@ -389,7 +391,7 @@ def as_points(
         if known is True:
             if graph.edge_index is None:
                 raise GLNError("Got known=True, but the Data has no edge_index; give the known edges.")
-            kinds = {"directed": graph.get("directed"), "edge_type": graph.edge_type}
+            kinds = {name: graph.get(name) for name in ("directed", "edge_type", "edge_type_names")}
             return check_graph(graph.with_edges(graph.edge_index, **kinds))
         return make_graph(**graph.rows(), edges=known, num_nodes=graph.num_nodes, directed=directed)
     if known is True:

@@ -14,7 +14,7 @@ from tqdm.auto import tqdm  # type: ignore[import-untyped]
 from gln.graphs.check import check_graph
 from gln.graphs.record import KINDS, NAMES, Graph, is_per_edge
 from gln.inference.predict import AS_TRAINED, Choice, Method, edges_above, of_nodes, outputs, predict_graphs
-from gln.models.contract import StructureOutput, names_of, starting_structure
+from gln.models.contract import StructureOutput, kind_names, starting_structure
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ def _seen(model: nn.Module, output: StructureOutput, graphs: Sequence[Graph], cu
     found = []
     for place, graph in enumerate(graphs):
         nodes = of_nodes(output, place, graph.num_nodes)
-        answer = graph.with_edges(**after[-1][place], **nodes, **names_of(model))
+        answer = graph.with_edges(**after[-1][place], **nodes, **kind_names(model))
         once = answer.listed_once()
         chances = torch.stack([step[place]["edge_prob"][once] for step in after])
         if len(after) > 1:

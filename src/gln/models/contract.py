@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from gln.errors import GLNError
 from gln.graphs.batch import GraphBatch
-from gln.graphs.record import NAMES, Graph
+from gln.graphs.record import Graph
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
@@ -77,6 +77,17 @@ def kinds_of(model: Any) -> Kinds:
     return Kinds(**{field.name: config[field.name] for field in fields(Kinds) if field.name in config})
 
 
+def kind_names(model: Any) -> dict[str, tuple[str, ...]]:
+    """The words for the types that ``model`` predicts, if its training graphs had any, as attributes of a graph."""
+    words, kinds = (getattr(model, "training_facts", None) or {}).get("names") or {}, kinds_of(model)
+    counts = {"edge_type_names": kinds.edge_types, "node_type_names": kinds.node_types}
+    return {
+        name: tuple(words[name])
+        for name, count in counts.items()
+        if count > 1 and len(words.get(name, ())) == count
+    }
+
+
 def kinds_in(graphs: Sequence[Graph | Data]) -> Kinds:
     """What ``graphs`` say: how many types there are, whether edges have weights, and whether any is directed."""
     counts = [
@@ -92,19 +103,6 @@ def kinds_in(graphs: Sequence[Graph | Data]) -> Kinds:
     ]
     weights = any(graph.get("edge_weight") is not None for graph in graphs)
     return Kinds(max(counts[0], 1), any(graph.get("directed") for graph in graphs), weights, counts[1])
-
-
-def keep_names(model: nn.Module, graphs: Sequence[Graph]) -> None:
-    """Let ``model`` keep the words for the types that it predicts, where ``graphs`` have any, to be saved with it."""
-    for name in NAMES:
-        words = next((graph[name] for graph in graphs if name in graph), None)
-        if words and name.removesuffix("_names") in kinds_of(model).learned:
-            setattr(model, name, tuple(words))
-
-
-def names_of(model: Any) -> dict[str, tuple[str, ...]]:
-    """The words for the types that ``model`` predicts, as attributes of a graph; none for numbers."""
-    return {name: tuple(words) for name in NAMES if (words := getattr(model, name, None))}
 
 
 def check_kinds(model: Any, graphs: Sequence[Graph], what: str, learned: bool = True) -> None:

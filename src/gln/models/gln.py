@@ -31,7 +31,7 @@ from gln.models.contract import Kinds, ScoredPairs, StructureOutput, kinds_of
 from gln.models.crowds import find_crowds
 from gln.models.features import feature_count, index_features, local_unit, mlp, pair_features
 from gln.models.pairs import AllPairs, Block, ListedPairs, Pairs, block_size, joined, never_compiled
-from gln.models.series import Series
+from gln.models.series import Explain, Moments, Series
 from gln.models.settings import APART, Lengths, check_gln
 from gln.ops.layers import gelu_linear, normed_linear, normed_mlp
 from gln.ops.mix import MOST_SLOTS
@@ -145,6 +145,9 @@ class GLN(nn.Module):
             for _ in range(1 if shared else steps)
         )
         self.series = Series(moments, in_channels // moments, pair_width) if moments > 1 else None
+        if moments > 1:
+            seen = 1 + _fed_back(self.kinds)
+            self.explain = nn.ModuleList(Explain(pair_width, seen) for _ in self.blocks)
         self.label = Label(width, pair_width, kernels, self.kinds) if node_types else None
         self.scale_features(x_mean, x_std)
 
@@ -275,14 +278,14 @@ class GLN(nn.Module):
             for block in blocks
         ]
         if self.series is not None:
-            e = [
-                state + self.series(block, x[..., : self.in_channels])
-                for block, state in zip(blocks, e, strict=True)
-            ]
+            read, moments = self.series(blocks, x[..., : self.in_channels])
+            e = [state + more for state, more in zip(e, read, strict=True)]
         # Adding 0 · e gives the first A a gradient like the later ones: what is compiled for one step then serves all.
         nothing = 0 * joined([part[..., 0] for part in e])
         structure = self._start(pairs, a, nothing)
         for number in range(steps):
+            if self.series is not None:
+                e = self._explained(number, blocks, e, moments, structure)
             h, score, kinds = self.step(number)(pairs, blocks, h, e, structure, tick)
             types, weights = self._split(kinds)
             a = pairs.only(score.sigmoid())
@@ -290,6 +293,16 @@ class GLN(nn.Module):
             structure = self._feed(pairs, a, each, None if weights is None else a * weights)
             nodes = None if self.label is None else self.label(pairs, blocks, h, e, structure)
             yield After(h, score, types, weights, nodes)
+
+    def _explained(
+        self, number: int, blocks: Sequence[Block], e: list[Tensor], moments: Moments, structure: Structure
+    ) -> list[Tensor]:
+        """The pair states with how well each pair explains the series, in view of the other pairs."""
+        seen = structure.a[..., None]
+        if structure.kinds is not None:
+            seen = torch.cat([seen, structure.kinds], dim=-1)
+        explain = self.explain[0 if self.shared else number]
+        return [state + more for state, more in zip(e, explain(blocks, moments, seen), strict=True)]
 
     def _split(self, kinds: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
         """The scores of all types ``[..., T]`` and the logarithm of the weight ``[...]`` in what a step gives."""

@@ -1,7 +1,18 @@
-"""Features that are series: what pairs read where ``x`` holds the same few values at many moments."""
+"""Features that are series: what pairs read where ``x`` holds the same few values at many moments.
+
+A pair is described at every moment ``t`` by ``m_ij(t)``, always in the same way. It reads the mean over time, and then,
+in every step, whether it is needed to explain what happens to its first node:
+``mean_t n_ij(t) · (s_i(t) + Σ_k g_ik m_ik(t))``, where ``s_i(t)`` is what happens there, and ``g_ik`` says what the
+current structure makes of the pair ``ik``. With the force between two particles for ``m`` and the acceleration of one
+for ``s``, this is how well the force fits what the others leave over.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
 from torch import Tensor, nn
 from torch.nn.functional import gelu
 
@@ -10,39 +21,63 @@ from gln.models.pairs import Block
 REACH = 5  # moments that are read together
 
 
-class Series(nn.Module):
-    """Reads the series at both ends of a pair moment by moment, always in the same way.
+class Moments(NamedTuple):
+    """What is kept of a series, ``v`` values at each of ``t`` moments."""
 
-    A moment of a pair is a product of what both ends say; it is then read beside the sum over all pairs of its first
-    node, so that it knows its share in what happens to that node. A pair takes the mean over time.
-    """
+    happens: Tensor  # s: [..., t · v], of nodes
+    moves: list[Tensor]  # m of every block: [..., t, v], of pairs, 0 where there is none
+    fits: list[Tensor]  # n of every block: [..., t, v]
+
+
+class Series(nn.Module):
+    """Reads the series at both ends of a pair, moment by moment."""
 
     def __init__(self, moments: int, values: int, pair_width: int) -> None:
         super().__init__()
-        self.moments = moments
-        width = 2 * pair_width
-        self.ends = nn.Conv1d(values, 4 * width, REACH, padding=REACH // 2)
-        self.norm = nn.LayerNorm(width)
-        self.think = nn.Linear(width, width)
-        self.share = nn.Linear(width, 2 * width)
-        self.total = nn.Linear(width, 2 * width)
-        self.second = nn.LayerNorm(width)
-        self.again = nn.Linear(width, width)
-        self.out = nn.Linear(width, pair_width)
+        self.moments, self.width, self.kept = moments, 2 * pair_width, max(pair_width // 2, 1)
+        self.nodes = nn.Conv1d(values, 4 * self.width + self.kept, REACH, padding=REACH // 2)
+        self.norm = nn.LayerNorm(self.width)
+        self.think = nn.Linear(self.width, self.width)
+        self.size = nn.Linear(self.width, 2 * self.kept)
+        self.way = nn.Linear(self.width, 2 * self.kept, bias=False)
+        self.out = nn.Linear(self.width, pair_width)
 
-    def forward(self, block: Block, x: Tensor) -> Tensor:
-        """What the pairs of a block read of ``x [..., moments · values]``: ``[..., c]``."""
-        series = x.unflatten(-1, (self.moments, -1)).flatten(0, -3)  # [n, t, v]
-        seen = self.ends(series.mT).mT.reshape(*x.shape[:-1], self.moments, 2, -1)  # [..., t, 2, 2w]
-        source, target = (part.flatten(-2) for part in seen.unbind(-2))  # each [..., t · 2w]
-        both = block.source(source) + block.target(target)
-        moment = gelu(self.think(self.norm(self._product(both.unflatten(-1, (self.moments, -1))))))
-        total = block.row_total(block.only(moment.flatten(-2)))  # [..., t · w]
-        whole = self.total(total.unflatten(-1, (self.moments, -1))).flatten(-2)
-        both = self.share(moment) + block.of_row(whole).unflatten(-1, (self.moments, -1))
-        moment = moment + gelu(self.again(self.second(self._product(both))))
-        return self.out(moment.mean(-2))
+    def forward(self, blocks: Sequence[Block], x: Tensor) -> tuple[list[Tensor], Moments]:
+        """What the pairs of every block read of ``x [..., t · values]``, ``[..., c]``, and what is kept for later."""
+        series = x.unflatten(-1, (self.moments, -1)).flatten(0, -3)  # [n, t, values]
+        seen = self.nodes(series.mT).mT.reshape(*x.shape[:-1], self.moments, -1)
+        source, target, happens = (
+            part.flatten(-2) for part in seen.split([2 * self.width, 2 * self.width, self.kept], dim=-1)
+        )
+        read, moves, fits = [], [], []
+        for block in blocks:
+            both = (block.source(source) + block.target(target)).unflatten(-1, (self.moments, -1))
+            one, other = both.chunk(2, dim=-1)
+            moment = gelu(self.think(self.norm(one * other)))  # [..., t, w]
+            move, fit = (self.size(moment) * self.way(one)).chunk(
+                2, dim=-1
+            )  # as a force has a size and a way
+            read.append(self.out(moment.mean(-2)))
+            moves.append(block.only(move))
+            fits.append(fit)
+        return read, Moments(happens, moves, fits)
 
-    def _product(self, both: Tensor) -> Tensor:
-        one, other = both.chunk(2, dim=-1)
-        return one * other
+
+class Explain(nn.Module):
+    """How well each pair fits what the current structure leaves unexplained at its first node."""
+
+    def __init__(self, pair_width: int, seen: int) -> None:
+        super().__init__()
+        kept = max(pair_width // 2, 1)
+        self.weigh = nn.Linear(seen, kept)
+        self.out = nn.Linear(kept, pair_width)
+
+    def forward(self, blocks: Sequence[Block], moments: Moments, structure: Tensor) -> list[Tensor]:
+        """What the pairs of every block read, ``[..., c]``, given the current structure ``[..., seen]``."""
+        read = []
+        for block, move, fit in zip(blocks, moments.moves, moments.fits, strict=True):
+            part = self.weigh(block.pairs(structure))[..., None, :] * move
+            left = block.of_row(block.row_total(part.flatten(-2))) + block.source(moments.happens)
+            fits = (fit * left.unflatten(-1, fit.shape[-2:])).mean(-2)
+            read.append(self.out(torch.asinh(fits)))
+        return read

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 from gln import models
 from gln.errors import GLNError
 from gln.files import check_format, open_regular
-from gln.graphs.record import NAMES
 from gln.later import torch
 from gln.storage.facts import Facts, Misfit, accepted, as_kind, naming_misfits, read_facts
 from gln.storage.provenance import commit, versions
@@ -61,6 +60,7 @@ class Training(TypedDict, total=False):
     val_iou: float | None
     seed: int
     noise: Noise | None
+    names: dict[str, list[str]]
 
 
 class Saved(TypedDict):
@@ -78,8 +78,6 @@ class SavedModel(Saved):
 
 class SavedTraining(SavedModel, total=False):
     training: Training | None
-    edge_type_names: list[str]
-    node_type_names: list[str]
 
 
 K = TypeVar("K", bound=Saved)
@@ -107,7 +105,6 @@ def write_model(
         "config": model.config,
         "threshold": float(getattr(model, "threshold", 0.5)),
         "training": getattr(model, "training_facts", None),
-        **{name: words for name in NAMES if (words := getattr(model, name, None))},
         **(more or {}),
     }
     write_saved(folder, tensors, facts)
@@ -138,9 +135,6 @@ def load_model(path: Path | str) -> nn.Module:
     model = build_for(tensors, models.MODELS[name], facts["config"], path)
     load_weights(model, tensors, folder / "model.safetensors")
     annotate(model, check_threshold(facts["threshold"], path), facts.get("training"))
-    for name in NAMES:
-        if words := facts.get(name):
-            setattr(model, name, tuple(words))
     return model.eval()
 
 

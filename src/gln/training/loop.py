@@ -23,9 +23,10 @@ from gln.errors import GLNError
 from gln.evaluation.padded import BestThreshold
 from gln.graphs import GraphBatch, as_graphs
 from gln.graphs.features import feature_noise
-from gln.graphs.record import Graph
+from gln.graphs.kinds import share_kinds
+from gln.graphs.record import NAMES, Graph
 from gln.models import StructureOutput
-from gln.models.contract import Replayable, check_kinds, keep_names, kinds_of
+from gln.models.contract import Replayable, check_kinds, kinds_of
 from gln.storage.models import annotate, check_model, save, write_model
 from gln.storage.runs import (
     Checkpoint,
@@ -123,8 +124,8 @@ def fit(
     graphs = as_graphs(val, "val")
     check_kinds(model, graphs, "val")
     if not callable(source):
+        share_kinds([*source, *graphs])  # words for types have one numbering
         check_kinds(model, source, "train")
-    keep_names(model, graphs)
     warn_of_scales(model, graphs)
     with TemporaryDirectory(prefix="gln-") if run is None else nullcontext(run) as path, quiet():
         folder = RunFolder(Path(path), kept=run is not None)
@@ -262,6 +263,7 @@ class Loop:
         at = self.progress
         graphs = self.feed.graphs(at.epoch)
         at.noise = at.noise or feature_noise(graphs)
+        at.names = at.names or {name: list(graphs[0][name]) for name in NAMES if name in graphs[0]}
         loader, batches = self.feed.train_loader(graphs, at.epoch, at.batch)
         self.recorder.begin_epoch(at.epoch, batches, at.batch)
         for share in loader:
@@ -353,8 +355,7 @@ class Loop:
         """Mean loss over the validation graphs, and the best threshold with the IoU it reaches."""
         self._read_numbers()
         kinds = kinds_of(self.model)
-        # Of a directed graph all entries count: the diagonal is never an edge, so it changes no IoU.
-        best = BestThreshold(entries="all" if kinds.directed else "pairs").to(self.device)
+        best = BestThreshold(entries="directed" if kinds.directed else "pairs").to(self.device)
         total, told = torch.zeros((), device=self.device), KindScores.none_yet(kinds, self.device)
         self.model.eval()
         for number, share in enumerate(self.feed.val_loader()):

@@ -52,7 +52,7 @@ class Progress:
     ``epoch`` epochs are done, ``batch`` batches of the current one, and ``step`` optimiser steps in all. ``loss_sum``
     is the summed loss of the ``graphs`` graphs seen in the current epoch. ``best`` is the validation IoU that the best
     epoch, ``best_epoch`` (counted from 1), reached at ``threshold``. ``history`` has one row per epoch. ``noise`` is
-    what :func:`gln.generate` needs to know about the training features.
+    what :func:`gln.generate` needs to know about the training features, ``names`` the words for types.
     """
 
     epoch: int = 0
@@ -66,6 +66,7 @@ class Progress:
     threshold: float = 0.5
     history: list[dict[str, Any]] = field(default_factory=list)
     noise: dict[str, Any] | None = None
+    names: dict[str, list[str]] | None = None
 
     def end_epoch(self, scores: dict[str, float]) -> bool:
         """Add the epoch to the history; returns whether it is the best so far, by :func:`merit`."""
@@ -80,7 +81,8 @@ class Progress:
 
     def facts(self, seed: int) -> dict[str, Any]:
         """What a saved model says about its training."""
-        return {"epoch": self.best_epoch, "val_iou": self.best, "seed": seed, "noise": self.noise}
+        named = {"names": self.names} if self.names else {}
+        return {"epoch": self.best_epoch, "val_iou": self.best, "seed": seed, "noise": self.noise, **named}
 
 
 def resumed(facts: Facts, path: Path, row: Any = Epoch) -> Progress:

@@ -81,11 +81,11 @@ def number_alike(graphs: Sequence[Graph]) -> None:
 
 def comparable(model: Any, graph: Graph) -> Graph:
     """``graph`` with only the kinds that ``model`` predicts, its types numbered as the model numbers them."""
-    from gln.models.contract import kinds_of, names_of  # here, as it loads torch
+    from gln.models.contract import kinds_of, kind_names  # here, as it loads torch
 
     if getattr(model, "sees_kinds", False):  # a baseline that takes them as they are
         return graph
-    kinds, names, out = kinds_of(model), names_of(model), copy.copy(graph)
+    kinds, names, out = kinds_of(model), kind_names(model), copy.copy(graph)
     for name in set(KINDS) - set(kinds.learned):
         out.__dict__.pop(name, None)
         out.__dict__.pop(f"{name}_names", None)
