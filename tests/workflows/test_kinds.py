@@ -168,13 +168,17 @@ def test_a_truth_is_compared_as_the_model_counts() -> None:
         comparable(model, path(("a", "b")))
     model.training_facts = {"names": {"edge_type_names": ["b", "a"]}}
     assert comparable(model, path(("a", "b"))).edge_type.tolist() == [1, 1, 0, 0]
-    with pytest.raises(GLNError, match="'c'"):
-        comparable(model, path(("a", "c")))
+    for unknown in (path(("a", "c")), path(None)):
+        with pytest.raises(GLNError, match="never seen in training"):
+            comparable(model, unknown)
     plain = gln.GLN(pos_channels=2, width=8, pair_width=8, steps=1)
     assert set(comparable(plain, path(("a", "b"))).keys()) == {"pos", "edge_index", "num_nodes"}
     graph = path(("a", "b"))
     assert not_used(kinds_of(plain), [graph]) == ["types of edges"]
     assert described(kinds_of(model), [graph]) == "2 types of edges (a, b)"
+    model.training_facts = {"names": {"edge_type_names": ["-1", "0", "1"]}}
+    model.config["edge_types"] = 3
+    assert comparable(model, path(None)).edge_type.tolist() == [1, 1, 2, 2]
 
 
 def test_known_edges_are_added_with_their_kinds(tmp_path: Path) -> None:

@@ -189,16 +189,18 @@ class Source:
             arrays = {name: np.asarray(rows) for name, rows in (("pos", pos), ("x", x)) if rows is not None}
             graph = Graph(nodes, **arrays)
         else:
-            rows = {name: as_rows(name, rows) for name, rows in (("pos", pos), ("x", x)) if rows is not None}
-            graph = check_graph(Graph(**rows, **as_tensors(kinds), **more))
+            fields: dict[str, Any] = {
+                name: as_rows(name, rows) for name, rows in (("pos", pos), ("x", x)) if rows is not None
+            }
+            graph = check_graph(Graph(**fields, **as_tensors(kinds), **more))
             if edges is None:
                 del graph.edge_index
         own, labelled = None if part is None else whole_text(str(part)), edges is not None and not predicted
         named = own if own is not None and self.alone and isinstance(part, str) else ""
         if ids is not None and whole_text("".join(ids)) != "".join(ids):
             ids = [whole_text(node) for node in ids]
-        of_nodes = (ids, own, origin, x_names, named, title, symbols, groups)
-        return Item(self.named(own), self.path, graph, labelled, *of_nodes)
+        about = (ids, own, origin, x_names, named, title, symbols, groups)
+        return Item(self.named(own), self.path, graph, labelled, *about)
 
     def named(self, part: str | int | None) -> str:
         return self.name if part is None else f"{self.name}#{part}"

@@ -138,8 +138,8 @@ def _read_archive(path: Path) -> dict[str, PredictedEdges]:
         words = {name: tuple(map(str, arrays[name])) for name in NAMES if name in arrays}
         directed = "directed" in arrays and bool(arrays["directed"].any())
         once = edges[0] != edges[1] if directed else edges[0] < edges[1]
-        of_edges = {name: arrays[name][once] for name in ("edge_type", "edge_weight") if name in arrays}
-        of_nodes = {name: arrays[name] for name in ("node_type",) if name in arrays}
+        of_edges = {name: arrays[name][once] for name in KINDS[:2] if name in arrays}
+        of_nodes = {name: arrays[name] for name in KINDS[2:] if name in arrays}
         edges, prob = edges[:, once], prob[once].astype(np.float32)
         graph = batch[edges[0]]  # of each edge
         order, numbers = graph.argsort(kind="stable"), np.arange(len(names) + 1)
@@ -149,8 +149,7 @@ def _read_archive(path: Path) -> dict[str, PredictedEdges]:
         found = {}
         for number, (name, start, end) in enumerate(zip(names, cuts, cuts[1:], strict=False)):
             mine = order[start:end]
-            kinds = {kind: each[mine] for kind, each in of_edges.items()}
+            kinds: dict[str, np.ndarray] = {kind: each[mine] for kind, each in of_edges.items()}
             kinds |= {kind: each[batch == number] for kind, each in of_nodes.items()}
-            some = ends[start:end], prob[mine], True, directed, kinds, words
-            found[str(name)] = PredictedEdges(path, *some)
+            found[str(name)] = PredictedEdges(path, ends[start:end], prob[mine], True, directed, kinds, words)
         return found

@@ -305,9 +305,9 @@ class EdgeTable:
                     for name, at in self.read.items():
                         values[name].append(plain(cells[at].strip()))
         pairs = np.array(flat, dtype=np.int64).reshape(-1, 2)
-        unread: dict[str, None] = dict.fromkeys(self.unread)
+        found: dict[str, list[str] | None] = {**values, **dict.fromkeys(self.unread)}
         directed = True if "direction" in self.read else None
-        return FileEdges(pairs, values | unread, directed, lambda edge: f"{self.path.name}, row {rows[edge]}")
+        return FileEdges(pairs, found, directed, lambda edge: f"{self.path.name}, row {rows[edge]}")
 
     def _ways(self, row: int, cells: list[str], pair: tuple[int, int]) -> Sequence[tuple[int, int]]:
         """The directions of the edge in a row, as the column ``direction`` says."""

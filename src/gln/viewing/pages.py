@@ -176,7 +176,7 @@ def _kinds(view: View, keys: np.ndarray) -> dict[str, Any]:
         here = np.isin(own, keys)
         for name, short, kind, most in (
             ("edge_type", "types", "u1", 255),
-            ("edge_weight", "weights", "<f4", None),
+            ("edge_weight", "weights", "<f4", np.inf),
         ):
             if name in one.kinds:
                 full = np.zeros(len(keys), dtype=kind)

@@ -148,9 +148,9 @@ def other_types(graph: Graph, truth: Graph) -> np.ndarray:
     if graph.edge_type is None or truth.edge_type is None:
         return np.empty((0, 2), dtype=np.int64)
     pairs = [one.edges_once() for one in (graph, truth)]
-    keys = [each @ [graph.num_nodes, 1] for each in pairs]
+    mine, theirs = (each @ [graph.num_nodes, 1] for each in pairs)
     types = [one.edge_type[one.listed_once()].numpy(force=True) for one in (graph, truth)]
-    _, mine, theirs = np.intersect1d(*keys, assume_unique=True, return_indices=True)
+    _, mine, theirs = np.intersect1d(mine, theirs, assume_unique=True, return_indices=True)
     return pairs[0][mine[types[0][mine] != types[1][theirs]]]
 
 

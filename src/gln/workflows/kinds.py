@@ -73,15 +73,21 @@ def number_alike(graphs: Sequence[Graph]) -> None:
         names, typed = f"{kind}_names", [graph for graph in graphs if kind in graph]
         words = {word for graph in typed for word in graph.get(names) or ()}
         for graph in typed:
-            if names not in graph and words and all(word.lstrip("-").isdecimal() for word in words):
-                used, numbers = graph[kind].unique(return_inverse=True)
-                graph[kind], graph[names] = numbers, tuple(map(str, used.tolist()))
+            if words and all(word.lstrip("-").isdecimal() for word in words):
+                _put_in_words(graph, kind)
     share_kinds(graphs)
+
+
+def _put_in_words(graph: Graph, kind: str) -> None:
+    """Make words of types that are numbers, in place."""
+    if f"{kind}_names" not in graph:
+        used, numbers = graph[kind].unique(return_inverse=True)
+        graph[kind], graph[f"{kind}_names"] = numbers, tuple(map(str, used.tolist()))
 
 
 def comparable(model: Any, graph: Graph) -> Graph:
     """``graph`` with only the kinds that ``model`` predicts, its types numbered as the model numbers them."""
-    from gln.models.contract import kinds_of, kind_names  # here, as it loads torch
+    from gln.models.contract import kind_names, kinds_of  # here, as it loads torch
 
     if getattr(model, "sees_kinds", False):  # a baseline that takes them as they are
         return graph
@@ -94,6 +100,7 @@ def comparable(model: Any, graph: Graph) -> Graph:
         if words is None and f"{kind}_names" in out:
             raise GLNError(f"its {kind} is given in words, but the model knows the numbers 0 to {known - 1}.")
         if words is not None:
+            _put_in_words(out, kind)
             try:
                 rename_types(out, kind, words)
             except GLNError as error:

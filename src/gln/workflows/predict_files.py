@@ -115,7 +115,7 @@ class KnownEdges:
         self.used, self.model, self.kinds = False, model, kinds_of(model)
         columns = CSVFile.open(path).columns
         asked = {"types": ("edge_type", "type"), "weights": ("edge_weight", "weight")}
-        chosen = {
+        chosen: dict[str, Any] = {
             flag: (given if (given := getattr(options, flag)) in columns else usual)
             for flag, (kind, usual) in asked.items()
             if kind in self.kinds.learned

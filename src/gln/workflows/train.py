@@ -99,8 +99,8 @@ def train(
     if not is_baseline:
         torch.manual_seed(config.seed)
         method = build_model(spec, [graph for part in graphs for graph in part])
-    if words := described(kinds_of(method), graphs.train):
-        tell(f"{'kinds':<12}{words}")
+    if told := described(kinds_of(method), graphs.train):
+        tell(f"{'kinds':<12}{told}")
     unused = not_used(kinds_of(method), graphs.train)
     if unused and not getattr(method, "sees_kinds", False):
         name = type(method).__name__
