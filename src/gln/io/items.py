@@ -192,7 +192,7 @@ class Source:
             fields: dict[str, Any] = {
                 name: as_rows(name, rows) for name, rows in (("pos", pos), ("x", x)) if rows is not None
             }
-            graph = check_graph(Graph(**fields, **as_tensors(kinds), **more))
+            graph = check_graph(Graph(**fields, **as_tensors(kinds), **dict[str, Any](more)))
             if edges is None:
                 del graph.edge_index
         own, labelled = None if part is None else whole_text(str(part)), edges is not None and not predicted

@@ -122,6 +122,14 @@ def described(kinds: Kinds, graphs: Sequence[Graph]) -> str:
     return "; ".join(words)
 
 
+def without_kinds(graph: Graph) -> Graph:
+    """``graph`` without types and weights; a directed one stays so."""
+    plain = copy.copy(graph)
+    for name in (*KINDS, *NAMES):
+        plain.__dict__.pop(name, None)
+    return plain
+
+
 def not_used(kinds: Kinds, graphs: Sequence[Graph]) -> list[str]:
     """What graphs say of their edges and nodes and a model with these ``kinds`` does not predict, in words."""
     from gln.models.contract import kinds_in

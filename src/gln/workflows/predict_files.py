@@ -30,7 +30,7 @@ from gln.io.reading import node_files, read_all
 from gln.models.contract import kinds_of
 from gln.models.settings import misfit, unread, unseen
 from gln.workflows import Say, silent
-from gln.workflows.kinds import comparable
+from gln.workflows.kinds import comparable, without_kinds
 from gln.workflows.methods import coinciding, out_of_memory
 
 if TYPE_CHECKING:
@@ -256,7 +256,7 @@ def _truth(model: Any, item: Item, say: Say) -> Graph:
         return comparable(model, item.graph)
     except GLNError as error:
         say(f"{item.name}: {error} Its kinds are not scored.")
-        return item.graph.with_edges(item.graph.edge_index, directed=item.graph.directed)
+        return without_kinds(item.graph)
 
 
 class Unfit(GLNError):

@@ -23,6 +23,7 @@ from gln.io import Item, ReadOptions, read_items
 from gln.io.read_predictions import PredictedEdges, is_archive, is_table, read_predictions
 from gln.models.settings import misfit
 from gln.workflows import Say, Skip, silent
+from gln.workflows.kinds import comparable, without_kinds
 from gln.workflows.methods import check_fit, load_for
 from gln.workflows.predict_files import Job, ask
 from gln.workflows.runs import is_run, learned_from, run_data
@@ -99,7 +100,17 @@ def watch(
         progress: show a progress bar on a terminal.
     """
     choice = Choice(threshold, steps=steps, candidates=candidates)
-    return _with_seen(views, every_step(model, [as_record(view.graph) for view in views], choice, progress))
+    views = [_compared(model, view) for view in views]
+    return _with_seen(views, every_step(model, [view.graph for view in views], choice, progress))
+
+
+def _compared(model: Method, view: View) -> View:
+    """The view with the kinds that ``model`` predicts, if they can be compared with what it predicts."""
+    graph = as_record(view.graph)
+    try:
+        return replace(view, graph=comparable(model, graph))
+    except GLNError:  # a type that it has never seen
+        return replace(view, graph=without_kinds(graph))
 
 
 def _with_seen(views: Sequence[View], seen: Sequence[Seen]) -> list[View]:
@@ -279,5 +290,5 @@ def job_views(job: Job, shown: list[Item]) -> list[View]:
         cut = job.choice.cut(job.model)
         answers = ask(job.model, shown, job.choice, job.known_edges())
         seen = [Seen.last(answer, cut, floor=cut) for answer in answers]
-    views = _with_seen([View.of(item) for item in shown], seen)
+    views = _with_seen([_compared(job.model, View.of(item)) for item in shown], seen)
     return views if job.clusters is None else [view.clustered(job.clusters) for view in views]

@@ -136,7 +136,8 @@ class Report {
     element("tiles").append(...this.tiles.map((tile) => tile.host));
     const judged = this.tiles.some((tile) => tile.graph.predicted);
     document.body.classList.toggle("on-image", this.tiles.some((tile) => tile.graph.image));
-    const names = judged ? { right: "predicted and true", missing: "missing", extra: "extra" } : {};
+    const typed = this.tiles.some((tile) => tile.graph.types), right = typed ? {} : { right: "predicted and true" };
+    const names = judged ? { ...right, missing: "missing", extra: "extra" } : {};
     element("legend").append(...Object.entries(names).map(([kind, name]) => make("li", {}, make("i", { class: `swatch ${kind}` }), name)));
     this.listTypes(judged);
     element("gallery-title").textContent = judged ? "Best, median and worst test graphs by F1" : "Test graphs and samples";
