@@ -38,6 +38,7 @@ SHORTER = {
         "write molecules": "write --count 20 molecules",
         "write kinds": "write --count 20 kinds",
         "--epochs 15": "--epochs 1",
+        "--epochs 40": "--epochs 1",
     },
 }  # fmt: skip
 PROMISED = {"molecules": 0.99, "mesh": 0.85, "table": 0.85}
