@@ -33,9 +33,12 @@ from gln.evaluation import adjusted_rand
 from gln.evaluation.statistics import component_labels
 from gln.files import write_atomically
 from gln.io import ReadOptions, find_files, read_items
+from gln.io.molecules import ELEMENTS
 from gln.io.ply import parse_ply
 from gln.models.gln import SMALL
 from gln.storage.provenance import check_source, write_result
+from gln.workflows.judge import evaluate_on
+from gln.workflows.kinds import options_for
 from gln.workflows.recipe import neighbour_ranks
 from shared import command, run_command
 
@@ -59,6 +62,7 @@ def write_molecules(folder: Path, count: int | None) -> None:
     for name, size in parts.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         with chem.SDWriter(str(folder / name)) as writer:
+            writer.SetKekulize(False)  # aromatic bonds say so
             for _ in range(min(size, parts["train/nci.sdf"])):
                 last = next(molecules)
                 writer.write(last)
@@ -81,6 +85,43 @@ def embedded(smiles: Path) -> Iterator[Any]:
         molecule = chem.AddHs(molecule)
         if 3 <= molecule.GetNumAtoms() <= LARGEST and place.EmbedMolecule(molecule, randomSeed=SEED) == 0:
             yield molecule
+
+
+def write_kinds(folder: Path, count: int | None) -> None:
+    """The same molecules as tables, with what chemistry says of their bonds and atoms.
+
+    A bond has its order as ``type``, its stiffness in the force field MMFF94 (millidyne per ångström) as ``weight``,
+    and a ``direction`` from the atom with the higher Gasteiger charge to the other, both if these differ by less than
+    0.02; an atom has its formal ``charge``.
+    """
+    config, place = need("rdkit", "rdkit.RDConfig"), need("rdkit", "rdkit.Chem.AllChem")
+    molecules = embedded(Path(config.RDDataDir, "NCI/first_5K.smi"))
+    for name, size in {"train": 500 if count is None else count, "test": TEST_MOLECULES}.items():
+        atoms, bonds, done = [], [], 0
+        while done < min(size, 500 if count is None else count):
+            molecule = next(molecules)
+            field = place.MMFFGetMoleculeProperties(molecule)
+            place.ComputeGasteigerCharges(molecule)
+            partial = [atom.GetDoubleProp("_GasteigerCharge") for atom in molecule.GetAtoms()]
+            if field is None or not np.isfinite(partial).all():
+                continue
+            where = molecule.GetConformer().GetPositions().round(4).tolist()
+            for atom, xyz in zip(molecule.GetAtoms(), where, strict=True):
+                symbol = atom.GetSymbol()
+                one_hot = [int(symbol == element) for element in ELEMENTS]
+                row = [done, atom.GetIdx(), *xyz, *one_hot, int(symbol not in ELEMENTS)]
+                atoms.append([*row, atom.GetFormalCharge()])
+            for bond in molecule.GetBonds():
+                ends = bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()
+                apart = partial[ends[0]] - partial[ends[1]]
+                way = "both" if abs(apart) < 0.02 else "forward" if apart > 0 else "backward"
+                _, stiffness, _ = field.GetMMFFBondStretchParams(molecule, *ends)
+                bonds.append([done, *ends, str(bond.GetBondType()).lower(), f"{stiffness:.4g}", way])
+            done += 1
+        names = ["graph", "id", "x", "y", "z", *ELEMENTS, "other", "charge"]
+        header = ["graph", "source", "target", "type", "weight", "direction"]
+        write_csv(folder / name / "atoms.csv", [names, *atoms])
+        write_csv(folder / name / "atoms.edges.csv", [header, *bonds])
 
 
 def write_meshes(folder: Path, count: int | None) -> None:
@@ -145,15 +186,20 @@ def write_digits(folder: Path, count: int | None) -> None:
             drawn = rng.choice(rows[part][np.isin(digit[rows[part]], kinds)], DIGITS_PER_TABLE, replace=False)
             nodes += [[table, row, *(pixels[row] / 16)] for row in drawn]
             edges += [[table, a, b] for i, a in enumerate(drawn) for b in drawn[:i] if digit[a] == digit[b]]
-        (folder / part).mkdir(parents=True, exist_ok=True)
         for name, content in (("nodes", nodes), ("edges", edges)):
-            with (folder / part / f"{name}.csv").open("w", newline="") as file:
-                csv.writer(file).writerows(content)
+            write_csv(folder / part / f"{name}.csv", content)
 
 
-Name = Literal["molecules", "meshes", "photos", "coins", "digits"]
+def write_csv(path: Path, rows: list[list[Any]]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w", newline="") as file:
+        csv.writer(file).writerows(rows)
+
+
+Name = Literal["molecules", "kinds", "meshes", "photos", "coins", "digits"]
 WRITERS = {
     "molecules": write_molecules,
+    "kinds": write_kinds,
     "meshes": write_meshes,
     "photos": write_photos,
     "coins": write_coins,
@@ -167,16 +213,30 @@ def write(name: Positional[Name], folder: Positional[Path], count: int | None = 
 
 
 def measure(name: Positional[Name], folder: Positional[Path], run: str, output: Path) -> None:
-    """Measure a run or a shipped model on the test data."""
+    """Measure a run or a shipped model on the test data; of kinds, FOLDER is the test files themselves."""
     check_source(output)
     model = gln.load(run)
     start = time.perf_counter()
-    rows = {"photos": photo_rows, "coins": coin_rows}.get(name, scored_rows)(model, folder)
+    if name == "kinds":
+        rows = kind_rows(run, folder)
+    else:
+        rows = {"photos": photo_rows, "coins": coin_rows}.get(name, scored_rows)(model, folder)
     facts = {"model": model.config, "training": model.training_facts, "rows": rows}
     facts["seconds"] = round(time.perf_counter() - start, 1)
     for row in rows:
         print(row, flush=True)
     write_result(output, command(), SEED, facts)
+
+
+def kind_rows(run: str, files: Path) -> list[dict[str, Any]]:
+    """All scores of a run that predicts kinds on test files, read as it has read its own, beside its simple rules."""
+    options = options_for(run, ReadOptions())
+    _, true, scores = evaluate_on(run, str(files), options, 1, 0, None, False, print, print)
+    row: dict[str, Any] = {"files": files.name, "graphs": len(true), **scores, "rules": scores.rules}
+    for types in scores.tables:
+        row["types"] = {"names": types.names, "confusion": types.confusion.tolist()}
+        row["types"] |= {key: values.tolist() for key, values in types.scores().items()}
+    return [row]
 
 
 def scored_rows(model: torch.nn.Module, folder: Path) -> list[dict[str, Any]]:

@@ -34,6 +34,13 @@ def escaped(text: str) -> str:
     )
 
 
+def quote(text: str) -> str:
+    """Text from a user's file, shortened and safe to print."""
+    text = " ".join(text.split())
+    text = "".join(letter if letter.isprintable() else "?" for letter in text[:61])
+    return repr(text) if len(text) <= 60 else repr(text[:60] + "…")
+
+
 @contextmanager
 def polite_kill() -> Iterator[None]:
     """Let SIGTERM end the process as Ctrl-C does, with all cleanup, so that no file is left half-written."""

@@ -26,6 +26,7 @@ NEEDS = {
     "mesh": ("nilearn", "nibabel", "pymeshfix"),
     "image": ("sklearn", "PIL"),
     "table": ("sklearn",),
+    "kinds": ("rdkit",),
 }
 SHORTER = {
     "molecules": {"write molecules": "write --count 20 molecules", "--epochs 5": "--epochs 1"},
@@ -33,6 +34,12 @@ SHORTER = {
     "image": {"--image-size 96": "--image-size 16"},
     "table": {"write digits": "write --count 20 digits", "--epochs 10": "--epochs 1"},
     "choosing": {"--count 40": "--count 4"},
+    "kinds": {
+        "write molecules": "write --count 20 molecules",
+        "write kinds": "write --count 20 kinds",
+        "--epochs 15": "--epochs 1",
+        "--epochs 40": "--epochs 1",
+    },
 }  # fmt: skip
 PROMISED = {"molecules": 0.99, "mesh": 0.85, "table": 0.85}
 

@@ -50,7 +50,7 @@ def test_ids_are_written_for_a_spreadsheet_and_read_back(tmp_path: Path) -> None
     assert "\n'=a.json," in output.read_text()
     assert item.ids is not None
     number = {name: place for place, name in enumerate(item.ids)}
-    assert EdgeTable(output, None).pairs((None, "=a.json"), number).tolist() == pairs.T.tolist()
+    assert EdgeTable(output).edges((None, "=a.json"), number).pairs.tolist() == pairs.T.tolist()
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".npz", ".graphml"])
@@ -173,7 +173,7 @@ def test_outputs_that_are_no_files_are_refused(kind: str, tmp_path: Path) -> Non
 def test_a_pipe_is_no_table_of_edges(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "e.csv")
     with pytest.raises(OSError, match="not a regular file"):
-        EdgeTable(tmp_path / "e.csv", None)
+        EdgeTable(tmp_path / "e.csv")
 
 
 def test_what_a_killed_process_left_is_removed_but_not_what_another_writes(tmp_path: Path) -> None:

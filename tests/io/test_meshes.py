@@ -157,7 +157,6 @@ def test_files_named_inside_are_not_opened(tmp_path: Path, monkeypatch: pytest.M
         ("a.obj", b"v 0 0 0\nv 1 0 0\nf 1 2 3\n", "row 3 names vertex 3, but the file has 2"),
         ("a.obj", b"v 0 0 0\nv 1 0 0\nf 0 1 2\n", "row 3 names a vertex before the first"),
         ("a.obj", b"v 0 0 0\nv 1 0 0\nf 1 -3 2\n", "row 3 names a vertex before the first"),
-        ("a.obj", b"v 0 0 0\nv 1 0 0\nl 1 2 2\n", "Node 1 has an edge to itself"),
         ("a.off", b"OFF\n0 0 0\n", "no vertices"),
         ("a.off", b"OFF BINARY\n", "expected the number of vertices"),
         ("a.off", b"PLY\n", "row 1 is 'PLY'; expected OFF"),

@@ -177,7 +177,6 @@ def test_edges_of_many_graphs_come_in_any_order_of_graphs(tmp_path: Path) -> Non
     ("edges", "message"),
     [
         ("frame,source,target\na,n0,n1\nb,n0,q\n", r"t\.edges\.csv, row 3: 'q' is not a node of graph 'b'"),
-        ("frame,source,target\na,n0,n0\n", r"t\.edges\.csv, row 2: node 'n0' has an edge to itself"),
         ("frame,source,target\nzzz,n0,n1\n", r"t\.edges\.csv, row 2: graph 'zzz' is not in the node table"),
         (
             "frame,source,target\na,n0,n1\nb,n0,n1\na,n1,n2\n",
@@ -249,16 +248,6 @@ def test_a_column_without_a_name_at_either_end_is_not_used(tmp_path: Path, text:
     assert item.graph.pos.tolist() == [[1, 2], [3, 4]]
     assert item.graph.get("x") is None
     assert said == ["t.csv: pos = x, y; not used: (no name)"]
-
-
-def test_weighted_edges_are_refused_unless_all_weights_are_one(tmp_path: Path) -> None:
-    path = put(tmp_path, "t.csv", "id,x\na,1\nb,2\n")
-    edges = put(tmp_path, "t.edges.csv", "source,target,Weight\na,b,1.0\n")
-    (item,) = read_items([path])
-    assert item.graph.num_edges == 2
-    edges.write_text("source,target,Weight\na,b,0\n")
-    with pytest.raises(GLNError, match=r"t\.edges\.csv, row 2: the edge has weight '0'"):
-        list(read_items([path]))
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from scipy.spatial import Delaunay
 
 import gln
@@ -102,6 +103,38 @@ def test_counts_and_scores_are_those_of_python(show: Callable, size: str) -> Non
             for index in (0, 9, 33, 56, 57, 80, 99):
                 slide(browser, "threshold", index)
                 assert page_says(browser) == python_says(views[number], step, thresholds[index])
+
+
+def arrows() -> View:
+    """Four nodes, joined by arrows of three types; one arrow is predicted with another type, one is missing."""
+    edges = {
+        "edges": [[0, 1], [1, 0], [1, 2], [2, 3]],
+        "edge_type": [0, 1, 2, 2],
+        "edge_weight": [1, 2, 3, 4],
+    }
+    truth = make_graph(pos=[[0, 0], [1, 0], [1, 1], [0, 1]], node_type=[0, 1, 2, 3], directed=True, **edges)
+    truth.edge_type_names = ("in", "out", "=across")
+    guess = truth.clone()
+    guess.edge_prob, guess.edge_type = torch.tensor([0.9, 0.8, 0.7, 0.2]), torch.tensor([0, 2, 2, 2])
+    guess.node_type = torch.tensor([0, 1, 2, 2])
+    return View(truth, "typed", seen=Seen.last(guess, 0.5))
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_kinds_are_shown_counted_and_downloaded(show: Callable, dark: bool) -> None:
+    browser = show([arrows()], dark=dark)
+    read = "return arguments[0].map(id => document.getElementById(`count-${id}`).textContent)"
+    rows = ["right", "missing", "extra", "other", "type0", "type1", "type2", "node0", "node2"]
+    assert browser.execute_script(read, rows) == ["2", "1", "0", "1", "1", "0", "2", "1", "2"]
+    legend = browser.find_element("id", "layers").text
+    assert all(word in legend for word in ("of another type", "in", "out", "=across", "type 3"))
+    assert "1 of 4 nodes are of another type" in browser.find_element("id", "facts").text
+    table = browser.execute_script("return edgeTable(page.graph, page.step, page.threshold)").splitlines()
+    assert table[0] == "graph,source,target,probability,type,weight,direction"
+    assert table[1] == "typed,0,1,0.9,in,1,forward"
+    before = picture(browser)
+    browser.find_element("id", "layer-type2").click()
+    assert picture(browser) != before
 
 
 @pytest.mark.parametrize("name", ["delaunay", "community"])

@@ -72,6 +72,30 @@ def test_a_page_holds_the_model_after_every_step(tmp_path: Path) -> None:
         assert data["thresholds"][view["own"]] == np.float32(0.47)
 
 
+def test_a_page_holds_kinds(tmp_path: Path) -> None:
+    edges = {"edges": [[0, 1], [2, 1]], "edge_type": [1, 0], "edge_weight": [2, 3], "directed": True}
+    truth = make_graph(pos=[[0, 0], [1, 0], [0, 1]], node_type=[1, 0, 0], **edges)
+    truth.edge_type_names = ("in", "out")
+    guess = truth.clone()
+    guess.edge_index = torch.tensor([[0, 1], [1, 2]])  # the second edge the other way round
+    guess.edge_prob = torch.tensor([0.9, 0.8])
+    (view,) = decoding.data_of(write_page(tmp_path / "a.html", [View(truth, seen=Seen.last(guess, 0.5))]))[
+        "views"
+    ]
+    assert view["directed"]
+    assert decoding.pairs(view).tolist() == [[0, 1], [1, 2], [2, 1]]
+    assert decoding.array(view["types"], "u1").tolist() == [1, 0, 0]
+    assert decoding.array(view["true_types"], "u1").tolist() == [1, 0, 0]
+    assert decoding.array(view["weights"], "<f4").tolist() == [2, 3, 0]
+    assert decoding.array(view["true_weights"], "<f4").tolist() == [2, 0, 3]
+    assert decoding.array(view["node_types"], "u1").tolist() == [1, 0, 0]
+    assert (view["type_names"], view["node_names"]) == (["in", "out"], ["type 0", "type 1"])
+    (plain,) = decoding.data_of(
+        write_page(tmp_path / "b.html", views_of([gln.family("delaunay").sample(1)[0]]))
+    )["views"]
+    assert not {"types", "weights", "directed", "node_types", "dashes"} & plain.keys()
+
+
 @pytest.mark.parametrize("threshold", [None, 0.02, 0.3, 0.5, 0.58, 0.99])
 def test_the_edges_of_a_page_are_those_of_predict(tmp_path: Path, threshold: float | None) -> None:
     model = gln.load("delaunay")

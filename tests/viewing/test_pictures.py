@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from matplotlib.axes import Axes
-from matplotlib.collections import LineCollection
+from matplotlib.collections import LineCollection, PolyCollection
 from matplotlib.figure import Figure
 from torch_geometric.data import Data
 
@@ -21,7 +21,7 @@ from gln.families import parse_family
 from gln.graphs import as_graph, make_graph
 from gln.viewing import draw_curves, draw_errors, draw_graph, save_curves, save_gallery, save_steps
 from gln.viewing.sheets import Sheet
-from gln.viewing.style import EDGE, EXTRA, INK, MISSING, ON_IMAGE, PLAIN, RIGHT, WRONG, Look
+from gln.viewing.style import EDGE, EXTRA, INK, MISSING, ON_IMAGE, OTHER_TYPE, PLAIN, RIGHT, WRONG, Look
 from tests.conftest import graphs
 
 
@@ -122,7 +122,7 @@ def test_wrong_edges_lie_above_right_ones_and_every_casing_below_all_colours(spe
 def test_kinds_of_edges_are_told_apart_without_colours(look: Look) -> None:
     """By dashes and by what lies below; and on an image there is dark and light in every edge."""
     assert len({tuple((line.width, line.dashed) for line in lines) for lines in look.values()}) == len(look)
-    assert [lines[-1].dashed for lines in look.values()] == [False, True, False]
+    assert [lines[-1].dashed for lines in look.values()] == [False, True, False, False]
     if look is ON_IMAGE:
         assert all({INK, "white"} <= {line.colour for line in lines} for lines in look.values())
 
@@ -139,6 +139,50 @@ def test_the_legend_names_the_kinds_of_edges_that_are_there(spec: str, wrong: st
     assert all(text.get_fontsize() <= sheet.text for text in legend.get_texts())
     (ax,) = sheet.figure.axes
     assert {one.get_label() for one in ax.collections} & {RIGHT, *WRONG} == {RIGHT, *wrong.split()}
+
+
+TYPED = make_graph(
+    pos=[[0, 0], [1, 0], [0, 1], [2, 2]],
+    edges=[[0, 1], [1, 2], [3, 2]],
+    edge_type=[0, 2, 2],
+    edge_weight=[1, 2, 4],
+    node_type=[0, 1, 1, 0],
+    directed=True,
+)
+
+
+def test_kinds_are_drawn_and_named() -> None:
+    sheet, graph = Sheet(1, "", 3.3, None), as_graph(TYPED)
+    graph.edge_type_names = ("single", "double", "triple")
+    sheet.draw(graph, None, "")
+    sheet.add_legend()
+    (legend,) = sheet.figure.legends
+    words = ["single", "triple", "node type 0", "node type 1", "the wider, the larger the weight"]
+    assert [text.get_text() for text in legend.get_texts()] == words
+    (ax,) = sheet.figure.axes
+    (lines,) = [one for one in ax.collections if isinstance(one, LineCollection)]
+    widths = lines.get_linewidths()
+    assert widths[0] < widths[1] < widths[2]  # as the weights
+    colours, dashes = lines.get_colors(), lines.get_linestyles()
+    assert tuple(colours[0]) != tuple(colours[1])
+    assert dashes[0] != dashes[1]
+    (arrows,) = [one for one in ax.collections if isinstance(one, PolyCollection)]
+    for head, (start, end) in zip(arrows.get_paths(), graph.pos.numpy()[graph.edges_once()], strict=True):
+        tip, back, other = head.vertices[:3]
+        assert np.dot(tip - (back + other) / 2, end - start) > 0  # it points to the end
+
+
+def test_edges_of_another_type_stand_out() -> None:
+    truth = as_graph(TYPED)
+    guess = truth.clone()
+    guess.edge_type = 2 - guess.edge_type
+    sheet = Sheet(1, "", 3.3, None)
+    assert sheet.draw(guess, truth, "") == (0, 0)
+    (ax,) = sheet.figure.axes
+    assert "3 of another type" in ax.get_title().replace("\n", " ")
+    marked = [one for one in ax.collections if one.get_label() == OTHER_TYPE]
+    assert marked
+    assert all(len(one.get_segments()) == 3 for one in marked)
 
 
 def test_a_row_is_as_high_as_its_highest_drawing_and_nothing_is_cut(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from torch_geometric.data import Data
 
 import gln
 from gln.errors import GLNError
-from gln.io import Item, Skipped
+from gln.io import Item, ReadOptions, Skipped
 from gln.models import GLN
 from gln.workflows import predict_files as module
 from gln.workflows.predict_files import (
@@ -186,8 +186,8 @@ def test_known_edges_stay_and_the_rest_is_the_models(tmp_path: Path) -> None:
     table = tmp_path / "known.csv"
     table.write_text("source,target\nb,a\na,b\n")
     one = item("points.csv", 4, ids=["a", "b", "c", "d"])
-    known = KnownEdges(table, None, files=1)
-    assert known.of(one).tolist() == [[0, 1]]
+    known = KnownEdges(table, ReadOptions(), files=1)
+    assert known.of(one).edges_once().tolist() == [[0, 1]]
     choice = Choice(threshold=1.0)  # so that the model itself adds nothing
     ((_, answer),) = answer_window(MODEL, Window(0, 0, items=[one]), choice, known).answers
     assert answer.edge_index.tolist() == [[0, 1], [1, 0]]
@@ -205,7 +205,7 @@ def test_known_edges_that_do_not_say_of_which_graph_are_refused(tmp_path: Path) 
     table = tmp_path / "known.csv"
     table.write_text("source,target\n0,1\n")
     with pytest.raises(GLNError, match="no graph column"):
-        KnownEdges(table, None, files=2)
+        KnownEdges(table, ReadOptions(), files=2)
     paths = [write_points(tmp_path / "a.csv", 4)]
     outcome = predict_files(Job(MODEL, paths, tmp_path / "out.csv", known=table))
     assert (outcome.graphs, outcome.labelled) == (1, 0)

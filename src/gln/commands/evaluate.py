@@ -36,15 +36,14 @@ def evaluate(
         largest_component: Compute MMD on largest components only, as the paper does.
     """
     from gln.inference.choice import Choice
-    from gln.storage.models import find_saved
     from gln.viewing.paths import check_page
     from gln.workflows.asked import check_graphs, check_labelled
+    from gln.workflows.kinds import options_for
     from gln.workflows.training_data import find_data, is_family
 
     if view is not None:
         check_page(view)
-    options = read.options()
-    find_saved(model)
+    options = options_for(model, read.options())
     Choice(steps=steps)
     check_graphs((on,), count, seed)
     skip = Skips()

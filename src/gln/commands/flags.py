@@ -126,6 +126,11 @@ class ReadFlags:
         labels: label image of the image; for several images, a folder or a path with * for the image's name.
         elements: chemical elements to distinguish: C,H,N,O.
         image_size: shrink images to this many pixels on the longer side.
+        types: column or attribute of the edges with their type, a word or a whole number; order for bonds.
+        weights: column or attribute of the edges with their weight.
+        directed: an edge leads from its source to its target.
+        node_types: column or attribute of the nodes with their type; charge for atoms.
+        threshold_weights: keep the edges with at least this weight, and drop the weights.
     """
 
     pos: Words = None
@@ -136,6 +141,11 @@ class ReadFlags:
     labels: File = None
     elements: Annotated[str | None, arg(metavar="NAMES")] = None
     image_size: Whole = None
+    types: Word = None
+    weights: Word = None
+    directed: bool = False
+    node_types: Word = None
+    threshold_weights: Number = None
 
     def options(self) -> ReadOptions:
         """The same, for a reader."""

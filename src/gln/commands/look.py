@@ -132,9 +132,12 @@ def view(
     from gln.inference.choice import Choice
     from gln.viewing.paths import check_page
     from gln.workflows.asked import check_view
+    from gln.workflows.kinds import options_for
 
     check_page(output)
     options, choice = read.options(), Choice(threshold, steps=steps)
+    if model is not None:
+        options = options_for(model, options)
     check_view(source, count, model, predicted, seed, options)
     from gln.viewing.pages import write_page
     from gln.workflows.views import views_from

@@ -55,10 +55,11 @@ def predict(
     Args:
         files: Tables, arrays, meshes, molecules, images or graphs; also folders and patterns.
         output: Where to write the edges: .csv, .npz, .graphml, .obj or .ply; with --clusters .csv, and .png for the
-            regions of images.
+            regions of images. Types of nodes go to NAME.nodes.csv beside a .csv.
         threshold: Lowest probability of an edge; the model's own threshold if omitted.
         top_k: Keep only the k most probable of these edges at every node; with --threshold 0, of all pairs.
-        known: Table of known edges (source, target, graph) to complete; they are kept.
+        known: Table of known edges (source, target, graph, and type and weight if the model predicts them) to complete;
+            they are kept.
         candidates: How many nearest nodes each node is paired with; fewer are faster but find fewer edges. If omitted,
             all pairs for up to 128 nodes, and the model's own number beyond.
         batch_size: Graphs at a time.
@@ -70,27 +71,28 @@ def predict(
     from gln.inference.choice import Choice
     from gln.io import find_files
     from gln.io.writing import check_output
-    from gln.storage.models import find_saved
     from gln.viewing.paths import check_page
     from gln.workflows.asked import check_device, check_nodes
+    from gln.workflows.kinds import options_for
 
     if view is not None:
         check_page(view)
     check_device(device)
     if output.suffix.lower() == ".png":
         clusters = clusters or "auto"
-    options, choice = read.options(), Choice(threshold, top_k, steps, candidates, batch_size)
+    choice = Choice(threshold, top_k, steps, candidates, batch_size)
     if any(Path(word).is_file() and same_place(Path(word), output) for word in files):
         raise GLNError(f"{output} is both input and output; choose another name for the output.")
     place, devices = None, share.per_machine()
     paths = find_files(files)
-    find_saved(model)
+    options = options_for(model, read.options())
     if known is not None:
         open_regular(known).close()
     if nodes := apart_from(paths, (output, known)):
         check_nodes(model, nodes, options, Skips(), known)
     if not share.given():  # several processes check it when all have begun: it may be theirs
         check_output(output, force, clusters is not None)
+    from gln.models.contract import kinds_of
     from gln.workflows.methods import load_for, put_on
     from gln.workflows.predict_files import Job, predict_files
     from gln.workflows.rules import load_rules
@@ -126,6 +128,8 @@ def predict(
     # Several graphs may be in files of their own.
     written = output if output.exists() else output.with_name(f"{output.stem}-*{output.suffix}")
     print(f"Wrote {escaped(str(written))}: {what} in {count_of(outcome.graphs, 'graph')}.")
+    if output.suffix.lower() == ".csv" and clusters is None and kinds_of(network).node_types:
+        print(f"Wrote {escaped(str(output.with_suffix('.nodes.csv')))}: the types of their nodes.")
     if view is not None:
         from gln.viewing.pages import write_page
         from gln.workflows.views import job_views

@@ -149,6 +149,6 @@ def train(
 
 def _refuse(flags: dict[str, Any], purpose: str) -> None:
     """A flag that has no effect here is a mistake; do not ignore it silently."""
-    given = [name for name, value in flags.items() if value is not None]
+    given = [name for name, value in flags.items() if value is not None and value is not False]
     if given:
         raise GLNError(f"Got --{given[0].replace('_', '-')}, which is for {purpose}; leave it out.")

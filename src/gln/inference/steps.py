@@ -14,7 +14,7 @@ from tqdm.auto import tqdm  # type: ignore[import-untyped]
 from gln.graphs.check import check_graph
 from gln.graphs.record import KINDS, NAMES, Graph, is_per_edge
 from gln.inference.predict import AS_TRAINED, Choice, Method, edges_above, of_nodes, outputs, predict_graphs
-from gln.models.contract import StructureOutput, starting_structure
+from gln.models.contract import StructureOutput, kind_names, starting_structure
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,8 @@ class Seen:
 
     Several steps are those of a recurrence, ``A⁰`` first. Pairs that are not listed have probability 0 or below
     ``floor``. ``threshold`` decides which pairs are edges until the reader moves the slider. ``kinds`` are the
-    attributes of pairs and nodes, such as ``edge_type [m]``, that the last step predicts.
+    attributes of pairs and nodes, such as ``edge_type [m]``, that the last step predicts, and ``names`` the words for
+    their types.
     """
 
     pairs: np.ndarray
@@ -32,13 +33,15 @@ class Seen:
     floor: float = 0.0
     directed: bool = False
     kinds: Mapping[str, np.ndarray] = field(default_factory=dict)
+    names: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     @classmethod
     def last(cls, answer: Graph, threshold: float, floor: float = 0.0) -> Seen:
         """A predicted graph with ``edge_prob [2m]`` as a prediction of one step."""
         pairs, chances = answer.scored_once()
         kinds = _kinds_once(vars(answer), answer.listed_once())
-        return cls(pairs, chances[None].astype(np.float32), threshold, floor, answer.directed, kinds)
+        names = {name: answer[name] for name in NAMES if name in answer}
+        return cls(pairs, chances[None].astype(np.float32), threshold, floor, answer.directed, kinds, names)
 
     def answer(self, nodes: Graph) -> Graph:
         """The predicted graph over ``nodes``, with ``edge_prob``: what reaches the threshold after the last step."""
@@ -49,7 +52,9 @@ class Seen:
         of_edges = {name: torch.from_numpy(value) for name, value in found.items() if is_per_edge(name)}
         of_edges = {name: torch.cat([value] * twice) for name, value in of_edges.items()}
         edges = torch.cat([pairs, pairs.flip(0)][:twice], dim=1)
-        return check_graph(nodes.with_edges(edges, **of_edges, **of_nodes, directed=self.directed))
+        return check_graph(
+            nodes.with_edges(edges, **of_edges, **of_nodes, **self.names, directed=self.directed)
+        )
 
     def decided(self) -> Seen:
         """Only the pairs that are an edge after some step, for a page without a slider."""
@@ -93,7 +98,7 @@ def _seen(model: nn.Module, output: StructureOutput, graphs: Sequence[Graph], cu
     found = []
     for place, graph in enumerate(graphs):
         nodes = of_nodes(output, place, graph.num_nodes)
-        answer = graph.with_edges(**after[-1][place], **nodes)
+        answer = graph.with_edges(**after[-1][place], **nodes, **kind_names(model))
         once = answer.listed_once()
         chances = torch.stack([step[place]["edge_prob"][once] for step in after])
         if len(after) > 1:

@@ -6,7 +6,7 @@ import io
 import math
 import os
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -14,12 +14,14 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.lib import format as npy
 
-from gln.errors import GLNError
+from gln.errors import GLNError, quote
 from gln.files import open_regular
 from gln.graphs.record import ROWS
-from gln.io.items import MAX_BYTES, Item, Skipped, Source, check_numbers, decoding, quote
+from gln.io.items import MAX_BYTES, Item, Skipped, Source, decoding
+from gln.io.kinds import FileEdges, Numbered, Values, check_numbers
 
-WANTED = ("pos", "x", "edge_index", "edges", "batch")
+WANTED = ("pos", "x", "edge_index", "edges", "batch", "directed")
+OF_EDGES, OF_NODES = ("edge_type", "edge_weight"), ("node_type",)  # the usual names
 MOST_AXES = 8  # more than anybody has a use for; NumPy ends at 64
 NUMBERS = "biuf"  # kinds of dtypes
 UNPACKED = 20  # an archive may unpack to this many times its size, or to MAX_BYTES if that is more
@@ -42,7 +44,7 @@ def read_npy(source: Source) -> Iterator[Item | Skipped]:
 
 
 def read_npz(source: Source) -> Iterator[Item | Skipped]:
-    """Read ``pos`` and/or ``x`` and, if present, ``edge_index`` or ``edges``, and ``batch``."""
+    """Read ``pos`` and/or ``x`` and, if present, ``edge_index`` or ``edges``, their kinds, and ``batch``."""
     members = members_of(source.path)
     names = {name: name for name in WANTED if name in members}
     if not names and len(members) == 1:
@@ -53,8 +55,15 @@ def read_npz(source: Source) -> Iterator[Item | Skipped]:
     if not rows:
         raise GLNError("the archive has neither pos nor x; save the nodes under one of these names.")
     edges = _pairs(arrays)
+    given = source.options
+    of_nodes = _values(source.path, members, (*OF_NODES, given.node_types), next(iter(rows.values())))
+    of_edges = (
+        {} if edges is None else _values(source.path, members, (*OF_EDGES, given.types, given.weights), edges)
+    )
+    directed = bool(arrays["directed"].any()) if "directed" in arrays else None
     if "batch" not in arrays:
-        yield source.item(**rows, edges=edges, predicted=predicted)
+        listed = None if edges is None else FileEdges(edges, of_edges, directed)
+        yield source.item(**rows, edges=listed, predicted=predicted, of_nodes=of_nodes)
         return
     batch = arrays["batch"]
     for name, value in rows.items():
@@ -75,12 +84,49 @@ def read_npz(source: Source) -> Iterator[Item | Skipped]:
     own = None if edges is None else _edges_of_each(edges, ends)
     for number, (start, end) in enumerate(pairwise(ends.tolist())):
         nodes = {name: value[start:end] for name, value in rows.items()}
-        pairs = None if own is None else own[number] - start
-        yield _attempt(source, int(batch[start]), **nodes, edges=pairs, predicted=predicted)
+        listed = None
+        if edges is not None and own is not None:
+            mine = own[number]
+            listed = FileEdges(
+                edges[mine] - start, {name: _part(each, mine) for name, each in of_edges.items()}, directed
+            )
+        labels = {name: _part(each, np.arange(start, end)) for name, each in of_nodes.items()}
+        yield _attempt(source, int(batch[start]), **nodes, edges=listed, predicted=predicted, of_nodes=labels)
+
+
+def _values(
+    path: Path, members: Collection[str], wanted: Sequence[str | None], of: np.ndarray
+) -> dict[str, Values]:
+    """Those of the ``wanted`` arrays that an archive has, one value for each of ``of``, with the words for numbers."""
+    found: dict[str, Values] = {}
+    for name in [name for name in dict.fromkeys(wanted) if name is not None and name in members]:
+        words = f"{name}_names"
+        arrays = load_archive(path, {each: each for each in (name, words) if each in members}, f"{NUMBERS}U")
+        values = found[name] = arrays[name]
+        if values.shape != of.shape[:1]:
+            raise GLNError(
+                f"{name} has shape {list(values.shape)}; expected one value for each: {list(of.shape[:1])}."
+            )
+        if words in arrays:
+            names = tuple(str(word) for word in arrays[words].ravel())
+            outside = values.dtype.kind not in "iu" or ((values < 0) | (values >= len(names))).any()
+            if outside:
+                raise GLNError(
+                    f"{name} holds something else than the numbers of its {len(names)} {words}, from 0."
+                )
+            found[name] = Numbered(values.astype(np.int64), names)
+    return found
+
+
+def _part(values: Values, places: np.ndarray) -> Values:
+    """What is at ``places``."""
+    if isinstance(values, Numbered):
+        return Numbered(values.numbers[places], values.names)
+    return np.asarray(values)[places]
 
 
 def _edges_of_each(edges: np.ndarray, ends: np.ndarray) -> list[np.ndarray]:
-    """The edges ``[m, 2]`` of each graph of a batch; the ``g``-th has the nodes ``ends[g]`` to ``ends[g + 1] − 1``."""
+    """Which of ``edges [m, 2]`` each graph has; the ``g``-th has the nodes ``ends[g]`` to ``ends[g + 1] − 1``."""
     check_numbers(edges, int(ends[-1]), "edge")
     owner = np.searchsorted(ends, edges, side="right") - 1  # [m, 2]
     apart = np.flatnonzero(owner[:, 0] != owner[:, 1])
@@ -89,7 +135,7 @@ def _edges_of_each(edges: np.ndarray, ends: np.ndarray) -> list[np.ndarray]:
             f"edge {apart[0]} joins nodes {edges[apart[0]].tolist()}, which are in different graphs."
         )
     order = np.argsort(owner[:, 0], kind="stable")
-    return np.split(edges[order], np.searchsorted(owner[order, 0], np.arange(1, len(ends) - 1)))
+    return np.split(order, np.searchsorted(owner[order, 0], np.arange(1, len(ends) - 1)))
 
 
 def _attempt(source: Source, number: int, **values: Any) -> Item | Skipped:

@@ -12,9 +12,8 @@ from itertools import groupby, islice
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-from gln.errors import GLNError
+from gln.errors import GLNError, quote
 from gln.files import open_regular
-from gln.io.items import quote
 
 LONGEST = 2**20  # bytes in a line
 MOST_COLUMNS = 2**16

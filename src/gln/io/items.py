@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from gln.errors import GLNError, escaped, whole_text
+from gln.errors import GLNError, escaped, quote, whole_text
 from gln.files import read_regular
-from gln.graphs import make_graph
-from gln.graphs.check import COARSEST
+from gln.graphs.check import COARSEST, as_rows, check_graph
 from gln.graphs.record import Graph
+from gln.io.kinds import FileEdges, Values, node_fields
 from gln.later import torch
 
 MAX_BYTES = 2**28  # limit for files that are read whole: meshes, images, XML, JSON
@@ -82,6 +82,12 @@ class ReadOptions:
         elements: chemical elements that get a feature each; all others share one more.
         image_size: shrink images to this many pixels along the longer side.
         max_nodes: refuse larger graphs.
+        types: column or attribute of the edges that says their type, a word or a whole number from 0.
+        weights: column or attribute of the edges with their weights, positive numbers.
+        directed: an edge leads from its source to its target; otherwise both directions are one edge.
+        node_types: column or attribute of the nodes that says their type.
+        threshold_weights: keep the edges with at least this weight, and drop the weights.
+        kinds_if_there: types and weights of this name are read where a file has them, not required.
     """
 
     pos: tuple[str, ...] | None = None
@@ -94,6 +100,12 @@ class ReadOptions:
     elements: tuple[str, ...] | None = None
     image_size: int | None = None
     max_nodes: int = 1_000_000
+    types: str | None = None
+    weights: str | None = None
+    directed: bool = False
+    node_types: str | None = None
+    threshold_weights: float | None = None
+    kinds_if_there: bool = False
 
     def __post_init__(self) -> None:
         for name in ("image_size", "max_nodes"):
@@ -135,7 +147,7 @@ class Source:
         self,
         pos: Any = None,
         x: Any = None,
-        edges: np.ndarray | None = None,
+        edges: FileEdges | np.ndarray | None = None,
         part: str | int | None = None,
         ids: Sequence[str] | None = None,
         predicted: bool = False,
@@ -143,15 +155,17 @@ class Source:
         title: str = "",
         symbols: Sequence[str] | None = None,
         groups: Sequence[str] | None = None,
+        of_nodes: Mapping[str, Values] | None = None,
         **more: torch.Tensor,
     ) -> Item:
         """A checked item.
 
         Args:
-            edges: pairs ``[m, 2]`` (int64) in any order and direction, repeated or not; ``None``: the file gives none.
+            edges: as the file lists them, or only their pairs ``[m, 2]`` (int64); ``None``: the file gives none.
             part: which graph of the file, if it holds several: a word if the file names it, a number if it is counted.
             predicted: the edges carry probabilities: they are somebody's prediction and not the truth.
             ids, x_names, title, symbols, groups: as in :class:`Item`.
+            of_nodes: what the file says of each node, by name, from which its type may be chosen.
             more: further attributes of the graph.
         """
         given = [rows for rows in (pos, x) if rows is not None]
@@ -165,24 +179,28 @@ class Source:
                 f"positions are centred on {', '.join(f'{value:g}' for value in origin)}: they are large"
             )
             pos = np.asarray(pos, dtype=np.float64) - origin
-        distinct = None if edges is None else distinct_pairs(edges, nodes)
+        kinds = node_fields(of_nodes or {}, self.options, self.say)
+        if edges is not None:
+            listed = edges if isinstance(edges, FileEdges) else FileEdges(edges, directed=False)
+            kinds |= listed.fields(nodes, self.options, self.say)
         if predicted:
             self.say("its edges are predictions, not the truth")
         if self.look:
             arrays = {name: np.asarray(rows) for name, rows in (("pos", pos), ("x", x)) if rows is not None}
             graph = Graph(nodes, **arrays)
         else:
-            graph = make_graph(pos=pos, x=x, edges=None if distinct is None else torch.from_numpy(distinct))
+            fields: dict[str, Any] = {
+                name: as_rows(name, rows) for name, rows in (("pos", pos), ("x", x)) if rows is not None
+            }
+            graph = check_graph(Graph(**fields, **as_tensors(kinds), **dict[str, Any](more)))
             if edges is None:
                 del graph.edge_index
-            for key, value in more.items():
-                graph[key] = value
         own, labelled = None if part is None else whole_text(str(part)), edges is not None and not predicted
         named = own if own is not None and self.alone and isinstance(part, str) else ""
         if ids is not None and whole_text("".join(ids)) != "".join(ids):
             ids = [whole_text(node) for node in ids]
-        of_nodes = (ids, own, origin, x_names, named, title, symbols, groups)
-        return Item(self.named(own), self.path, graph, labelled, *of_nodes)
+        about = (ids, own, origin, x_names, named, title, symbols, groups)
+        return Item(self.named(own), self.path, graph, labelled, *about)
 
     def named(self, part: str | int | None) -> str:
         return self.name if part is None else f"{self.name}#{part}"
@@ -223,11 +241,12 @@ def decoding(kind: str) -> Iterator[None]:
         ) from None
 
 
-def distinct_pairs(pairs: np.ndarray, nodes: int) -> np.ndarray:
-    """Undirected pairs ``[m, 2]``, each once; the graph is undirected, so both directions are one edge."""
-    check_numbers(pairs, nodes, "edge")
-    low, high = np.sort(pairs, axis=1).T
-    return np.stack(np.divmod(np.unique(low * nodes + high), nodes), axis=1)  # much faster than unique rows
+def as_tensors(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """The arrays among ``fields`` as tensors."""
+    return {
+        name: torch.from_numpy(value) if isinstance(value, np.ndarray) else value
+        for name, value in fields.items()
+    }
 
 
 def far_from(pos: Any) -> tuple[float, ...] | None:
@@ -243,24 +262,6 @@ def far_from(pos: Any) -> tuple[float, ...] | None:
     if not np.spacing(np.abs(single).max()) > COARSEST * float((high - low).max()) > 0:
         return None
     return tuple(((low + high) / 2).tolist())
-
-
-def check_numbers(rows: np.ndarray, nodes: int, what: str) -> None:
-    """Refuse rows ``[m, k]`` that name nodes outside 0 … nodes − 1."""
-    outside = ((rows < 0) | (rows >= nodes)).any(axis=1)
-    if outside.any():
-        number = int(outside.argmax())
-        raise GLNError(
-            f"{what} {number} (counted from 0) joins nodes {rows[number].tolist()[:8]}, but the {nodes} nodes are "
-            f"numbered 0 to {nodes - 1}."
-        )
-
-
-def quote(text: str) -> str:
-    """Text from a user's file, shortened and safe to print."""
-    text = " ".join(text.split())
-    text = "".join(letter if letter.isprintable() else "?" for letter in text[:61])
-    return repr(text) if len(text) <= 60 else repr(text[:60] + "…")
 
 
 LARGEST = 2**62  # keeps whole numbers far from the limits of int64

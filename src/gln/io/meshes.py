@@ -12,8 +12,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from gln.errors import GLNError
-from gln.io.items import Item, Source, floats, ints, load, quote
+from gln.errors import GLNError, quote
+from gln.io.items import Item, Source, floats, ints, load
 from gln.io.ply import Corners, Mesh, parse_ply
 from gln.io.pointfiles import parse_pcd, parse_vtk
 

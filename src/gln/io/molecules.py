@@ -1,5 +1,7 @@
 """Molecules: .xyz (no bonds) and SDF/MOL V2000 (bonds are the true edges). An atom has a position and an element.
 
+In an SDF, the type of a bond may be its ``order``, and the type of an atom its formal ``charge``.
+
 An .xyz whose rows are nothing but numbers is a cloud of points, as scanners write it.
 """
 
@@ -8,14 +10,15 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterator
 from itertools import chain, islice
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 import numpy as np
 
-from gln.errors import GLNError
+from gln.errors import GLNError, quote
 from gln.files import open_regular
 from gln.io.csvfile import reads_as_number
-from gln.io.items import Item, ReadOptions, Skipped, Source, floats, ints, quote
+from gln.io.items import Item, ReadOptions, Skipped, Source, floats, ints
+from gln.io.kinds import FileEdges, Numbered
 
 ELEMENTS = ("H", "C", "N", "O", "F", "P", "S", "Cl", "Br", "I")
 # All elements by atomic number, two letters each.
@@ -25,6 +28,8 @@ TABLE = (
     "FrRaAcThPaU NpPuAmCmBkCfEsFmMdNoLrRfDbSgBhHsMtDsRgCnNhFlMcLvTsOg"
 )
 SYMBOLS = [TABLE[place : place + 2].strip() for place in range(0, len(TABLE), 2)]
+BONDS = ("single", "double", "triple", "aromatic")  # orders 1 to 4
+CHARGES = (0, 3, 2, 1, 0, -1, -2, -3)  # by the code in the row of an atom
 LONGEST = 2**16  # bytes in a line
 
 Row = tuple[int, bytes]
@@ -59,8 +64,14 @@ def read_sdf(source: Source) -> Iterator[Item | Skipped]:
         yield from _numbered(source, _records(_rows(file)))
 
 
-# Positions, elements, bonds, title.
-Molecule = tuple[list[list[float]], list[str], list[list[int]] | None, str]
+class Molecule(NamedTuple):
+    """One molecule; each of the ``bonds``, if they are known, is two atoms and its order."""
+
+    places: list[list[float]]
+    symbols: list[str]
+    title: str
+    bonds: list[list[int]] | None = None
+    charges: list[int] | None = None
 
 
 def _numbered(source: Source, molecules: Iterator[Molecule | GLNError]) -> Iterator[Item | Skipped]:
@@ -75,20 +86,49 @@ def _item(source: Source, molecule: Molecule | GLNError, number: int | None) -> 
     try:
         if isinstance(molecule, GLNError):
             raise molecule
-        places, symbols, bonds, title = molecule
-        pairs = None if bonds is None else np.array(bonds, dtype=np.int64).reshape(-1, 2)
-        known = _elements(source.options)
+        symbols, known = molecule.symbols, _elements(source.options)
         if others := [symbol for symbol in dict.fromkeys(symbols) if symbol not in known]:
             source.say(f"no feature of their own, but one for all: {', '.join(others)}; see --elements")
         x, names = _one_hot(symbols, source.options), [*known, "other elements"]
-        pos = np.array(places).reshape(-1, 3)
         return source.item(
-            pos=pos, x=x, edges=pairs, part=number, x_names=names, title=title, symbols=symbols
+            pos=np.array(molecule.places).reshape(-1, 3),
+            x=x,
+            edges=_bonds(source.options, molecule.bonds),
+            part=number,
+            x_names=names,
+            title=molecule.title,
+            symbols=symbols,
+            of_nodes=_charges(source.options, molecule.charges),
         )
     except GLNError as error:
         if number is None:
             raise
         return source.skip(error, number)
+
+
+def _bonds(options: ReadOptions, bonds: list[list[int]] | None) -> FileEdges | None:
+    if bonds is None:
+        return None
+    rows = np.array(bonds, dtype=np.int64).reshape(-1, 3)
+    order = rows[:, 2]
+    odd = np.flatnonzero((order < 1) | (order > len(BONDS)))
+    if options.types == "order" and odd.size:
+        raise GLNError(
+            f"bond {odd[0] + 1} has order {order[odd[0]]}; expected 1 to {len(BONDS)}: {', '.join(BONDS)}."
+        )
+    return FileEdges(rows[:, :2], {"order": Numbered(order - 1, BONDS)}, directed=False)
+
+
+def _charges(options: ReadOptions, charges: list[int] | None) -> dict[str, Numbered]:
+    """The formal charge of every atom, if one has any or it was asked for."""
+    if charges is None or (options.node_types is None and not any(charges)):
+        return {}
+    values, numbers = np.unique(charges, return_inverse=True)
+    return {
+        "charge": Numbered(
+            numbers.astype(np.int64), tuple(f"{value:+d}" if value else "0" for value in values)
+        )
+    }
 
 
 def _one_hot(symbols: list[str], options: ReadOptions) -> np.ndarray:
@@ -132,12 +172,8 @@ def _frames(source: Source, rows: Iterator[Row]) -> Iterator[Molecule | GLNError
         try:
             if b"Properties=" in comment and b"Properties=species:S:1:pos:R:3" not in comment:
                 raise GLNError(f"row {row + 1}: expected Properties=species:S:1:pos:R:3, then any others.")
-            yield (
-                [floats(_words(atom)[1:4], atom[0]) for atom in atoms],
-                [_symbol(*atom) for atom in atoms],
-                None,
-                _title(comment),
-            )
+            places = [floats(_words(atom)[1:4], atom[0]) for atom in atoms]
+            yield Molecule(places, [_symbol(*atom) for atom in atoms], _title(comment))
         except GLNError as error:
             yield error
 
@@ -191,18 +227,34 @@ def _molecule(record: list[Row]) -> Molecule:
     atoms, bonds = ints([counts[0:3], counts[3:6]], row)
     if atoms < 1 or bonds < 0 or len(record) < 4 + atoms + bonds:
         raise GLNError(f"row {row} claims {atoms} atoms and {bonds} bonds, which the record does not hold.")
-    pos, symbols, pairs = [], [], []
+    pos, symbols, found, codes = [], [], [], []
     for row, line in record[4 : 4 + atoms]:
         pos.append(floats([line[0:10], line[10:20], line[20:30]], row))
         symbols.append(_symbol(row, line[31:34].strip() or b"?"))
+        codes.append(_digit(line[36:39]))
     for row, line in record[4 + atoms : 4 + atoms + bonds]:
         pair = ints([line[0:3], line[3:6]], row)
         if min(pair) < 1 or max(pair) > atoms or pair[0] == pair[1]:
             raise GLNError(
                 f"row {row}: a bond joins {pair[0]} and {pair[1]}; the atoms are numbered 1 to {atoms}."
             )
-        pairs.append([pair[0] - 1, pair[1] - 1])
-    return pos, symbols, pairs, _title(record[0][1])
+        found.append([pair[0] - 1, pair[1] - 1, _digit(line[6:9])])
+    charges = [CHARGES[code] if code < len(CHARGES) else 0 for code in codes]
+    stated = [(row, line) for row, line in record[4 + atoms + bonds :] if line.startswith(b"M  CHG")]
+    if stated:  # these replace the codes in the rows of the atoms
+        charges = [0] * atoms
+        for row, line in stated:
+            words = ints(line.split()[3:], row)
+            for atom, charge in zip(words[::2], words[1::2], strict=False):
+                if not 1 <= atom <= atoms:
+                    raise GLNError(f"row {row} charges atom {atom}; the atoms are numbered 1 to {atoms}.")
+                charges[atom - 1] = charge
+    return Molecule(pos, symbols, _title(record[0][1]), found, charges)
+
+
+def _digit(word: bytes) -> int:
+    """A small number in a column of fixed width; 0 where there is none."""
+    return int(word) if word.strip().isdigit() else 0
 
 
 def _title(line: bytes) -> str:

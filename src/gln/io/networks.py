@@ -12,14 +12,16 @@ from xml.parsers import expat
 
 import numpy as np
 
-from gln.errors import GLNError
+from gln.errors import GLNError, quote
 from gln.graphs.record import ROWS
-from gln.io.items import Item, Source, decoding, load, quote
+from gln.io.items import Item, Source, decoding, load
+from gln.io.kinds import FileEdges
 from gln.io.tables import choose_roles
 
 if TYPE_CHECKING:
     import networkx as nx
 
+ENDS = ("source", "target")
 DEEPEST = 50  # nested elements of XML
 
 
@@ -82,10 +84,10 @@ def read_json(source: Source) -> Iterator[Item]:
         if not isinstance(links, list) or not all(isinstance(link, dict) for link in links):
             raise GLNError("edges is not a list of objects with source and target.")
         pairs = [(_id(link.get("source")), _id(link.get("target"))) for link in links]
-        for link, (a, b) in zip(links, pairs, strict=True):
-            _refuse_weight(a, b, link.get("weight"))
+        links = [{name: value for name, value in link.items() if name not in ENDS} for link in links]
     attributes = [{name: value for name, value in node.items() if name != "id"} for node in nodes]
-    yield _item(source, ids, attributes, pairs, content.get("directed") is True)
+    directed = content.get("directed")
+    yield _item(source, ids, attributes, pairs, links or [], directed if isinstance(directed, bool) else None)
 
 
 def _id(value: Any) -> str:
@@ -146,22 +148,12 @@ def _refuse_unknown(pairs: Sequence[tuple[str, str]], ids: Container[str]) -> No
             )
 
 
-def _refuse_weight(a: str, b: str, weight: Any) -> None:
-    """Refuse a weight other than 1, the weight of GEXF edges for which the file gives none."""
-    if weight is not None and weight != 1:
-        raise GLNError(
-            f"the edge {quote(a)} to {quote(b)} has weight {_shown(weight)}; threshold the graph first."
-        )
-
-
 def _read_networkx(source: Source, graph: nx.Graph) -> Iterator[Item]:
-    for a, b, weight in graph.edges(data="weight"):
-        _refuse_weight(str(a), str(b), weight)
     ids = [str(node) for node in graph.nodes]
     pairs = [(str(a), str(b)) for a, b in graph.edges()]
     attributes = [dict(graph.nodes[node]) for node in graph.nodes]
-    predicted = any("probability" in edge for _, _, edge in graph.edges(data=True))
-    yield _item(source, ids, attributes, pairs, graph.is_directed(), predicted)
+    links = [edge for _, _, edge in graph.edges(data=True)]
+    yield _item(source, ids, attributes, pairs, links, graph.is_directed())
 
 
 def _item(
@@ -169,9 +161,10 @@ def _item(
     ids: list[str],
     attributes: list[dict[str, Any]],
     pairs: Sequence[tuple[str, str]] | None,
-    directed: bool,
-    predicted: bool = False,
+    links: Sequence[dict[str, Any]],
+    directed: bool | None,
 ) -> Item:
+    """The item of nodes with these attributes, joined by ``pairs`` with the attributes ``links``."""
     if not ids:
         raise GLNError("the graph has no nodes.")
     number = {node: place for place, node in enumerate(ids)}
@@ -181,20 +174,28 @@ def _item(
     edges = None
     if pairs is not None:
         _refuse_unknown(pairs, number)
-        loop = next((a for a, b in pairs if a == b), None)
-        if loop is not None:
-            raise GLNError(f"node {quote(loop)} has an edge to itself; remove self-loops.")
-        edges = np.array([(number[a], number[b]) for a, b in pairs], dtype=np.int64).reshape(-1, 2)
-    if directed and edges is not None and len(edges):
-        source.say("its edges are directed; the direction is not used")
-    pos, x = _rows(source, ids, attributes)
-    return source.item(pos=pos, x=x, edges=edges, ids=tuple(ids), predicted=predicted)
+        ends = np.array([(number[a], number[b]) for a, b in pairs], dtype=np.int64).reshape(-1, 2)
+        words = [f"the edge {quote(a)} to {quote(b)}" for a, b in pairs]
+        edges = FileEdges(ends, _values(source, links), directed, words.__getitem__)
+    pos, x, of_nodes = _rows(source, ids, attributes)
+    predicted = any("probability" in link for link in links)
+    return source.item(pos=pos, x=x, edges=edges, ids=tuple(ids), predicted=predicted, of_nodes=of_nodes)
+
+
+def _values(source: Source, links: Sequence[dict[str, Any]]) -> dict[str, list[Any]]:
+    """The attributes of the edges by name; without weights of 1 that nobody asked for, as GEXF edges always have."""
+    names = dict.fromkeys(name for link in links for name in link)
+    values = {name: [link.get(name) for link in links] for name in names}
+    given = source.options
+    if given.weights is None and given.threshold_weights is None and set(values.get("weight", ())) == {1}:
+        del values["weight"]
+    return values
 
 
 def _rows(
     source: Source, ids: list[str], attributes: list[dict[str, Any]]
-) -> tuple[np.ndarray | None, np.ndarray | None]:
-    """Positions and features from single numbers, or from lists called ``pos`` and ``x``."""
+) -> tuple[np.ndarray | None, np.ndarray | None, dict[str, list[Any]]]:
+    """Positions and features from single numbers, or from lists called ``pos`` and ``x``; and the type of each node."""
     given = replace(source.options, graph=None, id=None)  # these are for tables
     lists = {name: (name,) for name in ROWS if any(isinstance(each.get(name), list) for each in attributes)}
     if lists:
@@ -210,7 +211,8 @@ def _rows(
         np.concatenate([_matrix(name, ids, attributes) for name in group], axis=1) if group else None
         for group in (roles.pos, roles.x)
     )
-    return positions, features
+    types = {} if roles.type is None else {roles.type: [each.get(roles.type) for each in attributes]}
+    return positions, features, types
 
 
 def _matrix(name: str, ids: list[str], attributes: list[dict[str, Any]]) -> np.ndarray:

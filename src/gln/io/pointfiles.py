@@ -7,8 +7,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from gln.errors import GLNError
-from gln.io.items import floats, ints, quote
+from gln.errors import GLNError, quote
+from gln.io.items import floats, ints
 from gln.io.ply import Corners, Mesh
 
 KINDS = {"F": "f", "I": "i", "U": "u"}

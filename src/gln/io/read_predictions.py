@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import csv
 import zipfile
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from io import TextIOWrapper
 from pathlib import Path
 
 import numpy as np
 
-from gln.errors import GLNError
+from gln.errors import GLNError, quote
 from gln.files import open_regular
+from gln.graphs.record import KINDS, NAMES
 from gln.io.arrays import NUMBERS, load_archive, members_of
 from gln.io.csvfile import plain
-from gln.io.items import decoding, quote
+from gln.io.items import decoding
+from gln.io.kinds import as_types, as_weights
 
 COLUMNS = ("graph", "source", "target", "probability")
+MORE = ("type", "weight", "direction")  # columns that may follow
 ARRAYS = ("edge_index", "edge_prob", "batch", "names")
 
 
@@ -25,16 +28,23 @@ ARRAYS = ("edge_index", "edge_prob", "batch", "names")
 class PredictedEdges:
     """The predicted edges of one graph: the names of their ends and their probabilities ``[m]``.
 
-    ``numbered``: the names are the numbers of the nodes, whatever the nodes are called.
+    ``numbered``: the names are the numbers of the nodes, whatever the nodes are called. ``kinds`` are the types and
+    weights of the edges ``[m]`` and the types of the nodes ``[n]``, as attributes of a graph, with the words for types.
     """
 
     path: Path
     ends: Sequence[tuple[str, str]]
     prob: np.ndarray
     numbered: bool
+    directed: bool = False
+    kinds: Mapping[str, np.ndarray] = field(default_factory=dict)
+    names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def pairs(self, graph: str, ids: Sequence[str] | None, nodes: int) -> np.ndarray:
-        """The ends as numbers ``[m, 2]`` of the ``nodes`` of ``graph``, the smaller first; ``ids`` are their names."""
+        """The ends as numbers ``[m, 2]`` of the ``nodes`` of ``graph``; ``ids`` are their names.
+
+        If undirected, the smaller comes first.
+        """
         names = range(nodes) if ids is None or self.numbered else ids
         number = {str(name): index for index, name in enumerate(names)}
         ends = [end for pair in self.ends for end in pair]
@@ -44,7 +54,8 @@ class PredictedEdges:
                 f"{self.path} has an edge to node {quote(strange)}, which {quote(graph)} does not have; "
                 "give the file that these edges were predicted for."
             )
-        return np.sort(np.array([number[end] for end in ends], dtype=np.int64).reshape(-1, 2), axis=1)
+        pairs = np.array([number[end] for end in ends], dtype=np.int64).reshape(-1, 2)
+        return pairs if self.directed else np.sort(pairs, axis=1)
 
 
 def read_predictions(path: Path) -> dict[str, PredictedEdges]:
@@ -73,7 +84,11 @@ def is_table(path: Path) -> bool:
     if path.suffix.lower() != ".csv" or not path.is_file():
         return False
     with _open_table(path) as file:
-        return file.readline(1000).strip().split(",") == list(COLUMNS)
+        return _is_header(file.readline(1000).strip().split(","))
+
+
+def _is_header(names: Sequence[str]) -> bool:
+    return tuple(names[: len(COLUMNS)]) == COLUMNS and set(names[len(COLUMNS) :]) <= set(MORE)
 
 
 def _open_table(path: Path) -> TextIOWrapper:
@@ -81,35 +96,60 @@ def _open_table(path: Path) -> TextIOWrapper:
 
 
 def _read_table(path: Path) -> dict[str, PredictedEdges]:
-    rows: dict[str, list[tuple[str, str, str]]] = {}
+    rows: dict[str, list[list[str]]] = {}
     with _open_table(path) as file, decoding("table of edges"):
         table = csv.reader(file)
-        if tuple(next(table, ())) != COLUMNS:
+        header = next(table, [])
+        if not _is_header(header):
             raise GLNError(f"expected the columns {', '.join(COLUMNS)}, as gln predict writes them.")
-        for graph, source, target, prob in table:
-            rows.setdefault(plain(graph), []).append((plain(source), plain(target), prob))
-        return {
-            graph: PredictedEdges(
-                path, [row[:2] for row in edges], np.array([row[2] for row in edges], np.float32), False
-            )
-            for graph, edges in rows.items()
-        }
+        for cells in table:
+            if len(cells) != len(header):
+                raise ValueError(f"a row has {len(cells)} cells, expected {len(header)}")
+            rows.setdefault(plain(cells[0]), []).append(cells[1:])
+        return {graph: _of_rows(path, header[1:], edges) for graph, edges in rows.items()}
+
+
+def _of_rows(path: Path, header: list[str], rows: list[list[str]]) -> PredictedEdges:
+    columns = dict(zip(header, zip(*rows, strict=True), strict=True))
+    ends = [
+        (plain(source), plain(target))
+        for source, target in zip(*(columns[end] for end in header[:2]), strict=True)
+    ]
+    kinds: dict[str, np.ndarray] = {}
+    names: dict[str, tuple[str, ...]] = {}
+    if "type" in columns:
+        kinds["edge_type"], words = as_types(
+            "type", [plain(cell) for cell in columns["type"]], "edge {}".format
+        )
+        names |= {} if words is None else {"edge_type_names": words}
+    if "weight" in columns:
+        kinds["edge_weight"] = as_weights(columns["weight"], "edge {}".format)
+    prob = np.array(columns["probability"], np.float32)
+    return PredictedEdges(path, ends, prob, False, "direction" in columns, kinds, names)
 
 
 def _read_archive(path: Path) -> dict[str, PredictedEdges]:
     there = members_of(path)
-    arrays = load_archive(path, {name: name for name in ARRAYS if name in there}, f"{NUMBERS}U")
+    wanted = (*ARRAYS, *KINDS, *NAMES, "directed")
+    arrays = load_archive(path, {name: name for name in wanted if name in there}, f"{NUMBERS}U")
     with decoding("npz archive"):
         edges, prob, batch = (arrays[name] for name in ARRAYS[:3])
         names = arrays["names"].tolist() if "names" in arrays else np.unique(batch).tolist()
-        once = edges[0] < edges[1]
+        words = {name: tuple(map(str, arrays[name])) for name in NAMES if name in arrays}
+        directed = "directed" in arrays and bool(arrays["directed"].any())
+        once = edges[0] != edges[1] if directed else edges[0] < edges[1]
+        of_edges = {name: arrays[name][once] for name in KINDS[:2] if name in arrays}
+        of_nodes = {name: arrays[name] for name in KINDS[2:] if name in arrays}
         edges, prob = edges[:, once], prob[once].astype(np.float32)
         graph = batch[edges[0]]  # of each edge
         order, numbers = graph.argsort(kind="stable"), np.arange(len(names) + 1)
         pairs = edges - np.searchsorted(batch, graph)  # counted from the first node of the graph
         cuts = np.searchsorted(graph[order], numbers).tolist()
         ends = [(str(a), str(b)) for a, b in pairs.T[order].tolist()]
-        return {
-            str(name): PredictedEdges(path, ends[start:end], prob[order[start:end]], True)
-            for name, start, end in zip(names, cuts, cuts[1:], strict=False)
-        }
+        found = {}
+        for number, (name, start, end) in enumerate(zip(names, cuts, cuts[1:], strict=False)):
+            mine = order[start:end]
+            kinds: dict[str, np.ndarray] = {kind: each[mine] for kind, each in of_edges.items()}
+            kinds |= {kind: each[batch == number] for kind, each in of_nodes.items()}
+            found[str(name)] = PredictedEdges(path, ends[start:end], prob[mine], True, directed, kinds, words)
+        return found

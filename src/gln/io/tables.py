@@ -12,10 +12,11 @@ from pathlib import Path
 
 import numpy as np
 
-from gln.errors import GLNError
+from gln.errors import GLNError, quote
 from gln.graphs.columns import GRAPHS, IDS, first_of, guess_positions
 from gln.io.csvfile import BrokenTable, CSVFile, Row, plain, reads_as_number
-from gln.io.items import Item, ReadOptions, Skipped, Source, quote
+from gln.io.items import Item, ReadOptions, Skipped, Source
+from gln.io.kinds import WEIGHTS, FileEdges
 
 SHOWN = 20  # names in a message
 ENDS = (("source", "target"), ("from", "to"), ("src", "dst"))
@@ -30,6 +31,7 @@ class ColumnRoles:
     graph: str | None
     id: str | None
     group: str | None
+    type: str | None
     unused: tuple[str, ...]
 
     def __str__(self) -> str:
@@ -38,7 +40,7 @@ class ColumnRoles:
             for name, columns in (("pos", self.pos), ("x", self.x))
             if columns
         ]
-        rest = (("graph", self.graph), ("id", self.id), ("group", self.group))
+        rest = (("graph", self.graph), ("id", self.id), ("group", self.group), ("node type", self.type))
         parts += [f"{name} = {column}" for name, column in rest if column]
         parts += [f"not used: {_first_few(self.unused)}"] if self.unused else []
         return "; ".join(parts)
@@ -58,7 +60,10 @@ def choose_roles(
     graph = _given(options.graph, names) or (first_of(GRAPHS, names) if named else None)
     node = _given(options.id, names) or (first_of(IDS, names) if named else None)
     group = _given(options.group, names)
-    taken = {graph, node, group, *(options.x or ())}
+    label = options.node_types
+    if not (options.kinds_if_there and label not in names):
+        label = _given(label, names)
+    taken = {graph, node, group, label, *(options.x or ())}
     free = [name for name in names if name in numbers and name not in taken]
     if options.pos is not None:
         pos = tuple(_given(name, names) or "" for name in options.pos)
@@ -77,8 +82,9 @@ def choose_roles(
         raise GLNError(
             f"no numeric positions or features were found among {_listed(names)}; name them with pos and x."
         )
-    used = {graph, node, group, *pos, *x}
-    return ColumnRoles(pos, x, graph, node, group, tuple(name for name in names if name not in used))
+    label = label if label in names else None
+    used = {graph, node, group, label, *pos, *x}
+    return ColumnRoles(pos, x, graph, node, group, label, tuple(name for name in names if name not in used))
 
 
 def choose_ends(names: Sequence[str], named: bool) -> tuple[str, str] | None:
@@ -160,7 +166,7 @@ def _open_edges(source: Source) -> EdgeTable | None:
         return None
     if path not in source.memo:
         source.memo.clear()
-        source.memo[path] = EdgeTable(path, source.options.graph)
+        source.memo[path] = EdgeTable(path, source.options)
     table: EdgeTable = source.memo[path]
     if not given and "probability" in table.file.columns:
         source.say(
@@ -179,24 +185,29 @@ def _read_graph(
     part: str | None,
     edges: EdgeTable | None,
 ) -> Item:
-    data, ids, groups = _read_rows(source, table, roles, rows)
-    pairs = None
+    data, ids, groups, types = _read_rows(source, table, roles, rows)
+    listed = None
     if edges is not None:
         names = map(str, range(len(data))) if ids is None else ids
-        pairs = edges.pairs((part, source.named(part)), {name: number for number, name in enumerate(names)})
-    pos, x = np.split(data, [len(roles.pos)], axis=1)
-    return source.item(pos if roles.pos else None, x if roles.x else None, pairs, part, ids, groups=groups)
+        listed = edges.edges((part, source.named(part)), {name: number for number, name in enumerate(names)})
+    pos, x = (
+        some if used else None
+        for some, used in zip(np.split(data, [len(roles.pos)], axis=1), (roles.pos, roles.x), strict=True)
+    )
+    of_nodes = None if types is None or roles.type is None else {roles.type: types}
+    return source.item(pos, x, listed, part, ids, groups=groups, of_nodes=of_nodes)
 
 
 def _read_rows(
     source: Source, table: CSVFile, roles: ColumnRoles, rows: Iterator[Row]
-) -> tuple[np.ndarray, tuple[str, ...] | None, list[str] | None]:
-    """The positions and features ``[n, p + f]`` of the nodes, and their ids and groups if there are such columns."""
+) -> tuple[np.ndarray, tuple[str, ...] | None, list[str] | None, list[str] | None]:
+    """The positions and features ``[n, p + f]`` of the nodes, and their ids, groups and types if there are any."""
     used = roles.pos + roles.x
     at = [table.at[name] for name in used]
     pick = itemgetter(*at) if len(at) > 1 else lambda cells: (cells[at[0]],)
-    id_at, group_at = (table.at[name] if name else None for name in (roles.id, roles.group))
-    groups: list[str] = []
+    id_at = table.at[roles.id] if roles.id else None
+    words: dict[str, list[str]] = {name: [] for name in (roles.group, roles.type) if name}
+    more = [(each, table.at[name]) for name, each in words.items()]
     values, numbers = array("d"), array("q")
     first: dict[str, int] = {}  # the row in which an id first appears
     for place, cells in rows:
@@ -211,8 +222,8 @@ def _read_rows(
         numbers.append(place.row)
         if len(numbers) > source.options.max_nodes:
             source.check_count(len(numbers))
-        if group_at is not None:
-            groups.append(cells[group_at].strip())
+        for each, place_of in more:
+            each.append(cells[place_of].strip())
         if id_at is not None:
             node = cells[id_at].strip()
             if node in first:
@@ -226,7 +237,8 @@ def _read_rows(
         raise GLNError(
             f"row {numbers[row]}: {used[column]} is {data[row, column]}; remove or repair values that are not finite."
         )
-    return data, tuple(first) if id_at is not None else None, None if group_at is None else groups
+    ids = tuple(first) if id_at is not None else None
+    return data, ids, words.get(roles.group or ""), words.get(roles.type or "")
 
 
 def _named(cell: str, known: dict[str, int]) -> str:
@@ -237,14 +249,14 @@ def _named(cell: str, known: dict[str, int]) -> str:
 class EdgeTable:
     """A table of edges, read one graph at a time; it remembers only where each graph begins."""
 
-    def __init__(self, path: Path, graph: str | None) -> None:
+    def __init__(self, path: Path, options: ReadOptions = ReadOptions()) -> None:  # noqa: B008 - frozen
         self.path = path
         try:
-            self._open(graph)
+            self._open(options)
         except GLNError as error:
             raise GLNError(f"{path.name}: {error}") from None
 
-    def _open(self, graph: str | None) -> None:
+    def _open(self, options: ReadOptions) -> None:
         self.file = CSVFile.open(self.path)
         ends = choose_ends(self.file.columns, self.file.named)
         if ends is None:
@@ -253,24 +265,27 @@ class EdgeTable:
             )
         columns = self.file.columns
         self.ends = itemgetter(*(self.file.at[end] for end in ends))
-        column = graph if graph in columns else first_of(GRAPHS, columns)
+        column = options.graph if options.graph in columns else first_of(GRAPHS, columns)
         self.grouped = column is not None
         self.key = self.file.key(column)
         # As they were before they were written for a spreadsheet, too.
         self.places = {plain(part): place for part, place in self.file.places(column).items()}
         self.expected: set[str] = set()
-        weights = first_of(("weight",), columns)
-        self.weight = None if weights is None else self.file.at[weights]
+        others = [name for name in columns if name not in (*ends, column)] if self.file.named else []
+        wanted = {options.types, options.weights, "direction" if options.directed else None}
+        wanted |= set(WEIGHTS) if options.threshold_weights is not None else set()
+        self.read = {name: self.file.at[name] for name in others if name in wanted}
+        self.unread = [name for name in others if name not in wanted]
 
-    def pairs(self, names: tuple[str | None, str], number: dict[str, int]) -> np.ndarray:
-        """The edges ``[m, 2]`` of the graph called one of ``names``; ``number`` maps ids to node numbers."""
+    def edges(self, names: tuple[str | None, str], number: dict[str, int]) -> FileEdges:
+        """The edges of the graph called one of ``names``; ``number`` maps ids to node numbers."""
         if not self.grouped and names[0] is not None:
             raise GLNError(f"{self.path.name} has no graph column, but the node table has one; add it.")
         part = next((name for name in names if name in self.places), None) if self.grouped else ""
-        flat = array("q")
-        if part is None or part not in self.places:
-            return np.empty((0, 2), dtype=np.int64)
-        for place, cells in self.file.rows(self.places[part]):
+        flat, rows = array("q"), array("q")
+        values: dict[str, list[str]] = {name: [] for name in self.read}
+        here = part is not None and part in self.places
+        for place, cells in self.file.rows(self.places[part or ""]) if here else ():
             if plain(self.key((place, cells))) != part:
                 break
             source, target = (_named(cell.strip(), number) for cell in self.ends(cells))
@@ -281,18 +296,28 @@ class EdgeTable:
                     f"{self.path.name}, row {place.row}: {quote(unknown)} is not a node{where}; there are "
                     f"{len(number)} nodes, such as {quote(next(iter(number)))}."
                 )
-            if source == target:
-                raise GLNError(
-                    f"{self.path.name}, row {place.row}: node {quote(source)} has an edge to itself."
-                )
-            weight = "1" if self.weight is None else cells[self.weight]
-            if not reads_as_number(weight) or float(weight) != 1:
-                raise GLNError(
-                    f"{self.path.name}, row {place.row}: the edge has weight {quote(weight)}; keep the rows that are "
-                    "edges and remove this column."
-                )
-            flat.extend((number[source], number[target]))
-        return np.array(flat, dtype=np.int64).reshape(-1, 2)
+            pair = number[source], number[target]
+            ways = self._ways(place.row, cells, pair) if "direction" in self.read else (pair,)
+            for way in ways:
+                flat.extend(way)
+                if self.read:
+                    rows.append(place.row)
+                    for name, at in self.read.items():
+                        values[name].append(plain(cells[at].strip()))
+        pairs = np.array(flat, dtype=np.int64).reshape(-1, 2)
+        found: dict[str, list[str] | None] = {**values, **dict.fromkeys(self.unread)}
+        directed = True if "direction" in self.read else None
+        return FileEdges(pairs, found, directed, lambda edge: f"{self.path.name}, row {rows[edge]}")
+
+    def _ways(self, row: int, cells: list[str], pair: tuple[int, int]) -> Sequence[tuple[int, int]]:
+        """The directions of the edge in a row, as the column ``direction`` says."""
+        word = cells[self.read["direction"]].strip()
+        ways = {"forward": (pair,), "backward": (pair[::-1],), "both": (pair, pair[::-1])}
+        if word not in ways:
+            raise GLNError(
+                f"{self.path.name}, row {row}: the direction is {quote(word)}; expected forward, backward or both."
+            )
+        return ways[word]
 
     def expect(self, *names: str) -> None:
         """Note that the node table has a graph called one of ``names``."""

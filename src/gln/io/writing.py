@@ -7,22 +7,24 @@ import io
 import os
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from gln.errors import GLNError
+from gln.errors import GLNError, quote
 from gln.files import Staged, naming, remove_unfinished
 from gln.graphs.check import as_record
-from gln.graphs.record import ROWS, Graph
+from gln.graphs.record import NAMES, ROWS, Graph, is_per_edge
 from gln.graphs.regions import is_image
 from gln.io.csvfile import harmless
-from gln.io.items import Item, quote
+from gln.io.items import Item
 from gln.later import torch
 
+OF_NODES = ("node_type", "node_type_prob")
 AT_ONCE = 2**16  # of a table that are written at a time
 SCATTER = 10_368_889  # odd, so that numbers below 2²⁴ stay distinct; near the golden section, so that neighbours differ
 
@@ -36,7 +38,7 @@ class Writer(ABC):
 
     @abstractmethod
     def add(self, item: Item, answer: Graph) -> None:
-        """Write the edges of ``answer`` (``edge_index [2, 2m]``, ``edge_prob [2m]``) over the nodes of ``item``."""
+        """Write the edges of ``answer`` (``edge_index``, ``edge_prob`` and any kinds) over the nodes of ``item``."""
 
     def target(self, name: str) -> Path:
         """Where a file goes; a single one goes to the path itself."""
@@ -62,8 +64,9 @@ def open_writer(path: Path | str, *, force: bool = False, clustered: bool = Fals
     """Open a writer for ``path``, whose suffix gives the format; the file appears if the block ends without an error.
 
     ``.csv`` has the columns graph, source, target and probability, each undirected edge once, and names nodes by the
-    user's ids, if any. ``.npz`` holds all graphs as one PyG batch. ``.graphml``, ``.obj`` and ``.ply`` hold one graph;
-    several become files NAME-ITEM.ext. Existing files are replaced only with ``force``.
+    user's ids, if any; where they are predicted, the columns type, weight and direction follow, and the types of nodes
+    are in NAME.nodes.csv. ``.npz`` holds all graphs as one PyG batch. ``.graphml``, ``.obj`` and ``.ply`` hold one
+    graph; several become files NAME-ITEM.ext. Existing files are replaced only with ``force``.
 
     With ``clustered``, answers have a ``cluster [n]``, and this is written instead of the edges: as ``.csv`` with the
     columns graph, node and cluster, or of images as ``.png``.
@@ -109,38 +112,98 @@ def refuse_existing(path: Path, force: bool) -> None:
 class TableWriter(Writer):
     """Writes rows to disk as they come, of all graphs into one file."""
 
-    columns: tuple[str, ...] = ("graph", "source", "target", "probability")
+    columns: tuple[str, ...] = ("source", "target", "probability")  # of a table without rows
 
     def __init__(self, path: Path, force: bool) -> None:
         super().__init__(path, force)
-        self.rows = self.staged[""] = Staged(path)
-        try:
-            self.rows.write(f"{','.join(self.columns)}\n".encode())
-        except OSError:  # a full disk
-            self.drop()
-            raise
+        self.staged[""] = Staged(path)
+        self.headers: dict[str, tuple[str, ...]] = {}  # of the files that have rows
 
     def add(self, item: Item, answer: Graph) -> None:
-        pairs, chances = as_record(answer).scored_once()  # a user's prediction is a Data
-        names = _nodes(item)
-        self.add_rows(item, *names[pairs.T], np.array([f"{chance:.6g}" for chance in chances.tolist()]))
+        answer = as_record(answer)  # a user's prediction is a Data
+        pairs, chances = answer.scored_once()
+        source, target = _nodes(item)[pairs.T]
+        columns = {"source": source, "target": target, "probability": _digits(chances)}
+        self.add_rows(item, columns | {name: _cells(each) for name, each in of_edges(answer).items()})
+        if answer.node_type is not None:
+            self.add_rows(item, {"node": _nodes(item), "type": _cells(node_words(answer))}, "nodes")
 
-    def add_rows(self, item: Item, *columns: np.ndarray) -> None:
-        """Write rows of these columns, after the name of the graph."""
-        graph = _cell(item.label)
-        for start in range(0, len(columns[0]), AT_ONCE):
-            rows = zip(*(column[start : start + AT_ONCE].tolist() for column in columns), strict=True)
+    def add_rows(self, item: Item, columns: dict[str, np.ndarray], file: str = "") -> None:
+        """Write rows of these columns, after the name of the graph, to the table or to another one beside it."""
+        if file not in self.staged:
+            self.staged[file] = Staged(self.path)
+        if self.headers.setdefault(file, tuple(columns)) != tuple(columns):
+            raise GLNError(
+                f"{item.label} has the columns {', '.join(columns)}, those before had "
+                f"{', '.join(self.headers[file])}; write them to a file of their own."
+            )
+        graph, first = _cell(item.label), next(iter(columns.values()))
+        self._head(file)
+        for start in range(0, len(first), AT_ONCE):
+            rows = zip(
+                *(column[start : start + AT_ONCE].tolist() for column in columns.values()), strict=True
+            )
             lines = "".join(f"{graph},{','.join(map(str, row))}\n" for row in rows)
-            self.rows.write(lines.encode("utf-8", "backslashreplace"))
+            self.staged[file].write(lines.encode("utf-8", "backslashreplace"))
+
+    def _head(self, file: str) -> None:
+        """Write the names of the columns, unless they are there."""
+        if not self.staged[file].file.tell():
+            self.staged[file].write(f"graph,{','.join(self.headers[file])}\n".encode())
+
+    def target(self, name: str) -> Path:
+        return self.path if not name else self.path.with_name(f"{self.path.stem}.{name}{self.path.suffix}")
+
+    def finish(self) -> None:
+        self.headers.setdefault("", self.columns)
+        self._head("")
+        super().finish()
 
 
 class ClusterTable(TableWriter):
     """Writes the cluster of every node."""
 
-    columns = ("graph", "node", "cluster")
+    columns = ("node", "cluster")
 
     def add(self, item: Item, answer: Graph) -> None:
-        self.add_rows(item, _nodes(item), answer["cluster"].numpy(force=True))
+        self.add_rows(item, {"node": _nodes(item), "cluster": answer["cluster"].numpy(force=True)})
+
+
+def of_edges(answer: Graph) -> dict[str, np.ndarray]:
+    """What a prediction says of each edge that is listed once, besides its probability: type, weight, direction."""
+    once, columns = answer.listed_once(), {}
+    if answer.edge_type is not None:
+        columns["type"] = _words(answer.edge_type[once].numpy(force=True), answer.get("edge_type_names"))
+    if answer.edge_weight is not None:
+        columns["weight"] = answer.edge_weight[once].numpy(force=True)
+    if answer.directed:
+        columns["direction"] = np.full(int(once.sum()), "forward", dtype=object)
+    return columns
+
+
+def node_words(answer: Graph) -> np.ndarray:
+    """The type of every node: its name, or else its number."""
+    return _words(answer.node_type.numpy(force=True), answer.get("node_type_names"))
+
+
+def _words(types: np.ndarray, names: Sequence[str] | None) -> np.ndarray:
+    return types if names is None else np.array([*names, ""], dtype=object)[types]
+
+
+def _cells(values: np.ndarray) -> np.ndarray:
+    """Values as CSV cells."""
+    if values.dtype.kind == "f":
+        return np.array(
+            [str(value) for value in values], dtype=object
+        )  # the fewest digits that say which it is
+    if values.dtype != object:
+        return values
+    cells = {word: _cell(word) for word in set(values.tolist())}
+    return np.array([cells[word] for word in values.tolist()], dtype=object)
+
+
+def _digits(values: np.ndarray) -> np.ndarray:
+    return np.array([f"{value:.6g}" for value in values.tolist()], dtype=object)
 
 
 def _nodes(item: Item) -> np.ndarray:
@@ -159,13 +222,14 @@ def _cell(value: str) -> str:
 
 
 class ArchiveWriter(Writer):
-    """Writes the layout that is read (pos, x, edge_index, batch), with edge_prob and the items' names."""
+    """Writes the layout that is read (pos, x, edge_index, kinds, batch), with edge_prob and the items' names."""
 
     def __init__(self, path: Path, force: bool) -> None:
         super().__init__(path, force)
         self.archive = self.staged[""] = Staged(path)
         self.names: list[str] = []
         self.nodes = 0
+        self.words: dict[str, Any] = {}  # the names of types, and whether edges are directed
         self.parts: dict[str, list[np.ndarray]] = {
             "edge_index": [np.empty((2, 0), dtype=np.int64)],
             "edge_prob": [np.empty(0, dtype=np.float32)],
@@ -181,9 +245,18 @@ class ArchiveWriter(Writer):
                 f"{item.label} has columns {widths}, {self.names[0]} has {before}, but an .npz needs equal ones; "
                 "use .csv."
             )
-        edges = {"edge_index": answer.edge_index + self.nodes, "edge_prob": answer.edge_prob}
+        answer = as_record(answer)
+        kinds = {name: answer[name] for name in answer.keys() if is_per_edge(name) or name in OF_NODES}  # noqa: SIM118
+        edges = kinds | {"edge_index": answer.edge_index + self.nodes}
         batch = torch.full((answer.num_nodes,), len(self.names))
         arrays = {name: value.numpy(force=True) for name, value in (edges | {"batch": batch}).items()}
+        words: dict[str, Any] = {name: answer[name] for name in (*NAMES, "directed") if answer.get(name)}
+        if self.names and (set(self.parts) != set(rows | arrays) or words != self.words):
+            raise GLNError(
+                f"{item.label} and {self.names[0]} have other kinds of edges or nodes, but an .npz needs the same; "
+                "write them to files of their own."
+            )
+        self.words = words
         for name, value in (rows | arrays).items():
             self.parts.setdefault(name, []).append(value)
         self.names.append(item.label)
@@ -194,13 +267,14 @@ class ArchiveWriter(Writer):
             name: np.concatenate(values, axis=1 if name == "edge_index" else 0)
             for name, values in self.parts.items()
         }
+        arrays |= {name: np.array(value) for name, value in self.words.items()}
         arrays["names"] = np.array(self.names, dtype=np.str_)
         with naming(self.path):
             np.savez(self.archive.file, allow_pickle=False, **arrays)
         super().finish()
 
 
-Encode = Callable[[Item, np.ndarray, np.ndarray], bytes]
+Encode = Callable[[Item, Graph], bytes]
 
 
 class FilesWriter(Writer):
@@ -230,7 +304,7 @@ class FilesWriter(Writer):
 
     def data(self, item: Item, answer: Graph) -> bytes:
         """The content of the file of one graph."""
-        return self.encode(item, *as_record(answer).scored_once())
+        return self.encode(item, as_record(answer))
 
 
 class RegionPictures(FilesWriter):
@@ -253,8 +327,8 @@ class RegionPictures(FilesWriter):
         return file.getvalue()
 
 
-def to_graphml(item: Item, pairs: np.ndarray, chances: np.ndarray) -> bytes:
-    """Nodes by the user's ids, with ``pos0, pos1, …`` and ``x0, x1, …``; edges with ``probability``."""
+def to_graphml(item: Item, answer: Graph) -> bytes:
+    """Nodes by the user's ids, with ``pos0 …``, ``x0 …`` and ``type``; edges with ``probability``, type and weight."""
     import networkx as nx  # slow, and only this format needs it
 
     ids = [str(node) for node in (range(item.graph.num_nodes) if item.ids is None else item.ids)]
@@ -263,32 +337,40 @@ def to_graphml(item: Item, pairs: np.ndarray, chances: np.ndarray) -> bytes:
         raise GLNError(
             f"{item.name}: the node id {quote(odd)} has characters that XML cannot hold; write a .csv."
         )
-    graph = nx.Graph()
+    graph = nx.DiGraph() if answer.directed else nx.Graph()
     graph.add_nodes_from(ids)
     for name, rows in item.rows().items():
         for number, column in enumerate(rows.T.tolist()):
             nx.set_node_attributes(graph, dict(zip(ids, column, strict=True)), f"{name}{number}")
+    if answer.node_type is not None:
+        nx.set_node_attributes(graph, dict(zip(ids, node_words(answer).tolist(), strict=True)), "type")
+    pairs, chances = answer.scored_once()
+    columns = {"probability": chances} | {
+        name: each for name, each in of_edges(answer).items() if name != "direction"
+    }
+    values = zip(*(column.tolist() for column in columns.values()), strict=True)
     graph.add_edges_from(
-        (ids[a], ids[b], {"probability": chance})
-        for (a, b), chance in zip(pairs.tolist(), chances.tolist(), strict=True)
+        (ids[a], ids[b], dict(zip(columns, row, strict=True)))
+        for (a, b), row in zip(pairs.tolist(), values, strict=True)
     )
     file = io.BytesIO()
     nx.write_graphml_xml(graph, file)
     return file.getvalue()
 
 
-def to_obj(item: Item, pairs: np.ndarray, chances: np.ndarray) -> bytes:
-    """A vertex per node, a line per edge; the format has no place for probabilities."""
+def to_obj(item: Item, answer: Graph) -> bytes:
+    """A vertex per node, a line per edge; the format has no place for probabilities or kinds."""
     rows = [f"v {x!r} {y!r} {z!r}" for x, y, z in _places(item).tolist()]  # with all digits
-    rows += [f"l {a + 1} {b + 1}" for a, b in pairs.tolist()]
+    rows += [f"l {a + 1} {b + 1}" for a, b in answer.edges_once().tolist()]
     return ("\n".join(rows) + "\n").encode()
 
 
-def to_ply(item: Item, pairs: np.ndarray, chances: np.ndarray) -> bytes:
+def to_ply(item: Item, answer: Graph) -> bytes:
     """A vertex per node, the element ``edge`` with vertex1 and vertex2, and their probabilities; binary.
 
     The probabilities are a separate element, because some readers fail if edges have a third property.
     """
+    pairs, chances = answer.scored_once()
     kind, code = ("float", "<f4") if item.origin is None else ("double", "<f8")
     vertices = _places(item).astype(code)
     header = (

@@ -89,12 +89,12 @@ def kind_names(model: Any) -> dict[str, Any]:
     }
 
 
-def kinds_in(graphs: Sequence[Graph]) -> Kinds:
+def kinds_in(graphs: Sequence[Graph | Data]) -> Kinds:
     """What ``graphs`` say: how many types there are, whether edges have weights, and whether any is directed."""
     counts = [
         max(
             (
-                int(graph[name].max()) + 1
+                max(int(graph[name].max()) + 1, len(graph.get(f"{name}_names") or ()))
                 for graph in graphs
                 if graph.get(name) is not None and len(graph[name])
             ),
@@ -103,7 +103,7 @@ def kinds_in(graphs: Sequence[Graph]) -> Kinds:
         for name in ("edge_type", "node_type")
     ]
     weights = any(graph.get("edge_weight") is not None for graph in graphs)
-    return Kinds(max(counts[0], 1), any(graph.directed for graph in graphs), weights, counts[1])
+    return Kinds(max(counts[0], 1), any(graph.get("directed") for graph in graphs), weights, counts[1])
 
 
 def check_kinds(model: Any, graphs: Sequence[Graph], what: str, learned: bool = True) -> None:
@@ -287,14 +287,14 @@ def starting_structure(model: Any, pairs: Tensor) -> Tensor:
     return ((initial + initial.T) / 2)[pairs[0], pairs[1]]
 
 
-def input_settings(graphs: Sequence[Data]) -> dict[str, int]:
+def input_settings(graphs: Sequence[Graph | Data]) -> dict[str, int]:
     """The widths of ``pos`` and ``x``, by the names they have in most models' settings."""
     pos, x = (0 if graphs[0].get(name) is None else graphs[0][name].shape[1] for name in ("pos", "x"))
     return {"in_channels": x, "pos_channels": pos}
 
 
-def build_model(text: str, graphs: Sequence[Data]) -> nn.Module:
-    """Build a model, such as ``GLN:width=64``, with inputs as wide as the features of ``graphs``.
+def build_model(text: str, graphs: Sequence[Graph | Data]) -> nn.Module:
+    """Build a model, such as ``GLN:width=64``, with inputs as wide as the features of ``graphs``, and their kinds.
 
     A class with a method ``input_settings(graphs)`` says itself which of its settings follow from them.
     """
@@ -302,5 +302,5 @@ def build_model(text: str, graphs: Sequence[Data]) -> nn.Module:
 
     name, settings = MODELS.find(text)
     known = MODELS.settings(name)
-    inputs = getattr(MODELS[name], "input_settings", input_settings)(graphs)
+    inputs = getattr(MODELS[name], "input_settings", input_settings)(graphs) | vars(kinds_in(graphs))
     return MODELS[name](**{key: value for key, value in inputs.items() if key in known} | settings)

@@ -14,16 +14,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
 from gln.errors import GLNError
 from gln.files import write_atomically
 from gln.graphs import make_graph
 from gln.graphs.check import as_record
+from gln.graphs.record import Graph
 from gln.graphs.regions import is_image
 from gln.inference.steps import Seen
 from gln.viewing.paths import check_page
 from gln.viewing.pictures import main_axes, places
-from gln.viewing.style import DARK_PAGE, GROUPS, LIGHT_PAGE
+from gln.viewing.style import DARK_PAGE, GROUPS, LIGHT_PAGE, TYPE_DASHES
 from gln.workflows.views import View
 
 COMMON = ("common.js", "graph.js", "drawing.js", "canvas.js")  # the scripts of every page
@@ -146,7 +148,43 @@ def pack_view(view: View, thresholds: np.ndarray) -> dict[str, Any]:
         keys, true_keys = everything, keys
         packed["true"] = encode(np.packbits(np.isin(keys, true_keys), bitorder="little"))
     packed["source"], packed["target"] = (encode(part.astype("<u2")) for part in np.divmod(keys, nodes))
-    return packed | _drawing(view, true)
+    return packed | _kinds(view, keys) | _drawing(view, true)
+
+
+def _kinds(view: View, keys: np.ndarray) -> dict[str, Any]:
+    """What is known of the pairs ``keys [m]`` (source · nodes + target) and of the nodes beyond which are edges.
+
+    It is as predicted, with what is true beside it or, without a prediction, as it is.
+    """
+    graph, known = view.graph, None
+    if view.labelled and graph.edge_index is not None:
+        known = Seen.last(Graph(**vars(graph) | {"edge_prob": torch.ones(graph.num_edges)}), 0.5)
+    shown = known if view.seen is None else view.seen
+    if shown is None:
+        return {}
+    packed: dict[str, Any] = {"directed": True} if shown.directed else {}
+    told = {"": shown} | ({} if known is None or known is shown else {"true_": known})
+    for what, words in (("edge_type", "type_names"), ("node_type", "node_names")):
+        if what in shown.kinds:
+            names = next(
+                (one.names[f"{what}_names"] for one in told.values() if f"{what}_names" in one.names), ()
+            )
+            types = [one.kinds[what].max(initial=-1) for one in told.values() if what in one.kinds]
+            packed[words] = [*names, *(f"type {number}" for number in range(len(names), int(max(types)) + 1))]
+    for before, one in told.items():
+        own = one.pairs @ [graph.num_nodes, 1]
+        here = np.isin(own, keys)
+        for name, short, kind, most in (
+            ("edge_type", "types", "u1", 255),
+            ("edge_weight", "weights", "<f4", np.inf),
+        ):
+            if name in one.kinds:
+                full = np.zeros(len(keys), dtype=kind)
+                full[np.searchsorted(keys, own[here])] = one.kinds[name][here].clip(max=most)
+                packed[before + short] = encode(full)
+        if "node_type" in one.kinds:
+            packed[f"{before}node_types"] = encode(one.kinds["node_type"].clip(max=255).astype("u1"))
+    return packed | ({"dashes": TYPE_DASHES} if "type_names" in packed else {})
 
 
 def _spare(
@@ -198,6 +236,7 @@ def _places(view: View, true: np.ndarray) -> tuple[np.ndarray, str | None]:
         edges = view.seen.pairs[view.seen.chances[-1] >= view.seen.threshold]
         placed_by = "predicted edges"
     if len(edges) and graph.num_nodes <= PULLED:
+        edges = np.unique(np.sort(edges, axis=1), axis=0)  # a directed pair may be listed both ways
         return places(make_graph(edges=edges, num_nodes=graph.num_nodes)), placed_by
     if features:
         flat = main_axes(graph.x.numpy(force=True).astype(float))[:, :2]

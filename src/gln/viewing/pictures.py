@@ -8,13 +8,26 @@ import networkx as nx
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
-from matplotlib.colors import LinearSegmentedColormap
+from matplotlib.colors import LinearSegmentedColormap, to_rgba, to_rgba_array
 
 from gln.errors import GLNError
 from gln.graphs import as_graph, to_networkx
 from gln.graphs.record import Graph
 from gln.graphs.regions import is_image
-from gln.viewing.style import DEPTH, EDGE, GROUPS, INK, RIGHT, WRONG, draw_kind
+from gln.viewing.style import (
+    DEPTH,
+    EDGE,
+    GROUPS,
+    INK,
+    MARKERS,
+    OTHER_TYPE,
+    PLAIN,
+    RIGHT,
+    WRONG,
+    draw_arrows,
+    draw_kind,
+    type_style,
+)
 
 FAR_TO_NEAR = LinearSegmentedColormap.from_list("depth", DEPTH)
 TILT = np.radians(35)  # 3-D graphs lie on their two longest axes, seen from this angle above
@@ -27,8 +40,10 @@ def draw_graph(graph: Any, ax: Axes, scale: float = 1.0) -> None:
     """Draw a graph, in any form that :func:`gln.graphs.as_graph` takes, into ``ax``.
 
     Positions with three or more values are drawn with depth: nearer is darker. Nodes are coloured by their
-    ``community``. RGB features on a pixel grid are drawn as an image below the graph. Lines and dots suit a drawing
-    3.2 inches wide; ``scale`` 0.5 suits one half as wide.
+    ``community``, or have the colour and shape of their ``node_type``. An edge has the colour and dashes of its
+    ``edge_type``, is wider the larger its ``edge_weight``, and is an arrow if the graph is directed. RGB features on a
+    pixel grid are drawn as an image below the graph. Lines and dots suit a drawing 3.2 inches wide; ``scale`` 0.5 suits
+    one half as wide.
     """
     graph = as_graph(graph)
     ends = graph.edges_once()  # [m, 2]
@@ -43,15 +58,56 @@ def draw_graph(graph: Any, ax: Axes, scale: float = 1.0) -> None:
     fine = _thickness(len(segments), scale)
     line: dict[str, Any] = {"colors": EDGE, "alpha": 0.45, "linewidths": 0.7 * fine}
     dot = {"s": size, "c": node_colours(graph), "edgecolors": "white", "linewidths": 0.4 * thick}
+    order, front = np.arange(len(ends)), np.arange(len(points))
     if depth is not None:
         middle = depth[ends].mean(axis=1)  # [m]
         order, front = np.argsort(middle), np.argsort(depth)  # near ones are drawn last
         segments, dots, near = segments[order], points[front], _shades(middle[order])
         line = {"colors": FAR_TO_NEAR(near), "linewidths": fine * (0.5 + 0.6 * near)}
         dot = {"s": size / 2, "c": FAR_TO_NEAR(_shades(depth[front])), "linewidths": 0}
-    ax.scatter(*dots.T, zorder=2, **dot)
+    line |= _kind_lines(graph, order, line, 1.1 * fine)
+    if graph.node_type is None:
+        ax.scatter(*dots.T, zorder=2, **dot)
+    else:
+        dot |= {"s": 1.3 * size, "edgecolors": "white", "linewidths": 0.4 * thick}
+        _draw_node_types(ax, dots, graph.node_type[front].tolist(), dot)
     ax.add_collection(LineCollection(segments, zorder=1, label=RIGHT, **line))
+    if graph.directed:
+        colours = to_rgba_array(line["colors"], line.get("alpha"))
+        draw_arrows(ax, segments, colours if len(colours) > 1 else colours[0], _arrow(points, len(ends)), 1.2)
     show(ax, points)
+
+
+def _kind_lines(graph: Graph, order: np.ndarray, line: dict[str, Any], thick: float) -> dict[str, Any]:
+    """How lines differ by the type and weight of the edges in ``order``; nothing if they have none."""
+    once, more = graph.listed_once(), dict[str, Any]()
+    if graph.edge_type is not None:
+        looks = [type_style(number) for number in graph.edge_type[once][order].tolist()]
+        near = np.broadcast_to(np.asarray(line["linewidths"]) / np.max(line["linewidths"]), len(order))
+        more["colors"] = [
+            to_rgba(colour, 0.4 + 0.5 * part) for (colour, _), part in zip(looks, near, strict=True)
+        ]
+        more |= {"alpha": None, "linestyles": [style for _, style in looks], "capstyle": "butt"}
+        more["linewidths"] = np.broadcast_to(thick, len(order))
+    if graph.edge_weight is not None and len(order):
+        weight = graph.edge_weight[once][order].numpy(force=True)
+        more["linewidths"] = thick * (0.35 + 2.4 * weight / weight.max())
+    return more
+
+
+def _draw_node_types(ax: Axes, dots: np.ndarray, types: list[int], dot: dict[str, Any]) -> None:
+    """Draw the nodes at ``dots [n, 2]`` with the colour and shape of their types."""
+    for number in sorted(set(types)):
+        some = [place for place, kind in enumerate(types) if kind == number]
+        colour, marker = GROUPS[number % len(GROUPS)], MARKERS[number % len(MARKERS)]
+        ax.scatter(*dots[some].T, zorder=2, marker=marker, **dot | {"c": colour})
+
+
+def _arrow(points: np.ndarray, edges: int) -> float:
+    """The length of an arrow's head in units of the drawing: shorter where there are many."""
+    return (
+        float(np.ptp(points, axis=0).max() or 1) * float(np.clip((60 / max(edges, 1)) ** 0.3, 0.35, 1)) * 0.05
+    )
 
 
 def show(ax: Axes, points: np.ndarray) -> None:
@@ -78,8 +134,24 @@ def draw_errors(graph: Any, truth: Any, ax: Axes, scale: float = 1.0) -> tuple[i
     for kind, wrong in zip(WRONG, (np.setdiff1d(*keys[::-1]), np.setdiff1d(*keys)), strict=True):
         ends = np.stack(np.divmod(wrong, graph.num_nodes), axis=-1)  # [w, 2]
         draw_kind(ax, points[ends], kind, image=image, thick=thick, zorder=zorder)
+        if graph.directed:
+            draw_arrows(
+                ax, points[ends], PLAIN[kind][-1].colour, 1.3 * _arrow(points, len(keys[1])), zorder + 0.1
+            )
         counts.append(len(wrong))
+    draw_kind(ax, points[other_types(graph, truth)], OTHER_TYPE, image=image, thick=thick, zorder=0.9)
     return counts[0], counts[1]
+
+
+def other_types(graph: Graph, truth: Graph) -> np.ndarray:
+    """The edges ``[w, 2]`` that are predicted and true, but of another type; none without types."""
+    if graph.edge_type is None or truth.edge_type is None:
+        return np.empty((0, 2), dtype=np.int64)
+    pairs = [one.edges_once() for one in (graph, truth)]
+    mine, theirs = (each @ [graph.num_nodes, 1] for each in pairs)
+    types = [one.edge_type[one.listed_once()].numpy(force=True) for one in (graph, truth)]
+    _, mine, theirs = np.intersect1d(mine, theirs, assume_unique=True, return_indices=True)
+    return pairs[0][mine[types[0][mine] != types[1][theirs]]]
 
 
 def _thickness(edges: int, scale: float) -> float:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from gln.evaluation.kinds import NONE, TypeTable
 from gln.training.config import FitConfig
 from gln.viewing.pages import embed, pack, write_html
 from gln.workflows.judge import Gallery, Judged, RunReport
@@ -54,6 +55,22 @@ def _scores(judged: Judged) -> dict[str, Any]:
         "notes": scores.notes,
         "rules": list(scores.rules),
         "verdict": scores.verdict if judged.paired else "",
+        "types": [_type_tables(each) for each in scores.tables if isinstance(each, TypeTable)],
+    }
+
+
+def _type_tables(types: TypeTable) -> dict[str, Any]:
+    """The scores of every type of edge, and which types were taken for which."""
+    columns = types.scores() | ({} if types.calibration is None else {"calibration error": types.calibration})
+    each = [
+        [name, *(float(values[number]) for values in columns.values())]
+        for number, name in enumerate(types.names)
+    ]
+    return {
+        "names": [*types.names, NONE],
+        "columns": list(columns),
+        "each": each,
+        "confusion": types.confusion.tolist(),
     }
 
 

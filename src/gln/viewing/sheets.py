@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,15 +21,29 @@ from matplotlib.lines import Line2D
 
 from gln.errors import GLNError
 from gln.files import write_atomically
-from gln.graphs import as_graph, as_graphs, make_graph
+from gln.graphs import as_graph, as_graphs
 from gln.graphs.check import as_record
 from gln.graphs.record import Graph
 from gln.graphs.regions import is_image
 from gln.inference.predict import Choice, Method
 from gln.inference.steps import every_step
 from gln.viewing.paths import check_picture
-from gln.viewing.pictures import check_nodes, draw_errors, draw_graph, places
-from gln.viewing.style import GROUPS, INK, RIGHT, WRONG, height_of, legend_entry, widen, wrapped
+from gln.viewing.pictures import check_nodes, draw_errors, draw_graph, other_types, places
+from gln.viewing.style import (
+    EDGE,
+    GROUPS,
+    INK,
+    MARKERS,
+    OTHER_TYPE,
+    RIGHT,
+    WRONG,
+    height_of,
+    legend_entry,
+    node_entry,
+    type_entry,
+    widen,
+    wrapped,
+)
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
@@ -37,7 +52,6 @@ PANEL = 3.2  # inches per drawing, unless the whole picture must be narrower
 NARROWEST = 1.05  # inches per drawing; below it, a picture gets fewer columns
 SMALLEST = 7  # points of the smallest text, however narrow the picture
 FLATTEST = 0.4  # a row of drawings is at least this high, relative to the width of a column
-MARKERS = "os^Dvp"
 TEXT: Any = {"svg.fonttype": "none", "pdf.fonttype": 42, "svg.hashsalt": "gln"}
 
 Curves = Mapping[str, Mapping[float, Sequence[float]]]
@@ -90,6 +104,7 @@ class Sheet:
         self.drawings: list[tuple[int, Axes, int]] = []  # row, axes, and lines of text below
         self.kinds: set[str] = set()  # kinds of edges that were drawn against a truth
         self.images: list[bool] = []  # whether each of those graphs lies on an image
+        self.types: dict[tuple[str, int], str] = {}  # the types of edges and nodes that were drawn, in words
 
     def next(self) -> Axes:
         """The axes of the next free place."""
@@ -109,11 +124,24 @@ class Sheet:
         else:
             wrong = _draw_against(graph, truth, ax, self.scale)
             counts = f"{wrong[0]} missing, {wrong[1]} extra"
-            there = {RIGHT: truth.num_edges // 2 > wrong[0]} | dict(zip(WRONG, wrong, strict=True))
+            other = len(other_types(graph, truth))
+            counts += f", {other} of another type" if other else ""
+            there = {RIGHT: len(truth.edges_once()) > wrong[0]} | dict(zip(WRONG, wrong, strict=True))
+            there |= {RIGHT: there[RIGHT] and truth.edge_type is None, OTHER_TYPE: other > 0}
             self.kinds |= {kind for kind, some in there.items() if some}
             self.images.append(is_image(graph))
+        self._note_types(graph if truth is None else truth)
         self.caption(ax, caption, counts)
         return wrong
+
+    def _note_types(self, graph: Graph) -> None:
+        for what in ("edge_type", "node_type"):
+            names = graph.get(f"{what}_names")
+            for number in set() if graph[what] is None else set(graph[what].tolist()):
+                usual = f"{'node ' if what == 'node_type' else ''}type {number}"
+                self.types.setdefault((what, number), usual if names is None else names[number])
+        if graph.edge_weight is not None:
+            self.types["weight", 0] = "the wider, the larger the weight"
 
     def caption(self, ax: Axes, words: str, more: str = "") -> None:
         """Put text below a drawing, with ``more`` on its own line unless one line holds both."""
@@ -152,11 +180,18 @@ class Sheet:
         ax.set_ylabel(value, fontsize=max(8 * self.scale, SMALLEST), color=INK)
 
     def add_legend(self) -> None:
-        """Add a legend for the right, missing and extra edges that were drawn."""
-        kinds = [kind for kind in (RIGHT, *WRONG) if kind in self.kinds]
-        if kinds:
-            image = all(self.images)  # right edges are white there
-            self._legend([legend_entry(kind, image, self.scale**0.5) for kind in kinds], kinds)
+        """Add a legend for the types, and the right, missing and extra edges that were drawn."""
+        thick, image = self.scale**0.5, all(self.images)  # right edges are white on an image
+        kinds = [kind for kind in (RIGHT, *WRONG, OTHER_TYPE) if kind in self.kinds]
+        looks: list[Any] = []
+        for what, number in sorted(self.types):
+            line = Line2D([], [], color=EDGE, alpha=0.45, linewidth=3 * thick)
+            looks.append(
+                {"edge_type": type_entry(number, thick), "weight": line}.get(what) or node_entry(number)
+            )
+        looks += [legend_entry(kind, image, thick) for kind in kinds]
+        if looks:
+            self._legend(looks, [*(self.types[key] for key in sorted(self.types)), *kinds])
 
     def add_lines(self, names: Sequence[str]) -> None:
         """Add a legend for the curves."""
@@ -168,11 +203,13 @@ class Sheet:
     def _legend(self, lines: Sequence[Any], names: Sequence[str]) -> None:
         width = self.panel * self.columns
         small: dict[str, Any] = {"handlelength": 1.4, "columnspacing": 1.0} if width < 5 else {}
+        room = 72 * width / (0.62 * self.text)  # letters in a line
+        most = max(1, int(room / (max(map(len, names)) + 7)))
         self.figure.legend(
             lines,
             names,
             loc="outside lower center",
-            ncols=min(len(names), 3 if width < 5 else 6),
+            ncols=min(len(names), most, 3 if width < 5 else 6),
             frameon=False,
             labelcolor=INK,
             fontsize=self.text,
@@ -199,9 +236,9 @@ def _draw_against(graph: Graph, truth: Graph, ax: Axes, scale: float) -> tuple[i
     check_nodes(graph, truth)
     where = truth.pos if truth.widths[0] else torch.from_numpy(places(truth))
     graph, truth = (Graph(**vars(one) | {"pos": where}) for one in (graph, truth))
-    keys = [one.edge_index[0] * truth.num_nodes + one.edge_index[1] for one in (truth, graph)]
-    right = Graph(**vars(truth) | {"edge_index": truth.edge_index[:, torch.isin(*keys)]})
-    draw_graph(right, ax, scale)
+    keys = [one.edge_index[0] * truth.num_nodes + one.edge_index[1] for one in (graph, truth)]
+    shown = graph if truth.edge_type is not None and graph.edge_type is not None else truth
+    draw_graph(shown.some_edges(torch.isin(*(keys if shown is graph else keys[::-1]))), ax, scale)
     return draw_errors(graph, truth, ax, scale)
 
 
@@ -240,7 +277,7 @@ def save_gallery(
             raise GLNError(f"Got {len(graphs)} graphs and {len(others)} {name}; give one for each graph.")
     sheet = Sheet(len(graphs), title, width, columns)
     for index, graph in enumerate(graphs):
-        caption = f"{graph.num_nodes} nodes, {graph.num_edges // 2} edges"
+        caption = f"{graph.num_nodes} nodes, {len(graph.edges_once())} edges"
         caption = caption if captions is None else captions[index]
         sheet.draw(graph, None if truths is None else truths[index], caption)
     sheet.add_legend()
@@ -267,12 +304,13 @@ def save_steps(
     count = len(seen.chances)
     sheet = Sheet(count, title, width, columns)
     for number, chances in enumerate(seen.chances, 0 if count > 1 else 1):
-        found = _with_edges(graph, seen.pairs[chances >= np.float32(seen.threshold)])
+        found = replace(seen, chances=chances[None]).answer(graph)
+        found.community = graph.get("community")
         caption = f"A{number}".translate(SUPERSCRIPTS)
         # An empty start has no errors yet.
         compared = graph.num_edges > 0 and (number > 0 or found.num_edges > 0)
         if not compared:
-            caption = f"{caption}, {found.num_edges // 2 or 'no'} edges"
+            caption = f"{caption}, {len(found.edges_once()) or 'no'} edges"
         sheet.draw(found, graph if compared else None, caption)
     sheet.add_legend()
     return sheet.write(path)
@@ -315,11 +353,3 @@ def save_curves(
     if len(names) > 1:
         sheet.add_lines(names)
     return sheet.write(path)
-
-
-def _with_edges(graph: Graph, pairs: np.ndarray) -> Graph:
-    """The nodes of ``graph`` with these edges ``[m, 2]``."""
-    found = make_graph(**graph.rows(), edges=pairs, num_nodes=graph.num_nodes)
-    if graph.get("community") is not None:
-        found.community = graph.community
-    return found

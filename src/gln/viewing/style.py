@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.collections import LineCollection
+from matplotlib.collections import LineCollection, PolyCollection
 from matplotlib.lines import Line2D
 
 INK = "#1f2933"
@@ -18,6 +18,12 @@ MISSING, EXTRA = "#D55E00", "#CC79A7"  # true edges not predicted, predicted edg
 # Okabe and Ito's palette.
 GROUPS = ["#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "#F0E442"]
 DEPTH = ["#c3d9e8", "#4f8fbf", "#0b3c5d"]  # far to near, and unlikely to likely
+# By type of edge, the same palette without the colours of wrong edges; dashes, in widths of a line, tell types apart
+# without colours.
+TYPES = ["#0072B2", "#009E73", "#E69F00", "#56B4E9", INK, "#B79F00"]
+DARK_TYPES = ["#5DB3EE", "#3DDBA8", "#F5B83D", "#A9D8FB", "#e4e9ee", "#F0E442"]
+TYPE_DASHES: list[tuple[float, ...]] = [(), (4, 1.6), (1.2, 1.2), (5, 1.4, 1.2, 1.4)]
+MARKERS = "os^Dvp"  # by type of node
 
 #: The colours of a page by name; on a dark background the same hues are lighter.
 LIGHT_PAGE = {
@@ -27,6 +33,7 @@ LIGHT_PAGE = {
     "extra": EXTRA,
     "unlikely": DEPTH[0],
     "likely": DEPTH[2],
+    "types": " ".join(TYPES),
 }
 DARK_PAGE = {
     "ink": "#e4e9ee",
@@ -35,6 +42,7 @@ DARK_PAGE = {
     "extra": "#eba3cb",
     "unlikely": "#24435c",
     "likely": "#a9d8fb",
+    "types": " ".join(DARK_TYPES),
 }
 
 
@@ -71,6 +79,9 @@ ON_IMAGE: Look = {
     "extra": (Line(INK, 4.4), Line("white", 3.4), Line(EXTRA, 2.2)),
 }
 RIGHT, *WRONG = PLAIN
+OTHER_TYPE = "another type"  # predicted and true, but of another type: drawn as predicted, with a dashed rim
+PLAIN[OTHER_TYPE] = (Line("white", 4.6), Line(INK, 4.0, dashed=True), Line("white", 2.4))
+ON_IMAGE[OTHER_TYPE] = PLAIN[OTHER_TYPE]
 
 
 def draw_kind(
@@ -101,6 +112,37 @@ def legend_entry(kind: str, image: bool, thick: float) -> tuple[Line2D, ...]:
         Line2D([], [], color=line.colour, linewidth=line.width * thick, linestyle=line.style)
         for line in (ON_IMAGE if image else PLAIN)[kind]
     )
+
+
+def type_style(number: int) -> tuple[str, Any]:
+    """The colour and the line style of a type of edge, as matplotlib takes them."""
+    dashes = TYPE_DASHES[number % len(TYPE_DASHES)]
+    return TYPES[number % len(TYPES)], (0, dashes) if dashes else "solid"
+
+
+def type_entry(number: int, thick: float) -> Line2D:
+    """The look of a type of edge in a legend."""
+    colour, style = type_style(number)
+    return Line2D([], [], color=colour, linewidth=1.4 * thick, linestyle=style)
+
+
+def node_entry(number: int) -> Line2D:
+    """The look of a type of node in a legend."""
+    colour, marker = GROUPS[number % len(GROUPS)], MARKERS[number % len(MARKERS)]
+    return Line2D([], [], color=colour, marker=marker, markersize=4.5, linestyle="none")
+
+
+def draw_arrows(ax: Axes, segments: np.ndarray, colours: Any, size: float, zorder: float) -> None:
+    """A triangle on each of the edges ``[m, 2, 2]`` that points to its end; ``size`` is in units of the drawing."""
+    if not len(segments):
+        return
+    way = segments[:, 1] - segments[:, 0]
+    length = np.linalg.norm(way, axis=1, keepdims=True).clip(min=1e-12)
+    along = way / length * np.minimum(size, 0.45 * length)
+    across = np.stack([-along[:, 1], along[:, 0]], axis=1) * 0.42
+    tip = segments[:, 0] + 0.68 * way + along / 2
+    corners = np.stack([tip, tip - along + across, tip - along - across], axis=1)  # [m, 3, 2]
+    ax.add_collection(PolyCollection(list(corners), facecolors=colours, linewidths=0, zorder=zorder))
 
 
 def height_of(ax: Axes) -> float:

@@ -54,7 +54,7 @@ def check_nodes(
 ) -> None:
     """Refuse files of which ``model`` can read none, and a table of ``known`` edges that is none."""
     if known is not None and known.stat().st_size <= GLANCE:
-        EdgeTable(known, options.graph)
+        EdgeTable(known, options)
     _refuse(paths, options, _fits(model), skip, "Nothing can be predicted; the reasons are above.")
 
 

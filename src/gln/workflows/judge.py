@@ -23,6 +23,7 @@ from gln.io import ReadOptions
 from gln.training.data import describe
 from gln.workflows import Say, Skip, silent
 from gln.workflows.divide import TrainValTest
+from gln.workflows.kinds import comparable
 from gln.workflows.methods import check_fit, load, load_for
 from gln.workflows.rules import Rules, fit_rules, load_rules
 from gln.workflows.runs import RunFacts, has_learned_from, read_run, run_data
@@ -124,9 +125,13 @@ def evaluate_on(
                 f"{model} was trained on some of these files, so not all graphs are unseen; "
                 f"gln report {model} scores its test graphs alone"
             )
-        true = read_labelled(paths, options, skip, say)
-        for graph in true:
+        true = []
+        for graph in read_labelled(paths, options, skip, say):
             check_fit(method, graph, on)
+            try:
+                true.append(comparable(method, graph))
+            except GLNError as error:
+                raise GLNError(f"{graph.name}: {error}") from None
     found = evaluated(method, true, floor, largest_component, Choice(steps=steps), rules)
     return method, true, found.scores
 

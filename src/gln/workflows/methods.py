@@ -22,7 +22,17 @@ if TYPE_CHECKING:
     from gln.baselines import Predictor, Sampler
 
 # Settings of a model that its training graphs determine.
-FROM_DATA = ("nodes", "in_channels", "pos_channels", "x_mean", "x_std")
+FROM_DATA = (
+    "nodes",
+    "in_channels",
+    "pos_channels",
+    "x_mean",
+    "x_std",
+    "edge_types",
+    "directed",
+    "edge_weights",
+    "node_types",
+)
 
 T = TypeVar("T")
 

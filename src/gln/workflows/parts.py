@@ -21,6 +21,7 @@ import os
 import shutil
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -28,14 +29,14 @@ from pathlib import Path
 from typing import Any
 
 from gln.errors import GLNError
-from gln.graphs.record import ROWS, Graph
+from gln.graphs.record import NAMES, ROWS, Graph, is_per_edge
 from gln.io import Item, Skipped
 from gln.storage.facts import read_facts
 from gln.storage.tensors import clear_disk_errors, read_tensors, write_json, write_tensors
 from gln.workflows.predict_files import Outcome, Window
 
 BEAT = 10.0  # seconds between signs of life
-EDGES = ("edge_index", "edge_prob")
+FOUND = ("edge_index", "node_type", "node_type_prob")  # of a prediction, besides what it says of its edges
 
 
 class Damaged(GLNError):
@@ -75,6 +76,11 @@ def in_order(names: set[str], blocks: int) -> tuple[list[str], list[str]]:
         last = name_of(Window(block, number, last=True))
         (found if last in names else missing).append(last if last in names else name)
     return found, missing
+
+
+def _found(answer: Graph) -> dict[str, Any]:
+    """The tensors of a prediction that are not those of its nodes in the file."""
+    return {name: answer[name] for name in answer.keys() if is_per_edge(name) or name in FOUND}  # noqa: SIM118
 
 
 class PartsFolder:
@@ -186,7 +192,8 @@ class PartsFolder:
             "items": [
                 {"name": item.label, "path": str(item.path), "ids": item.ids, "part": item.part}
                 | {"nodes": item.graph.num_nodes, "origin": item.origin}
-                for item, _ in done.answers
+                | {name: answer[name] for name in (*NAMES, "directed") if name in answer}
+                for item, answer in done.answers
             ],
             "edges": done.edges,
             "skipped": [[str(what.path), what.reason] for what in done.skipped],
@@ -198,7 +205,7 @@ class PartsFolder:
         tensors = {
             f"{number}.{name}": value
             for number, (item, answer) in enumerate(done.answers)
-            for name, value in (item.graph.rows() | {name: answer[name] for name in EDGES}).items()
+            for name, value in (item.graph.rows() | _found(answer)).items()
         }
         with self._there():
             write_tensors(self.ours / name_of(window), tensors, facts)
@@ -210,13 +217,18 @@ class PartsFolder:
             tensors, facts = read_tensors(path)
         except GLNError:
             raise Damaged(path) from None
-        answers = []
+        answers, keys = [], defaultdict[int, list[str]](list)
+        for key in tensors:
+            place, _, name = key.partition(".")
+            keys[int(place)].append(name)
         for number, item in enumerate(facts["items"]):
             rows = {key: tensors[f"{number}.{key}"] for key in ROWS if f"{number}.{key}" in tensors}
             graph = Graph(item["nodes"], **rows)
             named = item["name"], Path(item["path"]), graph, False, item["ids"], item["part"]
             found = Item(*named, origin=item["origin"])
-            answers.append((found, graph.with_edges(**{key: tensors[f"{number}.{key}"] for key in EDGES})))
+            own = {key: tensors[f"{number}.{key}"] for key in keys[number] if key not in ROWS}
+            own |= {name: item[name] for name in (*NAMES, "directed") if name in item}
+            answers.append((found, graph.with_edges(**own)))
         skipped = [Skipped(Path(path), reason) for path, reason in facts["skipped"]]
         done = Outcome(len(answers), facts["edges"], skipped, facts["labelled"], facts["scores"], answers)
         return Part(done, facts["remarks"], facts["known_used"])

@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from statistics import fmean
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -19,12 +20,17 @@ from tqdm.auto import tqdm  # type: ignore[import-untyped]
 
 from gln.errors import GLNError, escaped
 from gln.files import apart_from
+from gln.graphs.check import check_graph
 from gln.graphs.record import Graph
 from gln.inference.predict import Choice, Method, Tick, predict_graphs
 from gln.io import EdgeTable, Item, ReadOptions, Skipped, Writer, open_writer
+from gln.io.csvfile import CSVFile
+from gln.io.items import as_tensors
 from gln.io.reading import node_files, read_all
+from gln.models.contract import kinds_of
 from gln.models.settings import misfit, unread, unseen
 from gln.workflows import Say, silent
+from gln.workflows.kinds import comparable, without_kinds
 from gln.workflows.methods import coinciding, out_of_memory
 
 if TYPE_CHECKING:
@@ -37,6 +43,7 @@ WINDOW = 256  # items considered together, so that those of similar size share a
 WINDOW_NODES = 2**17  # fewer items where they are large
 SHOWN = 8  # reasons in a summary
 SCORES = ("dice", "precision", "recall", "iou")
+OF_KINDS = ("type_f1_micro", "directions", "weight_error", "node_accuracy", "exact_kinds")
 OF = ": "  # between the words for a rule and the name of its score
 
 
@@ -95,28 +102,46 @@ def cut_windows(events: Iterable[tuple[int, Item | Skipped]]) -> Iterator[Window
 
 
 class KnownEdges:
-    """A table of known edges: source and target by node id, and graph if there are several.
+    """A table of known edges: source and target by node id, graph if there are several, and what ``model`` predicts.
 
     Args:
         path: the table.
-        graph: the column that names the graph; guessed if ``None``.
+        options: the column that names the graph, and those of kinds; guessed if they are not there.
         files: the number of files of nodes.
+        model: the model, whose answers are completed.
     """
 
-    def __init__(self, path: Path, graph: str | None, files: int) -> None:
-        self.used = False
-        self.table = EdgeTable(path, graph)
+    def __init__(self, path: Path, options: ReadOptions, files: int, model: Any = None) -> None:
+        self.used, self.model, self.kinds = False, model, kinds_of(model)
+        columns = CSVFile.open(path).columns
+        asked = {"types": ("edge_type", "type"), "weights": ("edge_weight", "weight")}
+        chosen: dict[str, Any] = {
+            flag: (given if (given := getattr(options, flag)) in columns else usual)
+            for flag, (kind, usual) in asked.items()
+            if kind in self.kinds.learned
+        }
+        if lacking := [column for column in chosen.values() if column not in columns]:
+            raise GLNError(
+                f"{path} has no column {lacking[0]}, which the model predicts; say for every known edge what it is."
+            )
+        self.options = ReadOptions(graph=options.graph, **chosen, directed=self.kinds.directed)
+        self.table = EdgeTable(path, self.options)
         if files > 1 and not self.table.grouped:
             raise GLNError(
                 f"{path} has no graph column, but there are {files} files of nodes; add a column with their names."
             )
 
-    def of(self, item: Item) -> np.ndarray:
-        """The known edges ``[m, 2]`` of ``item``, each once."""
-        ids = [str(node) for node in range(item.graph.num_nodes)] if item.ids is None else item.ids
-        pairs = self.table.pairs((item.part, item.name), {name: n for n, name in enumerate(ids)})
-        self.used |= len(pairs) > 0
-        return np.unique(np.sort(pairs, axis=1), axis=0)
+    def of(self, item: Item) -> Graph:
+        """The known edges of ``item``, with their kinds."""
+        nodes = item.graph.num_nodes
+        ids = [str(node) for node in range(nodes)] if item.ids is None else item.ids
+        listed = self.table.edges((item.part, item.name), {name: n for n, name in enumerate(ids)})
+        self.used |= len(listed.pairs) > 0
+        fields = listed.fields(nodes, self.options, silent)
+        try:
+            return comparable(self.model, check_graph(Graph(nodes, **as_tensors(fields))))
+        except GLNError as error:
+            raise GLNError(f"{self.table.path}: {error}") from None
 
     def check_used(self) -> None:
         """Refuse a table of which nothing was used: it is the wrong one or names the graphs differently."""
@@ -128,18 +153,22 @@ class KnownEdges:
             )
 
 
-def completed(answer: Graph, pairs: np.ndarray) -> Graph:
-    """``answer`` with the known ``pairs [m, 2]`` added at probability 1.
+def completed(answer: Graph, known: Graph) -> Graph:
+    """``answer`` with the edges of ``known`` added at probability 1, with their types and weights.
 
     The model does not start from them, as with ``gln.predict(known=...)``: it was trained to start from nothing, and
     from half of the true edges of a triangulation it finds fewer of the others than from nothing.
     """
-    known = torch.from_numpy(pairs).T
-    edges = torch.cat([known, known.flip(0), answer.edge_index], dim=1)
-    prob = torch.cat([answer.edge_prob.new_ones(2 * len(pairs)), answer.edge_prob])
+    sure: dict[str, Any] = {"edge_prob": torch.ones(known.num_edges)}
+    sure |= {name: known[name] for name in ("edge_type", "edge_weight") if name in answer}
+    if (chances := answer.get("edge_type_prob")) is not None:
+        sure["edge_type_prob"] = torch.nn.functional.one_hot(known.edge_type, chances.shape[1])
+    edges = torch.cat([known.edge_index, answer.edge_index], dim=1)
     # The first of equal keys, which is the known edge.
     first = np.unique(edges[0] * answer.num_nodes + edges[1], return_index=True)[1]
-    answer.edge_index, answer.edge_prob = edges[:, first], prob[first]
+    answer.edge_index = edges[:, first]
+    for name, value in sure.items():
+        answer[name] = torch.cat([value.to(answer[name].dtype), answer[name]])[first]
     return answer
 
 
@@ -173,16 +202,21 @@ class Outcome:
         rest = sum(count for _, count in counts[SHOWN:])
         return "\n".join([*shown, f"{rest:>6} × other reasons, given above"] if rest else shown)
 
-    def score(self, rules: Rules) -> None:
+    def score(self, rules: Rules, model: Any = None, say: Say = silent) -> None:
         """Compare the answers with the true edges, where an item has them, and with what the rules predict."""
-        true = [(item.graph, answer) for item, answer in self.answers if item.labelled]
+        true = [(_truth(model, item, say), answer) for item, answer in self.answers if item.labelled]
         if true:
             from gln.evaluation.edges import edge_scores  # here, as it loads torchmetrics
+            from gln.evaluation.kinds import kind_scores
             from gln.inference.evaluate import score_rules
 
             graphs = [graph for graph, _ in true]
             found = edge_scores(graphs, [answer for _, answer in true])
             self.labelled, self.scores = len(true), {name: found[name] for name in SCORES}
+            each = [kind_scores([graph], [answer]) for graph, answer in true]
+            for name in OF_KINDS:
+                if all(name in one for one in each):
+                    self.scores[name] = fmean(one[name] for one in each)
             beside = score_rules(rules, graphs)
             for words in rules:  # one that cannot be followed finds nothing
                 self.scores |= {
@@ -195,7 +229,8 @@ class Outcome:
 
         words = dict.fromkeys(key.partition(OF)[0] for key in self.scores if OF in key)
         rules = {rule: {name: self.scores[f"{rule}{OF}{name}"] for name in SCORES} for rule in words}
-        return Scores({name: self.scores[name] for name in SCORES}, notes, rules=rules)
+        names = [name for name in (*SCORES, *OF_KINDS) if name in self.scores]
+        return Scores({name: self.scores[name] for name in names}, notes, rules=rules)
 
     def add(self, more: Outcome) -> None:
         """Add the outcome of further files, without the answers themselves."""
@@ -204,10 +239,24 @@ class Outcome:
         self.skipped += more.skipped
         if more.labelled:
             both = self.labelled + more.labelled
-            for name, value in more.scores.items():
-                before = self.labelled * self.scores.get(name, 0.0)
-                self.scores[name] = (before + more.labelled * value) / both
+            sums = {name: more.labelled * value for name, value in more.scores.items()}
+            if self.labelled:  # without what some graphs have no score of
+                sums = {
+                    name: sums[name] + self.labelled * self.scores[name]
+                    for name in sums
+                    if name in self.scores
+                }
+            self.scores = {name: value / both for name, value in sums.items()}
             self.labelled = both
+
+
+def _truth(model: Any, item: Item, say: Say) -> Graph:
+    """The true graph of ``item``, to compare with what ``model`` predicts; without kinds that cannot be compared."""
+    try:
+        return comparable(model, item.graph)
+    except GLNError as error:
+        say(f"{item.name}: {error} Its kinds are not scored.")
+        return without_kinds(item.graph)
 
 
 class Unfit(GLNError):
@@ -248,13 +297,13 @@ def answer_window(
     for item, result in zip(window.items, results, strict=True):
         if isinstance(result, Graph):
             done.answers.append((item, result))
-            done.edges += result.num_edges // 2
+            done.edges += int(result.listed_once().sum())
         else:
             where = "" if item.part is None else f"graph {item.part}: "
             done.skipped.append(Skipped(item.path, f"{where}{result}"))
     done.graphs = len(done.answers)
     if scored:
-        done.score(rules or {})
+        done.score(rules or {}, model, say)
     return done
 
 
@@ -278,11 +327,11 @@ def ask(
     model: Method, items: list[Item], choice: Choice, known: KnownEdges | None, tick: Tick = silent
 ) -> list[Graph]:
     """A graph for every item, with the known edges."""
-    pairs = None if known is None else [known.of(item) for item in items]
+    sure = None if known is None else [known.of(item) for item in items]
     answers = predict_graphs(model, [item.graph for item in items], choice, tick=tick)
-    if pairs is None:
+    if sure is None:
         return answers
-    return [completed(answer, edges) for answer, edges in zip(answers, pairs, strict=True)]
+    return [completed(answer, edges) for answer, edges in zip(answers, sure, strict=True)]
 
 
 class _Enough(Exception):
@@ -314,7 +363,9 @@ class Job:
         self.paths = node_files(paths, self.options)
 
     def known_edges(self) -> KnownEdges | None:
-        return None if self.known is None else KnownEdges(self.known, self.options.graph, len(self.paths))
+        if self.known is None:
+            return None
+        return KnownEdges(self.known, self.options, len(self.paths), self.model)
 
     def answers(
         self,

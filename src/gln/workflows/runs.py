@@ -28,11 +28,12 @@ from gln.training.config import PATIENCE, FitConfig
 from gln.training.progress import Epoch, Progress, is_finished, merit
 from gln.workflows import Say, Skip
 from gln.workflows.divide import TrainValTest
+from gln.workflows.kinds import RECIPE
 from gln.workflows.methods import FROM_DATA
 from gln.workflows.recipe import Recipe
 from gln.workflows.training_data import Held, family_data, file_data
 
-DATA, RECIPE = "data.json", "recipe.json"  # what the run learned from
+DATA = "data.json"  # what the run learned from
 COUNTED = ("epoch", "step")  # columns of whole numbers in metrics.csv
 COMFORT = ("progress", "checkpoint_minutes")  # settings that change nothing that is computed
 RATES = 160  # points at which the learning rate is drawn

@@ -13,18 +13,20 @@ from torch import nn
 
 from gln.baselines import Baseline, baseline, save_baseline
 from gln.baselines.base import check_folder, mark_folder, run_facts
+from gln.errors import GLNError
 from gln.families import parse_family
 from gln.graphs.features import feature_scale
 from gln.graphs.record import Graph
 from gln.io import ReadOptions
 from gln.models import build_model
-from gln.models.contract import ScalesFeatures
+from gln.models.contract import ScalesFeatures, kinds_of
 from gln.storage.runs import refuse_run
 from gln.training import FitConfig, Interrupted, fit
 from gln.training.losses import Loss
 from gln.training.processes import is_first
 from gln.workflows import Say, Skip, silent
 from gln.workflows.judge import Judged, judge
+from gln.workflows.kinds import described, not_used
 from gln.workflows.methods import find_method
 from gln.workflows.recipe import Recipe, check_new_recipe, choose_recipe
 from gln.workflows.rules import fit_rules, save_rules
@@ -97,6 +99,16 @@ def train(
     if not is_baseline:
         torch.manual_seed(config.seed)
         method = build_model(spec, [graph for part in graphs for graph in part])
+    if told := described(kinds_of(method), graphs.train):
+        tell(f"{'kinds':<12}{told}")
+    unused = not_used(kinds_of(method), graphs.train)
+    if unused and not getattr(method, "sees_kinds", False):
+        name = type(method).__name__
+        if "directions" in unused and not is_baseline:
+            raise GLNError(
+                f"The graphs are directed, but {name} predicts no directions; leave out --directed."
+            )
+        say(f"{name} does not predict {' and '.join(unused)}, so these are not used.")
     if chosen is not None and (words := scale_features(method, graphs.train)):
         tell(f"{'features':<12}{words}")
     if chosen is not None and recipe is not None and first:

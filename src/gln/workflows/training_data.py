@@ -14,6 +14,7 @@ from gln.graphs.record import ROWS, Graph
 from gln.io import Item, ReadOptions, Skipped, find_files, read_items
 from gln.workflows import Say, Skip
 from gln.workflows.divide import TrainValTest, divide
+from gln.workflows.kinds import kinds_of_graph, number_alike
 
 NO_EDGES = "it has no true edges; give a table of edges with --edges."
 NONE_LABELLED = "There is no graph with true edges: none was read, or no file gives them; see --edges."
@@ -62,7 +63,9 @@ def read_labelled(paths: Sequence[Path], options: ReadOptions, skip: Skip, say: 
     if not items:
         raise GLNError(NONE_LABELLED)
     _check_alike(items)
-    return [_labelled(item, options.group) for item in items]
+    graphs = [_labelled(item, options.group) for item in items]
+    number_alike(graphs)
+    return graphs
 
 
 def file_data(
@@ -89,13 +92,14 @@ def file_data(
                     f"The training graphs have {graphs[0].widths} values of pos and x per node, but those named with "
                     f"--val or --test have {graph.widths}; all graphs must have the same number."
                 )
+    number_alike([*graphs, *(graph for part in held for graph in part or [])])
     divided = divide(graphs, patches, seed, *held)
     return replace(divided, read=len(graphs) + sum(len(part or []) for part in held))
 
 
 def _labelled(item: Item, group: str | None) -> Graph:
     # Without what only some files have.
-    graph = item.graph.with_edges(item.graph.edge_index, name=item.caption)
+    graph = item.graph.with_edges(item.graph.edge_index, name=item.caption, **kinds_of_graph(item.graph))
     counted = {str(number) for number in range(graph.num_nodes + 1)}
     if item.ids is not None and not counted.issuperset(item.ids):  # more than 0 to n − 1, or 1 to n
         graph.ids = list(item.ids)

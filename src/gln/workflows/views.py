@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from gln.decoding.clusters import Grouping, clusters
-from gln.errors import GLNError
+from gln.errors import GLNError, quote
 from gln.families import parse_family
 from gln.graphs import as_graphs
 from gln.graphs.check import as_record
@@ -20,10 +20,10 @@ from gln.graphs.record import Graph
 from gln.inference.predict import Choice, Method
 from gln.inference.steps import Seen, every_step
 from gln.io import Item, ReadOptions, read_items
-from gln.io.items import quote
 from gln.io.read_predictions import PredictedEdges, is_archive, is_table, read_predictions
 from gln.models.settings import misfit
 from gln.workflows import Say, Skip, silent
+from gln.workflows.kinds import comparable, without_kinds
 from gln.workflows.methods import check_fit, load_for
 from gln.workflows.predict_files import Job, ask
 from gln.workflows.runs import is_run, learned_from, run_data
@@ -100,7 +100,17 @@ def watch(
         progress: show a progress bar on a terminal.
     """
     choice = Choice(threshold, steps=steps, candidates=candidates)
-    return _with_seen(views, every_step(model, [as_record(view.graph) for view in views], choice, progress))
+    views = [_compared(model, view) for view in views]
+    return _with_seen(views, every_step(model, [view.graph for view in views], choice, progress))
+
+
+def _compared(model: Method, view: View) -> View:
+    """The view with the kinds that ``model`` predicts, if they can be compared with what it predicts."""
+    graph = as_record(view.graph)
+    try:
+        return replace(view, graph=comparable(model, graph))
+    except GLNError:  # a type that it has never seen
+        return replace(view, graph=without_kinds(graph))
 
 
 def _with_seen(views: Sequence[View], seen: Sequence[Seen]) -> list[View]:
@@ -212,7 +222,7 @@ def _read(words: Sequence[str], options: ReadOptions, skip: Skip, say: Say) -> I
             yield View.of(item)
     for path in archives:  # of gln predict: read like any archive, but their edges are predictions
         found = read_predictions(path)
-        items = list(read_items([path], options, on_bad=skip, say=say))
+        items = list(read_items([path], options, on_bad=skip))
         if len(items) != len(found):
             raise GLNError(f"{path} holds {len(items)} graphs and {len(found)} names; write it again.")
         for item, (name, edges) in zip(items, found.items(), strict=True):
@@ -238,7 +248,12 @@ def _with_edges(view: View, edges: PredictedEdges) -> View:
     pairs = edges.pairs(view.name, view.labels, view.graph.num_nodes)
     # The file does not store its threshold, but holds nothing below it.
     least = max(float(np.floor(edges.prob.min(initial=1) * 100) / 100), 0.01)
-    return replace(view, seen=Seen(pairs, edges.prob[None], least, least))
+    kinds, names = dict(edges.kinds), dict(edges.names)
+    for name, words in edges.names.items():  # numbered as those of the truth, which may have others
+        known, kind = tuple(view.graph.get(name) or ()), name.removesuffix("_names")
+        names[name] = known + tuple(word for word in words if word not in known)
+        kinds[kind] = np.array([names[name].index(word) for word in words])[kinds[kind]]
+    return replace(view, seen=Seen(pairs, edges.prob[None], least, least, edges.directed, kinds, names))
 
 
 def job_items(job: Job, page: Path, say: Say) -> list[Item]:
@@ -275,5 +290,5 @@ def job_views(job: Job, shown: list[Item]) -> list[View]:
         cut = job.choice.cut(job.model)
         answers = ask(job.model, shown, job.choice, job.known_edges())
         seen = [Seen.last(answer, cut, floor=cut) for answer in answers]
-    views = _with_seen([View.of(item) for item in shown], seen)
+    views = _with_seen([_compared(job.model, View.of(item)) for item in shown], seen)
     return views if job.clusters is None else [view.clustered(job.clusters) for view in views]

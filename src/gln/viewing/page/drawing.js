@@ -5,6 +5,7 @@ const TILT = 0.61, TURN = -0.35; // the initial view of a 3-D graph: from above,
 const SLICES = 6; // of depth, the nearest drawn last
 const SHADES = 4; // of strength
 const CHUNK = 100; // lines in one path: longer paths are slow to draw
+const TYPES = 12, WIDTHS = 6; // looks of types, and widths of lines by weight
 const MANY = 3000; // wrong edges; if there are more, they are drawn without dashes and as thin as the others
 
 class Drawing {
@@ -27,6 +28,7 @@ class Drawing {
     const read = (name) => style.getPropertyValue(`--${name}`).trim();
     this.colours = Object.fromEntries(
       ["ink", "right", "missing", "extra", "unlikely", "likely", "ground"].map((name) => [name, read(name)]));
+    this.typeColours = read("types").split(" ");
     this.ramp = Array.from({ length: 8 }, (_, index) =>
       blend(this.colours.unlikely, this.colours.likely, index / 7));
     this.render();
@@ -180,9 +182,10 @@ class Drawing {
     context.globalAlpha = 1;
   }
 
-  shown(kind) {
+  shown(kind, type) {
     const { layers } = this;
-    return kind === RIGHT ? layers.right : kind === MISSING ? layers.missing : kind === EXTRA ? layers.extra
+    if (layers[`type${type}`] === false) return false;
+    return kind === RIGHT ? layers.right : kind === OTHER ? layers.other ?? true : kind === MISSING ? layers.missing : kind === EXTRA ? layers.extra
       : kind !== NOT_SHOWN && layers.edges;
   }
 
@@ -195,20 +198,22 @@ class Drawing {
   /** Draw edges in buckets by depth, kind and strength, so that each style is set once. */
   drawEdges() {
     const { graph, kinds, strength, depth } = this, solid = graph.dimensions === 3;
-    const ramped = this.ramp.length, looks = 6 * ramped, buckets = (solid ? SLICES : 1) * looks;
+    const types = graph.types ? TYPES : 1, widths = graph.weights ? WIDTHS : 1;
+    const ramped = this.ramp.length, looks = 7 * ramped * types * widths, buckets = (solid ? SLICES : 1) * looks;
     const starts = new Int32Array(buckets + 1), place = (this.place ??= new Uint16Array(0)).length === graph.pairs
       ? this.place : (this.place = new Uint16Array(graph.pairs));
     this.wrong = 0;
     for (let pair = 0; pair < graph.pairs; pair++) {
-      const kind = kinds[pair];
-      if (!this.shown(kind)) { place[pair] = 65535; continue; }
+      const kind = kinds[pair], type = graph.types ? graph.types[pair] : -1;
+      if (!this.shown(kind, type)) { place[pair] = 65535; continue; }
       if (kind === MISSING || kind === EXTRA) this.wrong++;
       const shade = kind === LIKELY
         ? Math.min(Math.floor(strength[pair] * ramped), ramped - 1)
         : Math.min(Math.floor(strength[pair] * SHADES), SHADES - 1);
       const slice = solid
         ? Math.min(Math.floor(((depth[graph.source[pair]] + depth[graph.target[pair]]) / 2) * SLICES), SLICES - 1) : 0;
-      place[pair] = Math.max(slice, 0) * looks + kind * ramped + shade;
+      const wide = graph.weights ? Math.min(Math.floor((graph.weights[pair] / graph.heaviest) * WIDTHS), WIDTHS - 1) : 0;
+      place[pair] = Math.max(slice, 0) * looks + ((kind * ramped + shade) * types + Math.max(type, 0) % types) * widths + wide;
       starts[place[pair] + 1]++;
     }
     for (let bucket = 0; bucket < buckets; bucket++) starts[bucket + 1] += starts[bucket];
@@ -224,24 +229,64 @@ class Drawing {
     for (let bucket = 0; bucket < buckets; bucket++) {
       if (starts[bucket] === starts[bucket + 1]) continue;
       const look = bucket % looks, near = solid ? (Math.floor(bucket / looks) + 0.5) / SLICES : 1;
-      this.style(Math.floor(look / ramped), look % ramped, near);
-      this.stroke(order, starts[bucket], starts[bucket + 1]);
+      const shaded = Math.floor(look / widths / types), kind = Math.floor(shaded / ramped), ends = [starts[bucket], starts[bucket + 1]];
+      if (kind === OTHER) this.rim(order, ...ends);
+      const wide = graph.weights ? 0.5 + (2.2 * ((look % widths) + 0.5)) / WIDTHS : 1;
+      this.style(kind, shaded % ramped, near, graph.types ? Math.floor(look / widths) % types : -1, wide);
+      this.stroke(order, ...ends);
+      if (graph.directed) this.arrows(order, ...ends);
     }
     this.context.setLineDash([]);
     this.context.globalAlpha = 1;
   }
 
-  style(kind, shade, near) {
+  /** A dashed rim around edges of another type than predicted. */
+  rim(order, start, end) {
     const { context, colours } = this, width = this.lineWidth();
+    context.globalAlpha = 1;
+    for (const [colour, wide, dash] of [[colours.ink, 4, [3 * width, 2.2 * width]], [colours.ground, 2.5, []]]) {
+      context.strokeStyle = colour;
+      context.lineWidth = wide * width;
+      context.lineCap = "butt";
+      context.setLineDash(dash);
+      this.stroke(order, start, end);
+    }
+  }
+
+  style(kind, shade, near, type = -1, wide = 1) {
+    const { context, colours } = this, width = this.lineWidth() * wide;
     const wrong = kind === MISSING || kind === EXTRA, few = this.wrong <= MANY;
-    const strong = kind === RIGHT ? 0.55 + (0.45 * shade) / (SHADES - 1) : 1;
+    const coloured = type >= 0 && !wrong && !this.onImage; // by type
+    const strong = kind === RIGHT ? (coloured ? 0.7 : 0.55) + ((coloured ? 0.3 : 0.45) * shade) / (SHADES - 1)
+      : coloured && kind === LIKELY ? 0.45 + (0.55 * shade) / (this.ramp.length - 1) : 1;
     const faded = wrong ? 0.55 + 0.45 * near : 0.3 + 0.7 * near; // wrong edges at the back stay visible
-    context.globalAlpha = this.onImage ? 1 : strong * faded * (wrong ? 1 : this.ease);
+    context.globalAlpha = this.onImage ? 1 : strong * faded * (wrong ? 1 : coloured ? Math.max(this.ease, 0.8) : this.ease);
     context.lineWidth = width * (wrong && few ? 1.6 : 1) * (0.7 + 0.3 * near);
-    context.strokeStyle = kind === LIKELY ? this.ramp[shade]
+    context.strokeStyle = coloured ? this.typeColours[type % this.typeColours.length] : kind === LIKELY ? this.ramp[shade]
       : kind === MISSING ? colours.missing : kind === EXTRA ? colours.extra
       : this.onImage ? "#ffffff" : colours.right;
-    context.setLineDash(kind === MISSING && !this.onImage && few ? [3.5 * width, 3 * width] : []);
+    const dashes = coloured ? this.graph.dashes[type % this.graph.dashes.length].map((part) => part * width * 1.4) : [];
+    context.lineCap = dashes.length || this.graph.pairs > MANY ? "butt" : "round";
+    context.setLineDash(kind === MISSING && !this.onImage && few ? [3.5 * width, 3 * width] : dashes);
+  }
+
+  /** A triangle on each edge that points to its target. */
+  arrows(order, start, end) {
+    const { context, seen } = this, { source, target } = this.graph, size = 6 + 3 * this.lineWidth();
+    context.fillStyle = context.strokeStyle;
+    context.globalAlpha = Math.min(1, context.globalAlpha * 1.3);
+    context.beginPath();
+    for (let index = start; index < end; index++) {
+      const a = 2 * source[order[index]], b = 2 * target[order[index]];
+      const dx = seen[b] - seen[a], dy = seen[b + 1] - seen[a + 1], length = Math.hypot(dx, dy) || 1;
+      const long = Math.min(size, 0.45 * length), [ux, uy] = [(dx / length) * long, (dy / length) * long];
+      const x = seen[a] + 0.68 * dx + ux / 2, y = seen[a + 1] + 0.68 * dy + uy / 2;
+      context.moveTo(x, y);
+      context.lineTo(x - ux - 0.42 * uy, y - uy + 0.42 * ux);
+      context.lineTo(x - ux + 0.42 * uy, y - uy - 0.42 * ux);
+      context.closePath();
+    }
+    context.fill();
   }
 
   stroke(order, start, end) {
@@ -264,10 +309,12 @@ class Drawing {
 
   drawNodes() {
     const { context, graph, seen, depth, colours } = this, size = this.nodeSize(), solid = graph.dimensions === 3;
-    const byCluster = graph.clusters && this.layers.clusters, member = byCluster ? graph.clusters : graph.groups;
-    const groups = !member ? 1 : byCluster ? Math.max(...member) + 1 : this.palette.length, rim = !solid && size > 2.2;
+    const byCluster = graph.clusters && this.layers.clusters, typed = !byCluster && graph.nodeTypes !== null;
+    const member = byCluster ? graph.clusters : graph.nodeTypes ?? graph.groups;
+    const groups = !member ? 1 : byCluster || typed ? Math.max(...member) + 1 : this.palette.length, rim = !solid && size > 2.2;
     for (let group = 0; group < groups; group++) {
-      context.fillStyle = !member ? colours.ink : byCluster ? `rgb(${hue(group).join(" ")})` : this.palette[group];
+      if (typed && this.layers[`node${group}`] === false) continue;
+      context.fillStyle = !member ? colours.ink : byCluster ? `rgb(${hue(group).join(" ")})` : this.palette[group % this.palette.length];
       context.strokeStyle = colours.ground;
       context.lineWidth = Math.min(size * 0.45, 1.6);
       for (let slice = 0; slice < (solid ? SLICES : 1); slice++) {
@@ -279,7 +326,9 @@ class Drawing {
           if (solid && Math.min(Math.max(Math.floor(depth[node] * SLICES), 0), SLICES - 1) !== slice) continue;
           const x = seen[2 * node], y = seen[2 * node + 1];
           if (x < -9 || y < -9 || x > this.width + 9 || y > this.height + 9) continue;
-          if (radius < 1.5) {
+          if (typed && group % 4) {
+            polygon(context, x, y, radius * 1.25, group % 4);
+          } else if (radius < 1.5) {
             context.rect(x - radius, y - radius, 2 * radius, 2 * radius);
           } else {
             context.moveTo(x + radius, y);
@@ -291,6 +340,20 @@ class Drawing {
       }
     }
     context.globalAlpha = 1;
+    if (typed && graph.predicted && graph.trueNodeTypes) this.ringWrong();
+  }
+
+  /** Ring the nodes of another type than predicted. */
+  ringWrong() {
+    const { context, graph, seen } = this;
+    context.strokeStyle = this.colours.missing;
+    context.lineWidth = 2;
+    for (let node = 0; node < graph.nodes; node++) {
+      if (graph.nodeTypes[node] === graph.trueNodeTypes[node]) continue;
+      context.beginPath();
+      context.arc(seen[2 * node], seen[2 * node + 1], this.nodeSize() + 3.5, 0, 7);
+      context.stroke();
+    }
   }
 
   drawHit() {
@@ -344,6 +407,30 @@ class Drawing {
       context.fillText(text, x, y);
     }
   }
+}
+
+/** Add a square, a triangle or a diamond to the path. */
+function polygon(context, x, y, radius, shape) {
+  const corners = shape === 2 ? 3 : 4, turn = shape === 1 ? Math.PI / 4 : -Math.PI / 2;
+  for (let corner = 0; corner < corners; corner++) {
+    const angle = turn + (2 * Math.PI * corner) / corners;
+    context[corner ? "lineTo" : "moveTo"](x + radius * Math.cos(angle), y + radius * Math.sin(angle));
+  }
+  context.closePath();
+}
+
+/** Let a swatch look like the edges, or the nodes, of a type. */
+function dressSwatch(swatch, drawing, type, ofNodes) {
+  if (ofNodes) {
+    swatch.className = `swatch nodes shape${type % 4}`;
+    swatch.style.background = drawing.palette[type % drawing.palette.length];
+    return;
+  }
+  const { dashes } = drawing.graph, colour = drawing.typeColours[type % drawing.typeColours.length];
+  let at = 0;
+  const stops = dashes[type % dashes.length].map((part, index) =>
+    `${index % 2 ? "transparent" : colour} ${at}px ${(at += 3 * part)}px`);
+  swatch.style.background = stops.length ? `repeating-linear-gradient(90deg, ${stops.join(", ")})` : colour;
 }
 
 /** The product of two 3 × 3 matrices, row by row. */

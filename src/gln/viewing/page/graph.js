@@ -1,6 +1,6 @@
 /* One graph of a page: its decoded numbers and the arithmetic on them, without any drawing. */
 
-const NOT_SHOWN = 0, RIGHT = 1, MISSING = 2, EXTRA = 3, LIKELY = 4, PLAIN = 5;
+const NOT_SHOWN = 0, RIGHT = 1, MISSING = 2, EXTRA = 3, LIKELY = 4, PLAIN = 5, OTHER = 6; // OTHER: right but for its type
 
 /** Decode base64 into an array of the given kind; every machine that runs this is little-endian. */
 function decode(text, Kind) {
@@ -28,6 +28,18 @@ class Graph {
     this.pairs = this.source.length;
     this.image = packed.image ? decode(packed.image, Uint8Array) : null;
     this.groups = packed.groups ? decode(packed.groups, Uint8Array) : null;
+    this.directed = packed.directed ?? false; // a pair leads from its source to its target
+    const bytes = (name) => (packed[name] ? decode(packed[name], Uint8Array) : null);
+    this.types = bytes("types"); // of the pairs: as predicted or, without a prediction, as they are
+    this.trueTypes = bytes("true_types");
+    this.typeNames = packed.type_names ?? [];
+    this.dashes = packed.dashes ?? [[]];
+    this.weights = packed.weights ? decode(packed.weights, Float32Array) : null;
+    this.heaviest = this.weights ? this.weights.reduce((most, weight) => Math.max(most, weight), 0) : 1;
+    this.trueWeights = packed.true_weights ? decode(packed.true_weights, Float32Array) : null;
+    this.nodeTypes = bytes("node_types");
+    this.trueNodeTypes = bytes("true_node_types");
+    this.nodeNames = packed.node_names ?? [];
     this.truth = packed.truth;
     this.predicted = packed.chances !== undefined;
     this.thresholds = thresholds;
@@ -57,6 +69,11 @@ class Graph {
     return this.labels ? this.labels[node] : String(node);
   }
 
+  /** Whether a true edge is predicted with another type. */
+  mistyped(pair) {
+    return this.predicted && this.types !== null && this.trueTypes !== null && this.types[pair] !== this.trueTypes[pair];
+  }
+
   /** What is written beside a node. */
   beside(node) {
     return this.symbols ? this.symbols[node] : this.label(node);
@@ -84,26 +101,25 @@ class Graph {
       const chosen = level >= cut;
       kinds[pair] = !this.truth
         ? (chosen ? LIKELY : NOT_SHOWN)
-        : chosen ? (this.isTrue[pair] ? RIGHT : EXTRA) : this.isTrue[pair] ? MISSING : NOT_SHOWN;
+        : chosen ? (this.isTrue[pair] ? (this.mistyped(pair) ? OTHER : RIGHT) : EXTRA) : this.isTrue[pair] ? MISSING : NOT_SHOWN;
       strength[pair] = chosen ? (level - cut) / span : 1;
     }
   }
 
-  /** How many edges are predicted, how many of them are true, and how many true edges there are. */
+  /** How many edges are predicted, how many of them are true, or true but for their type, and how many true edges there are; and the edges of each type. */
   count(step, threshold) {
-    let chosen = 0, found = 0;
-    if (!this.predicted) {
-      chosen = found = this.pairs;
-    } else {
-      const cut = this.cuts[threshold], chances = this.chances[step];
-      for (let pair = 0; pair < this.pairs; pair++) {
-        if (chances[pair] >= cut) {
-          chosen++;
-          found += this.isTrue[pair];
-        }
-      }
+    let chosen = 0, found = 0, other = 0;
+    const each = new Array(this.typeNames.length).fill(0);
+    const cut = this.predicted ? this.cuts[threshold] : 0, chances = this.predicted ? this.chances[step] : null;
+    for (let pair = 0; pair < this.pairs; pair++) {
+      if (chances && chances[pair] < cut) continue;
+      chosen++;
+      if (this.types) each[this.types[pair]]++;
+      if (chances && !this.isTrue[pair]) continue;
+      found++;
+      if (this.mistyped(pair)) other++;
     }
-    return { chosen, found, true: this.trueEdges };
+    return { chosen, found, other, each, true: this.trueEdges };
   }
 
   /** F1 at every threshold; without a truth, the share of pairs that are edges. */
@@ -145,10 +161,17 @@ function scores(count) {
 function edgeTable(graph, step, threshold) {
   const cell = (text) => (/[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
   const rows = [["graph", "source", "target", "probability"]];
+  if (graph.types) rows[0].push("type");
+  if (graph.weights) rows[0].push("weight");
+  if (graph.directed) rows[0].push("direction");
   for (let pair = 0; pair < graph.pairs; pair++) {
     if (graph.predicted && graph.chances[step][pair] < graph.cuts[threshold]) continue;
     const chance = Number(graph.probability(step, pair).toPrecision(5));
-    rows.push([graph.name, graph.label(graph.source[pair]), graph.label(graph.target[pair]), String(chance)]);
+    const row = [graph.name, graph.label(graph.source[pair]), graph.label(graph.target[pair]), String(chance)];
+    if (graph.types) row.push(graph.typeNames[graph.types[pair]]);
+    if (graph.weights) row.push(String(Number(graph.weights[pair].toPrecision(6))));
+    if (graph.directed) row.push("forward");
+    rows.push(row);
   }
   return rows.map((row) => row.map(cell).join(",")).join("\n") + "\n";
 }

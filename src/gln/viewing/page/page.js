@@ -3,6 +3,11 @@
 const FEW = 100; // nodes, whose symbols are shown from the start
 const PACE = 950, GLIDE = 520; // milliseconds per step, and of the transition between two
 
+/** The type of an edge or node in words, and its true type if that is another. */
+function typeWords(names, types, truth, at) {
+  return truth && truth[at] !== types[at] ? `${names[types[at]]}, truly ${names[truth[at]]}` : names[types[at]];
+}
+
 class Page {
   constructor(data) {
     this.data = data;
@@ -56,8 +61,11 @@ class Page {
     const { graph, view, step, threshold } = this, count = graph.count(step, threshold);
     const numbers = {
       right: count.found, missing: count.true - count.found, extra: count.chosen - count.found,
-      edges: count.chosen, nodes: graph.nodes, clusters: graph.clusters ? Math.max(...graph.clusters) + 1 : 0,
+      other: count.other, edges: count.chosen, nodes: graph.nodes, clusters: graph.clusters ? Math.max(...graph.clusters) + 1 : 0,
     };
+    count.each.forEach((number, type) => { numbers[`type${type}`] = number; });
+    graph.nodeNames.forEach((_, type) => { numbers[`node${type}`] = graph.nodeTypes.filter((own) => own === type).length; });
+    if (graph.truth && graph.predicted) numbers.right -= count.other;
     for (const [name, number] of Object.entries(numbers)) {
       const shown = element(`count-${name}`);
       if (shown) shown.textContent = whole(number);
@@ -172,7 +180,10 @@ class Page {
     const rows = graph.truth && graph.predicted
       ? [["right", "right", "Predicted and true"], ["missing", "missing", "True, but not predicted"], ["extra", "extra", "Predicted, but not true"]]
       : graph.predicted || graph.truth ? [["edges", "edges", ""]] : [];
+    if (graph.truth && graph.predicted && graph.types && graph.trueTypes) rows.push(["other", "of another type", "Predicted and true, but of another type than predicted"]);
+    graph.typeNames.forEach((name, type) => rows.push([`type${type}`, name, "Edges of this type"]));
     rows.push(["nodes", graph.image ? "pixels" : "nodes", ""]);
+    graph.nodeNames.forEach((name, type) => rows.push([`node${type}`, name, "Nodes of this type"]));
     if (graph.image) rows.push(["image", "image", ""]);
     if (graph.clusters) rows.push(["clusters", graph.image ? "regions" : "clusters", "Nodes that belong together, by the prediction at the initial threshold"]);
     rows.push(["labels", graph.symbols ? "elements" : "labels", ""]);
@@ -180,13 +191,15 @@ class Page {
       const row = document.createElement("li"), label = document.createElement("label");
       const box = document.createElement("input"), swatch = document.createElement("i");
       const words = document.createElement("span"), number = document.createElement("b");
-      Object.assign(box, { type: "checkbox", id: `layer-${name}`, checked: view.layers[name] });
+      Object.assign(box, { type: "checkbox", id: `layer-${name}`, checked: view.layers[name] ?? true });
       box.addEventListener("change", () => {
         view.layers[name] = box.checked;
         if (name === "image") this.showGround();
         view.render();
       });
       swatch.className = `swatch ${name}`;
+      const typed = /^(type|node)(\d+)$/.exec(name);
+      if (typed) dressSwatch(swatch, view, Number(typed[2]), typed[1] === "node");
       words.textContent = text;
       number.id = `count-${name}`;
       label.title = title;
@@ -225,6 +238,12 @@ class Page {
     if (graph.truth && graph.predicted) facts.push(`${whole(graph.trueEdges)} true edges over ${whole(graph.nodes)} nodes.`);
     if (graph.steps > 1) {
       facts.push(`A⁰ is what the model starts from; below each step is its ${graph.truth ? "F1" : "number of edges"}.`);
+    }
+    if (graph.types && graph.steps > 1) facts.push("Types and weights are those after the last step.");
+    if (graph.weights) facts.push(`The wider an edge, the larger its weight: up to ${Number(graph.heaviest.toPrecision(3))}.`);
+    if (graph.predicted && graph.truth && graph.trueNodeTypes) {
+      const wrong = graph.nodeTypes.filter((type, node) => type !== graph.trueNodeTypes[node]).length;
+      facts.push(`${whole(wrong)} of ${whole(graph.nodes)} nodes are of another type than predicted (ringed).`);
     }
     if (graph.placedBy) facts.push(`The nodes have no positions: they are placed by their ${graph.placedBy}.`);
     element("facts").textContent = facts.join(" ");
@@ -284,12 +303,17 @@ class Page {
       }
       const own = graph.symbols || graph.labels, cluster = graph.clusters ? `${graph.image ? "region" : "cluster"} ${graph.clusters[hit.node]}, ` : "";
       head.textContent = shorten(own ? graph.beside(hit.node) : `node ${hit.node}`, 60);
-      rest.textContent = `${own ? `node ${graph.label(hit.node)}, ` : ""}${cluster}${degree} ${degree === 1 ? "edge" : "edges"} shown`;
+      const type = graph.nodeTypes ? `${typeWords(graph.nodeNames, graph.nodeTypes, graph.predicted ? graph.trueNodeTypes : null, hit.node)}, ` : "";
+      rest.textContent = `${own ? `node ${graph.label(hit.node)}, ` : ""}${type}${cluster}${degree} ${degree === 1 ? "edge" : "edges"} shown`;
     } else {
-      const kinds = ["", "right", "missing", "extra", "", ""], kind = kinds[view.kinds[hit.pair]];
-      head.textContent = `${shorten(graph.label(graph.source[hit.pair]), 40)} – ${shorten(graph.label(graph.target[hit.pair]), 40)}`;
+      const kinds = ["", "right", "missing", "extra", "", "", "of another type"], kind = kinds[view.kinds[hit.pair]];
+      head.textContent = `${shorten(graph.label(graph.source[hit.pair]), 40)} ${graph.directed ? "→" : "–"} ${shorten(graph.label(graph.target[hit.pair]), 40)}`;
       const chance = graph.probability(step, hit.pair), digits = graph.levels > 255 ? 3 : 2;
-      rest.textContent = [kind, graph.predicted ? `probability ${chance.toFixed(digits)}` : "edge"].filter(Boolean).join(", ");
+      const { pair } = hit, missing = view.kinds[pair] === MISSING, weight = (value) => Number(value.toPrecision(3));
+      const type = graph.types ? typeWords(graph.typeNames, missing && graph.trueTypes ? graph.trueTypes : graph.types, graph.predicted && graph.isTrue[pair] ? graph.trueTypes : null, pair) : "";
+      const truly = graph.trueWeights && graph.predicted && graph.isTrue[pair] ? `, truly ${weight(graph.trueWeights[pair])}` : "";
+      const heavy = graph.weights ? `weight ${weight(graph.weights[pair])}${truly}` : "";
+      rest.textContent = [kind, graph.predicted ? `probability ${chance.toFixed(digits)}` : "edge", type, heavy].filter(Boolean).join(", ");
     }
     const stage = element("stage").getBoundingClientRect();
     tip.style.left = `${Math.min(Math.max(x + 14, 8), Math.max(stage.width - tip.offsetWidth - 8, 8))}px`;
@@ -300,7 +324,7 @@ class Page {
   say(numbers) {
     const { graph } = this;
     const edges = graph.truth && graph.predicted
-      ? `${numbers.right} edges right, ${numbers.missing} missing, ${numbers.extra} extra`
+      ? `${numbers.right} edges right, ${numbers.missing} missing, ${numbers.extra} extra${numbers.other ? `, ${numbers.other} of another type` : ""}`
       : `${numbers.edges} edges`;
     const words = `${graph.name || "Graph"}: ${graph.nodes} nodes, ${edges}`;
     element("canvas").setAttribute("aria-label", words);
@@ -311,6 +335,8 @@ class Page {
   /** After a change of theme. */
   redress() {
     this.view?.readColours();
+    if (this.graph) this.listLayers();
+    if (this.graph) this.update();
     if (this.graph?.graded) this.drawCurve();
   }
 

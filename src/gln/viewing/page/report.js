@@ -18,7 +18,10 @@ class Report {
     this.gallery();
     this.repeat();
     this.facts();
-    dressing(() => this.tiles.forEach((tile) => tile.readColours()));
+    dressing(() => {
+      this.tiles.forEach((tile) => tile.readColours());
+      this.listTypes(this.tiles.some((tile) => tile.graph.predicted));
+    });
   }
 
   /** Show a sentence in its place, or hide the place if there is none. */
@@ -93,12 +96,34 @@ class Report {
       ...["value", ...more].map((name) => make("td", {}, show(name, row[name]))),
       ...row.rules.map((value) => make("td", { class: "rule" }, show("rule", value)))));
     element("scores").querySelector(".scroll").append(make("table", {}, make("thead", {}, head), make("tbody", {}, ...rows)));
+    this.typeTables(scores.types ?? []);
     const legend = ["↑ higher is better, ↓ lower is better."];
+    if (scores.types?.length) legend.push("A type is scored over all pairs: an edge that is missing, extra or of another type counts as wrong; micro counts all edges together, macro is the mean over types.");
+    if (scores.rows.some((row) => row.name === "directions")) legend.push("Directions are scored over the pairs that are joined in truth and in the prediction, whichever way.");
+    if (scores.rows.some((row) => row.name.startsWith("weight_"))) legend.push("Weights are scored over the edges that are predicted and true.");
     if (more.includes("pooled")) legend.push("Value is the mean over graphs; pooled counts all graphs as one.");
     if (scores.rules.length) legend.push(`Beside the model: simple rules, fitted on the training graphs (${scores.rules.join(", ")}).`);
     if (more.includes("interval")) legend.push("Intervals are over graphs or, where these are few, over nodes drawn again and again.");
     if (more.includes("floor")) legend.push("Floor is the MMD² between training and test graphs: what a perfect model can expect.");
     element("scores-notes").append(...[legend.join(" "), ...scores.notes.filter((note) => !note.startsWith("MMD² floor"))].map((note) => make("p", {}, note)));
+  }
+
+  /** Of each type of edge: its scores, and as what it was predicted. */
+  typeTables(tables) {
+    const host = element("types");
+    host.hidden = !tables.length;
+    for (const { names, columns, each, confusion } of tables) {
+      const table = (titles, rows, caption) => make("div", { class: "scroll" }, make("table", {},
+        make("caption", {}, caption),
+        make("thead", {}, make("tr", {}, ...titles.map((name) => make("th", { scope: "col" }, name)))),
+        make("tbody", {}, ...rows)));
+      host.append(
+        table(["type of edge", ...columns], each.map(([name, ...values]) => make("tr", {},
+          make("th", { scope: "row" }, name), ...values.map((value) => make("td", {}, digits(value))))), "Each type"),
+        table(["true \\ predicted", ...names], confusion.map((row, at) => make("tr", {},
+          make("th", { scope: "row" }, names[at]),
+          ...row.map((count, other) => make("td", at === other ? { class: "same" } : count ? {} : { class: "none" }, whole(count))))), "Pairs by their true and their predicted type"));
+    }
   }
 
   gallery() {
@@ -111,8 +136,10 @@ class Report {
     element("tiles").append(...this.tiles.map((tile) => tile.host));
     const judged = this.tiles.some((tile) => tile.graph.predicted);
     document.body.classList.toggle("on-image", this.tiles.some((tile) => tile.graph.image));
-    const names = judged ? { right: "predicted and true", missing: "missing", extra: "extra" } : {};
+    const typed = this.tiles.some((tile) => tile.graph.types), right = typed ? {} : { right: "predicted and true" };
+    const names = judged ? { ...right, missing: "missing", extra: "extra" } : {};
     element("legend").append(...Object.entries(names).map(([kind, name]) => make("li", {}, make("i", { class: `swatch ${kind}` }), name)));
+    this.listTypes(judged);
     element("gallery-title").textContent = judged ? "Best, median and worst test graphs by F1" : "Test graphs and samples";
     const last = Math.max(...this.tiles.map((tile) => tile.graph.steps)) - 1, input = element("step");
     element("recurrence").hidden = last < 1;
@@ -123,6 +150,23 @@ class Report {
     };
     go(last);
     input.addEventListener("input", () => go(Number(input.value)));
+  }
+
+  /** The types of edges and nodes, in the colours of the theme. */
+  listTypes(judged) {
+    const drawing = this.tiles.find((tile) => tile.graph.types || tile.graph.nodeTypes), rows = [];
+    if (!drawing) return;
+    const { graph } = drawing;
+    for (const [names, ofNodes] of [[graph.typeNames, false], [graph.nodeNames, true]]) {
+      names.forEach((name, type) => {
+        const swatch = make("i", { class: "swatch" });
+        dressSwatch(swatch, drawing, type, ofNodes);
+        rows.push(make("li", { class: "type" }, swatch, name));
+      });
+    }
+    if (judged && graph.types && graph.trueTypes) rows.push(make("li", { class: "type" }, make("i", { class: "swatch other" }), "of another type"));
+    element("legend").querySelectorAll(".type").forEach((row) => row.remove());
+    element("legend").append(...rows);
   }
 
   repeat() {

@@ -28,7 +28,7 @@ class Tile extends GraphView {
     const judged = graph.truth && graph.predicted;
     this.f1.textContent = judged ? `F1 ${scores(count).f1.toFixed(4)}` : "";
     this.counts.textContent = judged
-      ? `${whole(graph.nodes)} nodes, ${whole(count.found)} right, ${whole(count.true - count.found)} missing, ${whole(count.chosen - count.found)} extra`
+      ? `${whole(graph.nodes)} nodes, ${whole(count.found - count.other)} right, ${whole(count.true - count.found)} missing, ${whole(count.chosen - count.found)} extra${count.other ? `, ${whole(count.other)} of another type` : ""}`
       : `${whole(graph.nodes)} nodes, ${whole(count.chosen)} edges`;
     this.canvas.setAttribute("aria-label", `${this.word}: ${graph.name}. ${this.f1.textContent} ${this.counts.textContent}`);
     this.render();
