@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from functools import partial
 from pathlib import Path
@@ -105,8 +106,26 @@ def test_one_graph_is_trained_on_in_patches(
     out = capsys.readouterr().out
     assert "64 / 1 / 1 patches of up to 8 nodes, larger pieces and whole graphs" in out
     assert "too few to choose the best epoch" in out
+    assert "directions  training graphs are turned and mirrored at random: 1 graph cannot show" in out
+    kept = re.search(r"whole graphs: validation IoU [.0-9]+, threshold ([.0-9]+)", out)
+    assert kept
+    assert gln.load("run").threshold == pytest.approx(float(kept[1]))
     assert run(monkeypatch, "report", "run", "-o", "again.html") == 0
     assert Path("again.html").read_text() == Path("run/report.html").read_text()
+
+
+@pytest.mark.parametrize("data", [["delaunay:points=6", "--count", "9"], ["data", "--patches", "20"]])
+def test_the_command_of_a_report_turns_graphs_as_the_run_did(
+    data: list[str], here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_graphs(here / "data", 1, points=60)
+    assert run(monkeypatch, "train", *data, "-o", "run", "--turned", "yes", *QUICK) == 0
+    assert run(monkeypatch, *shlex.split(command_of(read_run(Path("run"))) or "")[1:]) == 0
+    assert run(monkeypatch, "train", *data, "-o", "other", "--turned", "no", *QUICK) == 0
+    first, again, other = (
+        Path(name, "model.safetensors").read_bytes() for name in ("run", "run-again", "other")
+    )
+    assert first == again != other
 
 
 def test_parts_may_be_named_and_the_command_of_the_report_names_them_too(

@@ -85,8 +85,9 @@ def test_rows_of_a_table_are_drawn_at_random_and_only_test_rows_are_judged() -> 
     assert int(test.judged.max()) == 1
     kinds = [len(set(graph.x[:, 1].tolist())) for graph in parts.train]
     assert min(kinds) == 3  # near rows would mostly be of one kind
-    (whole,) = parts.whole
-    assert judged_names(whole) == names(parts.train)
+    for (whole,), part in ((parts.whole, parts.train), (parts.whole_val, parts.val)):
+        assert judged_names(whole) == names(part)
+        assert whole.num_nodes == 100
 
 
 def test_records_of_one_group_are_in_one_part() -> None:

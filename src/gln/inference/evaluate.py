@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
 
@@ -16,6 +17,7 @@ from gln.evaluation.edges import PER_GRAPH, edge_scores, named, score_table
 from gln.evaluation.intervals import score_intervals
 from gln.evaluation.metrics import Scores, number
 from gln.evaluation.mmd import MMDResult, mmd
+from gln.evaluation.padded import best_of, iou_at
 from gln.graphs import as_graphs
 from gln.graphs.record import Graph
 from gln.graphs.split import judged_part, subgraph
@@ -105,6 +107,27 @@ def evaluated(
     beside = score_rules(rules or {}, graphs)
     found = Scores({**scores, **distance.named()}, notes, score_intervals(each, true, predicted), beside)
     return Evaluation(true, predicted, found, distance)
+
+
+def best_threshold(model: nn.Module, graphs: list[Graph]) -> tuple[float, float]:
+    """The threshold with the highest mean IoU in predictions of whole ``graphs``, of which some nodes may be judged.
+
+    Returns:
+        The threshold, and the IoU.
+    """
+    thresholds = torch.arange(1, 100) / 100
+    iou = torch.zeros(len(thresholds), dtype=torch.float64)
+    for index, every in answers_one_by_one(model, graphs, Choice(threshold=0.0)):
+        judged, nodes = graphs[index].get("judged"), (graphs[index].num_nodes, 1)
+        true = judged_part(graphs[index], judged).edges_once() @ nodes
+        pairs, chances = judged_part(every, judged).scored_once()
+        found = np.isin(pairs @ nodes, true)
+        missed = np.zeros(len(true) - found.sum(), dtype=np.float32)  # true edges that were not scored
+        score, truth = np.append(chances, missed), np.append(found, missed == 0)
+        one = (torch.from_numpy(some)[None] for some in (score, truth, np.ones_like(truth)))
+        iou += iou_at(thresholds, *one)[0]
+    best = int(best_of(thresholds, iou))
+    return float(thresholds[best]), float(iou[best]) / len(graphs)
 
 
 def score_rules(rules: Mapping[str, CanPredict], graphs: Sequence[Graph]) -> dict[str, Scores]:

@@ -35,6 +35,7 @@ from gln.workflows.training_data import Held, family_data, file_data
 DATA, RECIPE = "data.json", "recipe.json"  # what the run learned from
 COUNTED = ("epoch", "step")  # columns of whole numbers in metrics.csv
 COMFORT = ("progress", "checkpoint_minutes")  # settings that change nothing that is computed
+TURNED = {"name": "RandomRotation"}  # what config.json says of the augmentation of gln train
 RATES = 160  # points at which the learning rate is drawn
 
 
@@ -249,10 +250,11 @@ def command_of(facts: RunFacts) -> str | None:
         return None
     if facts.baseline:
         words += _flag("seed", facts.config.get("seed") or None)
-    elif facts.fit is None or facts.config.get("augment") is not None:
+    elif facts.fit is None or (facts.config.get("augment") or TURNED) != TURNED:
         return None
     else:
-        words += _loss_flags(facts) + _fit_flags(facts)
+        turned = family is not None and facts.config.get("augment")  # a recipe says it itself
+        words += _flag("turned", "yes" if turned else None) + _loss_flags(facts) + _fit_flags(facts)
     return shlex.join([*words, "-o", f"{facts.run}-again"])
 
 
@@ -281,7 +283,7 @@ def _loss_flags(facts: RunFacts) -> list[str]:
         words += _flag(f"{name}_loss", loss[name] if loss.get(name, usual) != usual else None)
     usual_steps = getattr(MODELS.get(facts.config["model"]["name"]), "every_step", False)
     every = loss.get("every_step", usual_steps)
-    return words + (_flag("every_step", every) if every != usual_steps else [])
+    return words + (_flag("every_step", "yes" if every else "no") if every != usual_steps else [])
 
 
 def _fit_flags(facts: RunFacts) -> list[str]:
