@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from pathlib import Path
 from statistics import fmean
 from typing import Any
 
@@ -27,12 +28,13 @@ from gln.inference.predict import (
     Choice,
     Method,
     answers_one_by_one,
+    as_method,
     predict_graphs,
 )
 
 
 def evaluate(
-    model: Method,
+    model: Method | Path | str,
     graphs: Any,
     *,
     threshold: float | None = None,
@@ -46,7 +48,7 @@ def evaluate(
     Average precision ranks all pairs, also those below the threshold; a pair that was not scored has probability 0.
 
     Args:
-        model: a model, or anything with a method ``predict(points)``, as baselines have; it sees only the nodes.
+        model: as in :func:`gln.predict`; it sees only the nodes.
         graphs: the true graphs.
         threshold: a scored pair is an edge if its probability reaches this; default: the threshold stored with the
             model.
@@ -56,7 +58,7 @@ def evaluate(
         largest_component: take the MMD² over the largest component of every graph, as the paper did.
     """
     choice = Choice(threshold, steps=steps, batch_size=batch_size)
-    return evaluated(model, as_graphs(graphs), floor, largest_component, choice).scores
+    return evaluated(as_method(model), as_graphs(graphs), floor, largest_component, choice).scores
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ import numpy as np
 from gln.errors import GLNError, escaped, whole_text
 from gln.files import read_regular
 from gln.graphs import make_graph
-from gln.graphs.check import COARSEST
+from gln.graphs.check import far_from
 from gln.graphs.record import Graph
 from gln.later import torch
 
@@ -228,21 +228,6 @@ def distinct_pairs(pairs: np.ndarray, nodes: int) -> np.ndarray:
     check_numbers(pairs, nodes, "edge")
     low, high = np.sort(pairs, axis=1).T
     return np.stack(np.divmod(np.unique(low * nodes + high), nodes), axis=1)  # much faster than unique rows
-
-
-def far_from(pos: Any) -> tuple[float, ...] | None:
-    """The middle of positions ``[n, p]`` in float64 that float32 would round to a coarse grid; otherwise ``None``."""
-    rows = np.asarray(pos)
-    if rows.dtype != np.float64 or rows.ndim != 2 or not rows.size or not np.isfinite(rows).all():
-        return None
-    with np.errstate(over="ignore"):
-        single = rows.astype(np.float32)
-    if not np.isfinite(single).all() or (single == rows).all():  # too large even so, or no digits to lose
-        return None
-    low, high = rows.min(axis=0), rows.max(axis=0)
-    if not np.spacing(np.abs(single).max()) > COARSEST * float((high - low).max()) > 0:
-        return None
-    return tuple(((low + high) / 2).tolist())
 
 
 def check_numbers(rows: np.ndarray, nodes: int, what: str) -> None:

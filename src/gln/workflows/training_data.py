@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from gln.errors import GLNError
+from gln.errors import GLNError, instead
 from gln.families import FAMILIES, parse_family
 from gln.graphs import split
 from gln.graphs.record import ROWS, Graph
@@ -39,9 +39,8 @@ def find_data(words: Sequence[str]) -> list[Path]:
         if not glob.has_magic(word) and not Path(word).exists():
             if word.partition(":")[0] in FAMILIES:
                 raise GLNError(f"Got {' '.join(words)}; expected one family, or files only.")
-            raise GLNError(
-                f"There is no file and no family {word!r}; families are {', '.join(sorted(FAMILIES))}."
-            )
+            family = instead(word.partition(":")[0], sorted(FAMILIES))
+            raise GLNError(f"There is no file and no family {word!r}; {family}")
     return find_files(words)
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
 from gln.decoding.clusters import Grouping, clusters
 from gln.errors import GLNError
@@ -100,7 +101,23 @@ def watch(
         progress: show a progress bar on a terminal.
     """
     choice = Choice(threshold, steps=steps, candidates=candidates)
-    return _with_seen(views, every_step(model, [as_record(view.graph) for view in views], choice, progress))
+    found = every_step(model, [as_record(view.graph) for view in views], choice, progress)
+    return [_judged(view) for view in _with_seen(views, found)]
+
+
+def _judged(view: View) -> View:
+    """Of a graph that was learned from in part, only pairs that are judged, as in a score; all nodes stay."""
+    judged, seen = view.graph.get("judged"), view.seen
+    if judged is None or seen is None:
+        return view
+    edges = view.graph.edge_index
+    counts = judged[torch.from_numpy(seen.pairs)].sum(1).numpy() >= 2
+    return replace(
+        view,
+        graph=view.graph.with_edges(edges[:, judged[edges].sum(0) >= 2]),
+        seen=replace(seen, pairs=seen.pairs[counts], chances=seen.chances[:, counts]),
+        title="only what was held out to test on",
+    )
 
 
 def _with_seen(views: Sequence[View], seen: Sequence[Seen]) -> list[View]:
