@@ -41,11 +41,12 @@ def train(
 ) -> None:
     """Train a model on a family or on your own files.
 
-    Of the graphs, 80 % are for training (a tenth of these for validation) and 20 % for testing, at least one each. The
-    seed determines the graphs, split, initial weights and order. Ctrl-C keeps what was learned; --resume continues.
-    Train on one or a few large graphs, such as meshes, with --patches: each is then divided into areas. Test graphs are
-    predicted whole, and simple rules are scored beside the model. The samples of a baseline that generates graphs are
-    compared with the test graphs as a whole. RUN/report.html shows the results.
+    Of the graphs, 80 % are for training (a tenth of these for validation) and 20 % for testing, but at least one each:
+    of three, one is left to train on. Files that --val and --test name are not trained on. The seed determines the
+    graphs, split, initial weights and order. Ctrl-C keeps what was learned; --resume continues. Train on one or a few
+    large graphs, such as meshes, with --patches: each is then divided into areas. Test graphs are predicted whole, and
+    simple rules are scored beside the model. The samples of a baseline that generates graphs are compared with the test
+    graphs as a whole. RUN/report.html shows the results.
 
     Examples: gln train community -o runs/community --epochs 20; gln train meshes/ -o runs/meshes --patches 100
 
@@ -104,7 +105,7 @@ def train(
     )
     if is_baseline:
         usual = vars(FitFlags()) | {"edge_loss": "balanced", "structure_loss": "dice"}
-        given = {"edge_loss": edge_loss, "structure_loss": structure_loss}
+        given: dict[str, Any] = {"edge_loss": edge_loss, "structure_loss": structure_loss}
         given |= {"every_step": every_step, "turned": turned}
         given |= {name: value for name, value in vars(config).items() if name not in ANY_METHOD}
         changed = {name: value for name, value in given.items() if value != usual.get(name)}

@@ -31,7 +31,9 @@ def score_intervals(
     rng, count = np.random.default_rng(0), len(true)
     if count >= MANY:
         found = {name: _students(np.asarray(value)) for name, value in values.items()}
-        return found | {name: _wilsons(np.mean(values[name]), count) for name in ("exact",) if name in values}
+        return found | {
+            name: _wilsons(float(np.mean(values[name])), count) for name in ("exact",) if name in values
+        }
     each = [torch.tensor(list(_draw_nodes(*pair, rng))) for pair in zip(true, predicted, strict=True)]
     scores = ratios(*torch.stack(each).permute(2, 1, 0))  # [draws, graphs] each
     drawn = rng.integers(count, size=(DRAWS, count))
@@ -71,7 +73,8 @@ def _draw_nodes(truth: Graph, guess: Graph, rng: np.random.Generator) -> Iterato
     nodes = truth.num_nodes
     true, predicted = truth.edges_once(), guess.edges_once()
     found = predicted[np.isin(predicted @ (nodes, 1), true @ (nodes, 1))]
+    share = 1.0 if "scored_pairs" not in truth else truth.scored_pairs / (nodes * (nodes - 1) // 2)
     for _ in range(DRAWS):
         times = np.bincount(rng.integers(nodes, size=nodes), minlength=nodes)
         pairs = [int((times[edges[:, 0]] * times[edges[:, 1]]).sum()) for edges in (found, predicted, true)]
-        yield [*pairs, int(nodes**2 - (times**2).sum()) // 2]
+        yield [*pairs, int(share * (nodes**2 - (times**2).sum()) / 2)]

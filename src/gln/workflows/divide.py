@@ -81,6 +81,7 @@ def divide(
     shares = (TEST if test is None else 0.0, VAL if val is None else 0.0)
     inside = (shares[0], VAL_PART if val is None else 0.0)
     needed = 1 + sum(share > 0 for share in shares)
+    named = [name for name, part in (("validation", val), ("test", test)) if part]
     grouped = all("group" in graph for graph in graphs)
     local = patches is None or _is_local(graphs, patches)
     if grouped and any(len(set(graph.group)) > 1 for graph in graphs):
@@ -110,7 +111,17 @@ def divide(
         train, pieces = _patches(seen, patches, seed, local), _pieces(found.val, ROOM * patches, local)
         found = TrainValTest(train, pieces, found.test, whole=parts.train, whole_val=found.val)
     how = f"{found.sizes()} {what} to train / validate / test, from {source}"
-    remarks = [*_too_few(found.val), *_shared(seen, found.test, grouped)]
+    if named and needed > 1:
+        how += f"; {' and '.join(named)} graphs are those named"
+    way_out = (
+        "name other files with --test"
+        if test
+        else ""
+        if grouped
+        else "keep records apart with --group COLUMN"
+    )
+    few = [] if grouped else _few_left(parts, graphs)
+    remarks = [*few, *_too_few(found.val), *_shared(seen, found.test, way_out)]
     return replace(found, how=how, remarks=remarks)
 
 
@@ -226,6 +237,15 @@ def _pieces(graphs: Sequence[Graph], most: int, local: bool) -> list[Graph]:
     return cut or [_own_part(graph) for graph in graphs]
 
 
+def _few_left(parts: TrainValTest, graphs: Sequence[Graph]) -> list[str]:
+    """A warning if most of the graphs went to validation and test."""
+    train, total = len(parts.train), len(graphs)
+    if train > total / 2:
+        return []
+    left = f"of {total} graphs, {train} {'is' if train == 1 else 'are'} left to train on"
+    return [f"{left}; --patches 100 trains on areas of each, and --val and --test name files to hold out"]
+
+
 def _too_few(val: Sequence[Graph]) -> list[str]:
     edges = sum(graph.num_edges for graph in val) // 2
     if edges >= CHOOSE_BY:
@@ -237,7 +257,7 @@ def _too_few(val: Sequence[Graph]) -> list[str]:
     ]
 
 
-def _shared(train: Sequence[Graph], test: Sequence[Graph], grouped: bool) -> list[str]:
+def _shared(train: Sequence[Graph], test: Sequence[Graph], way_out: str) -> list[str]:
     """A warning if nodes of the test graphs occur in training, by their values or their ids."""
     rows = {row for graph in train for row in _rows(graph)}
     ids = {name for graph in train for name in _ids(graph)}
@@ -251,8 +271,8 @@ def _shared(train: Sequence[Graph], test: Sequence[Graph], grouped: bool) -> lis
         count, total = count + int((seen & counts).sum()), total + int(counts.sum())
     if not count:
         return []
-    way_out = "" if grouped else "; keep records apart with --group COLUMN"
-    return [f"{count:,} of {total:,} test nodes are also in training, so the scores are too good{way_out}"]
+    words = f"{count:,} of {total:,} test nodes are also in training, so the scores are too good"
+    return [f"{words}; {way_out}" if way_out else words]
 
 
 def _rows(graph: Graph) -> list[bytes]:
