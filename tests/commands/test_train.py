@@ -141,6 +141,14 @@ def test_parts_may_be_named_and_the_command_of_the_report_names_them_too(
     assert run(monkeypatch, *again) == 0
     assert Path("run/model.safetensors").read_bytes() == Path("run-again/model.safetensors").read_bytes()
     capsys.readouterr()
+    inside = ["train", "data", "val", "-o", "inside", "--val", "val/nodes.csv", "--test", "test", *QUICK]
+    assert run(monkeypatch, *inside) == 0
+    captured = capsys.readouterr()
+    assert "5 / 2 / 3 graphs" in captured.out
+    assert "1 of 2 files are not trained on" in captured.err
+    assert Path("run/model.safetensors").read_bytes() == Path("inside/model.safetensors").read_bytes()
+    assert run(monkeypatch, "train", "data", "-o", "all", "--test", "data", *QUICK) == 2
+    assert "leave some to train on" in capsys.readouterr().err
     assert run(monkeypatch, "train", "data", "-o", "none", "--test", "none", *QUICK) == 0
     out = capsys.readouterr().out
     assert "4 / 1 / 0 graphs" in out

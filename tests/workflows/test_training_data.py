@@ -123,6 +123,12 @@ def test_validation_that_is_too_small_to_choose_by_is_said() -> None:
     assert not divide([numbered(2000)], 50, 0).remarks
 
 
+@pytest.mark.parametrize(("count", "left"), [(3, 1), (4, 2), (5, None)])
+def test_few_graphs_left_to_train_on_are_said(count: int, left: int | None) -> None:
+    remarks = divide([numbered(30, 30 * number) for number in range(count)], None, 0).remarks
+    assert any(f"of {count} graphs, {left} " in words for words in remarks) == (left is not None)
+
+
 def test_parts_may_be_given() -> None:
     graphs, val, test = [numbered(30)], [numbered(20, 30)], [numbered(25, 50)]
     parts = divide(graphs, None, 0, val, test)

@@ -60,7 +60,8 @@ def _wilsons(share: float, trials: int) -> Ends:
     z = ndtri((1 + COVERED) / 2)
     centre = (share * trials + z**2 / 2) / (trials + z**2)
     reach = z / (trials + z**2) * (share * (1 - share) * trials + z**2 / 4) ** 0.5
-    return max(0.0, float(centre - reach)), min(1.0, float(centre + reach))
+    # Rounding would leave a tiny distance to an end that is reached.
+    return 0.0 if share == 0 else float(centre - reach), 1.0 if share == 1 else float(centre + reach)
 
 
 def _middle(means: np.ndarray) -> Ends:
