@@ -73,7 +73,9 @@ def test_train_on_files_prints_its_choices_and_predict_takes_the_run(
     assert "trained on" not in capsys.readouterr().err
 
     assert run(monkeypatch, "predict", "run", "data", "-o", "out.csv") == 0
-    assert "mean over 12 graphs" in capsys.readouterr().out
+    captured = capsys.readouterr()
+    assert "mean over 12 graphs" in captured.out
+    assert "run was trained on some of these files" in captured.err
 
 
 def test_features_of_any_size_are_scaled_in_the_model_and_that_is_said(

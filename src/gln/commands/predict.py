@@ -136,6 +136,10 @@ def predict(
         write_page(view, job_views(job, shown), f"{model} on {' '.join(files)}")
         print(f"Wrote {escaped(str(view))}.")
     if outcome.labelled:
+        from gln.workflows.runs import has_learned_from
+
+        if words := has_learned_from(model, paths):
+            remark(words)
         note = f"mean over {count_of(outcome.labelled, 'graph')} that came with true edges"
         print(f"\n{outcome.table([note, *filter(None, [job.about_rules])])}")
     if outcome.skipped:

@@ -122,11 +122,8 @@ def evaluate_on(
         rules = rules or fit_rules(floor)
     else:
         paths = find_data([on])
-        if has_learned_from(Path(model), paths):
-            say(
-                f"{model} was trained on some of these files, so not all graphs are unseen; "
-                f"gln report {model} scores its test graphs alone"
-            )
+        if words := has_learned_from(model, paths):
+            say(words)
         true = read_labelled(paths, options, skip, say)
         for graph in true:
             check_fit(method, graph, on)

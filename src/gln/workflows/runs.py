@@ -223,14 +223,18 @@ def run_data(run: Path, skip: Skip, say: Say) -> TrainValTest:
     return file_data(words or [], val, test, **how, skip=skip, say=say)
 
 
-def has_learned_from(run: Path, paths: Sequence[Path]) -> bool:
-    """Whether any of ``paths`` is among the files that a run was trained, validated and tested on."""
+def has_learned_from(model: str, paths: Sequence[Path]) -> str:
+    """A sentence, if any of ``paths`` is among the files that a run was trained, validated and tested on."""
+    run = Path(model)
     facts = learned_from(run) if run.is_dir() else None
     known: set[str] = set()
     for word in [word for name in ("files", "val", "test") for word in (facts or {}).get(name, [])]:
         with suppress(GLNError):  # the file has been moved
             known |= {os.path.realpath(file) for file in find_files([str(word)])}
-    return any(os.path.realpath(path) in known for path in paths)
+    if not any(os.path.realpath(path) in known for path in paths):
+        return ""
+    way_out = f"gln report {model} scores its test graphs alone"
+    return f"{model} was trained on some of these files, so not all graphs are unseen; {way_out}"
 
 
 def command_of(facts: RunFacts) -> str | None:
