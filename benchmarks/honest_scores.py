@@ -11,14 +11,15 @@ from statistics import fmean
 from tempfile import TemporaryDirectory
 from typing import Annotated, Any
 
-import networkx as nx
 import numpy as np
 from tyro.conf import Suppress
 
 from benchmarks.common import peer, threads, timed
+from benchmarks.communities import Size
+from benchmarks.communities import draw as draw_lfr
 from gln.errors import GLNError
 from gln.families import parse_family
-from gln.graphs import make_graph
+from gln.graphs import as_graph, make_graph
 from gln.graphs.record import Graph
 from gln.graphs.split import subgraph
 from gln.inference.evaluate import evaluated
@@ -33,6 +34,7 @@ MODEL = "GLN:width=16,pair_width=16,steps=2"
 ALLOWED = 0.03  # the mean gap
 CORTEX = 10_242  # vertices of a half
 KEPT = 3  # graphs kept apart
+DEGREE = 15  # mean, in LFR graphs
 
 Draw = Callable[
     [int], tuple[list[Graph], list[Graph]]
@@ -120,35 +122,14 @@ def surfaces(count: int, points: int = 400) -> Draw:
     return draw
 
 
-def communities(count: int, nodes: int = 250, pool: int = 60) -> Draw:
-    """LFR graphs of mixing .1 to .3, drawn from a pool of them, as the generator is slow."""
+def communities(count: int) -> Draw:
+    """LFR graphs of 250 nodes and mixing .1 to .3, as in the benchmark of communities."""
 
     def draw(seed: int) -> tuple[list[Graph], list[Graph]]:
-        chosen = np.random.default_rng(seed).permutation(pool)[: count + KEPT]
-        graphs = [community(nodes, int(number)) for number in chosen]
+        graphs = [as_graph(draw_lfr(Size(), DEGREE, number, seed)) for number in range(count + KEPT)]
         return graphs[:count], graphs[count:]
 
     return draw
-
-
-@cache
-def community(nodes: int, seed: int, width: int = 8) -> Graph:
-    """An LFR graph; each node is at its place in the first eigenvectors of the Laplacian."""
-    rng = np.random.default_rng(seed)
-    while True:  # the generator does not always succeed
-        settings = {"average_degree": 8, "min_community": nodes // 10, "max_iters": 100}
-        try:
-            drawn = nx.LFR_benchmark_graph(
-                nodes, 3, 1.5, rng.uniform(0.1, 0.3), seed=int(rng.integers(2**31)), **settings
-            )
-            break
-        except nx.ExceededMaxIterations:
-            continue
-    graph = nx.Graph()
-    graph.add_nodes_from(range(nodes))
-    graph.add_edges_from((i, j) for i, j in drawn.edges() if i != j)
-    laplacian = nx.normalized_laplacian_matrix(graph, nodelist=range(nodes)).toarray()
-    return make_graph(pos=np.linalg.eigh(laplacian)[1][:, 1 : width + 1], edges=np.array(graph.edges()))
 
 
 SHAPES = {
@@ -156,7 +137,7 @@ SHAPES = {
     "cancer": Shape(table_of("breast_cancer"), patches=30, epochs=12),
     "one mesh": Shape(meshes(1), patches=24, epochs=12),
     "three meshes": Shape(meshes(3), patches=24, epochs=4),
-    "LFR communities": Shape(communities(10), patches=24, epochs=2),
+    "LFR communities": Shape(communities(10), patches=40, epochs=3),
     "one mesh, others elsewhere": Shape(meshes(1, alike=False), patches=24, epochs=12),
     "one surface, others stretched": Shape(surfaces(1), patches=24, epochs=12),
 }

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from difflib import get_close_matches
 from typing import Any
 
 
@@ -14,6 +15,15 @@ class GLNError(ValueError):
 
     The command line prints it without a traceback; any other exception that escapes is a bug.
     """
+
+
+def instead(name: str, known: Iterable[str]) -> str:
+    """What to do about a name that is not known: take the one it looks like, or choose from all."""
+    names = {other.lower(): other for other in known}
+    near = get_close_matches(name.lower(), names, 1, cutoff=0.7)
+    return (
+        f"did you mean {names[near[0]]}?" if near else f"choose from {', '.join(names.values()) or 'none'}."
+    )
 
 
 def in_words(error: OSError) -> str:

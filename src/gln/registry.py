@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar, Generic, TypeVar
 
-from gln.errors import GLNError
+from gln.errors import GLNError, instead
 
 
 class Registered:
@@ -74,14 +74,11 @@ class Registry(Mapping[str, type[T]], Generic[T]):
     def build(self, name: str, settings: Mapping[str, Any]) -> T:
         """Create an object of the class ``name`` after checking the names of its settings."""
         if name not in self._classes:
-            raise GLNError(
-                f"There is no {self._kind} {name!r}; choose from {', '.join(sorted(self._classes))}."
-            )
+            raise GLNError(f"There is no {self._kind} {name!r}; {instead(name, sorted(self._classes))}")
         known = self._classes[name].defaults()
         for setting in settings:
             if setting not in known:
-                choices = ", ".join(known) or f"none: it has no {self._setting}s"
-                raise GLNError(f"{name} has no {self._setting} {setting!r}; choose from {choices}.")
+                raise GLNError(f"{name} has no {self._setting} {setting!r}; {instead(setting, known)}")
         return self._classes[name](**settings)
 
 

@@ -18,6 +18,7 @@ from torch_geometric.data import Data
 
 from gln.adapters.sklearn import GraphLearner, as_sets
 from gln.errors import GLNError
+from gln.inference.evaluate import evaluate
 from gln.inference.predict import predict
 from gln.storage.models import save
 from gln.training.loop import fit
@@ -93,6 +94,14 @@ def test_save_and_load_give_the_same_learner(tmp_path: Path) -> None:
         for matrix, (points, x) in zip(learner.predict_proba(features), features, strict=True):
             answer = predict(model, Data(pos=torch.tensor(points), x=torch.tensor(x)), threshold=0.0)
             assert matrix.data.tolist() == pytest.approx(answer.edge_prob.tolist(), abs=1e-6)
+
+
+def test_a_learner_is_predicted_with_and_evaluated_like_its_model() -> None:
+    graphs = as_sets(X, Y)
+    assert evaluate(LEARNER, graphs) == evaluate(LEARNER.model_, graphs)
+    assert evaluate(LEARNER, graphs)["dice"] == pytest.approx(LEARNER.score(X, Y))
+    answers = (predict(model, graphs[0]).edge_prob for model in (LEARNER, LEARNER.model_))
+    assert torch.equal(*answers)
 
 
 def test_numbers_of_numpy_are_as_good(tmp_path: Path) -> None:

@@ -86,6 +86,8 @@ def test_labelled_files_get_scores(
     assert "mean over 1 graph that came with true edges" in out
     for word in ("dice (F1) ↑", "precision ↑", "recall ↑", "IoU ↑"):
         assert word in out
+    assert "1 nearest" in out  # a shipped model has no rules of its own
+    assert "suit the first graph scored here best" in out
 
 
 def test_known_edges_are_completed(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from functools import partial
 from pathlib import Path
@@ -72,7 +73,9 @@ def test_train_on_files_prints_its_choices_and_predict_takes_the_run(
     assert "trained on" not in capsys.readouterr().err
 
     assert run(monkeypatch, "predict", "run", "data", "-o", "out.csv") == 0
-    assert "mean over 12 graphs" in capsys.readouterr().out
+    captured = capsys.readouterr()
+    assert "mean over 12 graphs" in captured.out
+    assert "run was trained on some of these files" in captured.err
 
 
 def test_features_of_any_size_are_scaled_in_the_model_and_that_is_said(
@@ -105,8 +108,26 @@ def test_one_graph_is_trained_on_in_patches(
     out = capsys.readouterr().out
     assert "64 / 1 / 1 patches of up to 8 nodes, larger pieces and whole graphs" in out
     assert "too few to choose the best epoch" in out
+    assert "directions  training graphs are turned and mirrored at random: 1 graph cannot show" in out
+    kept = re.search(r"whole graphs: validation IoU [.0-9]+, threshold ([.0-9]+)", out)
+    assert kept
+    assert gln.load("run").threshold == pytest.approx(float(kept[1]))
     assert run(monkeypatch, "report", "run", "-o", "again.html") == 0
     assert Path("again.html").read_text() == Path("run/report.html").read_text()
+
+
+@pytest.mark.parametrize("data", [["delaunay:points=6", "--count", "9"], ["data", "--patches", "20"]])
+def test_the_command_of_a_report_turns_graphs_as_the_run_did(
+    data: list[str], here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_graphs(here / "data", 1, points=60)
+    assert run(monkeypatch, "train", *data, "-o", "run", "--turned", "yes", *QUICK) == 0
+    assert run(monkeypatch, *shlex.split(command_of(read_run(Path("run"))) or "")[1:]) == 0
+    assert run(monkeypatch, "train", *data, "-o", "other", "--turned", "no", *QUICK) == 0
+    first, again, other = (
+        Path(name, "model.safetensors").read_bytes() for name in ("run", "run-again", "other")
+    )
+    assert first == again != other
 
 
 def test_parts_may_be_named_and_the_command_of_the_report_names_them_too(
@@ -122,6 +143,14 @@ def test_parts_may_be_named_and_the_command_of_the_report_names_them_too(
     assert run(monkeypatch, *again) == 0
     assert Path("run/model.safetensors").read_bytes() == Path("run-again/model.safetensors").read_bytes()
     capsys.readouterr()
+    inside = ["train", "data", "val", "-o", "inside", "--val", "val/nodes.csv", "--test", "test", *QUICK]
+    assert run(monkeypatch, *inside) == 0
+    captured = capsys.readouterr()
+    assert "5 / 2 / 3 graphs" in captured.out
+    assert "1 of 2 files are not trained on" in captured.err
+    assert Path("run/model.safetensors").read_bytes() == Path("inside/model.safetensors").read_bytes()
+    assert run(monkeypatch, "train", "data", "-o", "all", "--test", "data", *QUICK) == 2
+    assert "leave some to train on" in capsys.readouterr().err
     assert run(monkeypatch, "train", "data", "-o", "none", "--test", "none", *QUICK) == 0
     out = capsys.readouterr().out
     assert "4 / 1 / 0 graphs" in out

@@ -48,8 +48,20 @@ def test_more_graphs_narrow_an_interval() -> None:
     assert narrow[1] - narrow[0] < 0.5 * (wide[1] - wide[0])
 
 
-def test_a_perfect_prediction_has_no_width_and_few_graphs_no_interval_of_a_ranking() -> None:
-    truth, _ = pair(np.random.default_rng(2), 20)
-    _, found = intervals_of([(truth, truth)])
-    assert found["dice"] == (1, 1)
+def test_without_a_mistake_an_interval_has_a_width_that_more_nodes_narrow() -> None:
+    low = []
+    for nodes in (10, 20, 40):
+        truth, _ = pair(np.random.default_rng(2), nodes)
+        _, found = intervals_of([(truth, truth)])
+        assert found["dice"][1] == 1
+        low.append(found["dice"][0])
+    assert 0.5 < low[0] < low[1] < low[2] < 1
+    pairs = [pair(np.random.default_rng(seed), 12) for seed in range(20)]
+    none, some = (intervals_of(part)[1]["exact"] for part in (pairs, [(truth, truth), *pairs]))
+    assert none == pytest.approx((0, 0.161), abs=1e-3)  # as in tables of Wilson's interval
+    assert some == pytest.approx((0.008, 0.227), abs=1e-3)
+
+
+def test_few_graphs_have_no_interval_of_a_ranking() -> None:
+    _, found = intervals_of([pair(np.random.default_rng(2), 20)])
     assert found.keys() == {"accuracy", "iou", "dice", "precision", "recall"}

@@ -12,7 +12,7 @@ from gln.errors import GLNError
 from gln.evaluation import EdgeScores
 from gln.graphs import GraphBatch, make_graph
 from gln.graphs.record import Graph
-from gln.inference.evaluate import evaluate, predict_and_score
+from gln.inference.evaluate import best_threshold, evaluate, evaluated, predict_and_score
 from gln.inference.predict import Choice, outputs, predict
 from gln.models import GLN, StructureOutput
 from tests.conftest import assert_same_graph
@@ -58,6 +58,22 @@ def test_every_score_is_that_of_the_matrices(
         assert torch.equal(one.edge_index, other.edge_index)
     note = str(evaluate(model, true, threshold=threshold))
     assert (f"candidate recall {recall:.4f}" in note) == (candidates == 3)
+
+
+@pytest.mark.parametrize("candidates", [3, 32])
+@pytest.mark.parametrize("value", [1, 2])
+def test_the_best_threshold_is_the_one_of_the_best_scores(
+    candidates: int, value: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gln.models.gln.SMALL", 0)
+    model, true = model_of(candidates), [graph for graph in graphs() if graph.num_nodes > 9]
+    for graph in true:
+        graph.judged = value * (torch.arange(graph.num_nodes) % 2)
+    threshold, iou = best_threshold(model, true)
+    grid = [number / 100 for number in range(1, 100)]
+    scores = [evaluated(model, true, choice=Choice(cut)).scores["iou"] for cut in grid]
+    assert iou == pytest.approx(max(scores))
+    assert scores[grid.index(round(threshold, 2))] == max(scores)
 
 
 def test_candidates_never_become_a_matrix(monkeypatch: pytest.MonkeyPatch) -> None:

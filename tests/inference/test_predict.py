@@ -92,6 +92,16 @@ def test_rows_and_frames_are_what_the_model_reads_and_a_name_is_a_model(tmp_path
         predict("delauney", table)
 
 
+def test_large_positions_come_back_as_they_were_given() -> None:
+    small = np.random.default_rng(0).random((30, 2))
+    large = small + np.array([691_607.25, 5_334_759.5])
+    near, far = (predict("delaunay-small", points) for points in (small, large))
+    assert torch.equal(near.edge_index, far.edge_index)
+    assert far.pos.dtype == torch.float64
+    assert np.abs(far.pos.numpy() - large).max() < 1e-6
+    assert "origin" not in far
+
+
 def test_a_list_is_answered_in_order_whatever_the_batches() -> None:
     alone = [predict(MODEL, graph) for graph in GRAPHS]
     for batch_size in (1, 2, 32):

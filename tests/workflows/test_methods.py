@@ -38,11 +38,16 @@ def test_names_are_found_whatever_their_case(spec: str, found: tuple[str, bool])
         assert baseline(spec) == baseline(found[0])
 
 
-def test_an_unknown_name_is_told_with_all_that_are_known() -> None:
-    with pytest.raises(
-        GLNError, match=r"no model 'GNN'; choose from GLN, .*Set2Graph.*baselines constant, copy"
+def test_an_unknown_name_is_told_with_the_nearest_or_with_all_that_are_known() -> None:
+    for asked, near in (
+        ("PaperGNN:width=3", "PaperGLN"),
+        ("set2grap", "Set2Graph"),
+        ("neighbors", "neighbours"),
     ):
-        find_method("GNN:width=3")
+        with pytest.raises(GLNError, match=rf"no model '\w+'; did you mean {near}\?"):
+            find_method(asked)
+    with pytest.raises(GLNError, match=r"no model 'xyz'; choose from GLN, .*Set2Graph, constant, copy"):
+        find_method("xyz")
 
 
 def test_what_is_loaded_can_do_what_it_is_loaded_for(tmp_path: Path) -> None:

@@ -99,9 +99,27 @@ def test_what_is_asked_for_stays_and_the_rest_is_chosen() -> None:
     assert large.batch_size < 20
 
 
+def test_few_graphs_in_space_are_turned_unless_asked_otherwise() -> None:
+    def turned(graphs: list[Graph], asked: bool | None = None) -> bool:
+        recipe = choose_recipe(graphs, ReadOptions(), None, "GLN", CPU, turned=asked)
+        assert ("directions" in "\n".join(recipe.lines())) == (recipe.turned or asked is not None)
+        return recipe.turned
+
+    few, many = (gln.family("delaunay", points=9).graphs(count) for count in (9, 10))
+    assert turned(few)
+    assert not turned(few, False)
+    assert not turned(many)
+    assert turned(many, True)
+    assert not turned(gln.family("figures", side=6).graphs(2))  # pixels are not turned
+    wide = [make_graph(pos=np.eye(5), edges=[[0, 1]])]
+    assert not turned(wide)  # eigenvectors, say
+    with pytest.raises(GLNError, match="no positions"):
+        turned([make_graph(x=np.eye(3), edges=[[0, 1]])], True)
+
+
 def test_a_recipe_round_trips(tmp_path: Path) -> None:
     read = ReadOptions(pos=("a", "b"), x=(), edges=Path("e.csv"), labels=None, image_size=9)
-    recipe = Recipe(read, 50, 3, "GLN:width=16", 4, {"model": "because"})
+    recipe = Recipe(read, 50, 3, "GLN:width=16", 4, {"model": "because"}, True)
     recipe.save(tmp_path / "new" / "r.json")
     assert Recipe.load(tmp_path / "new" / "r.json") == recipe
 

@@ -16,7 +16,7 @@ from gln.graphs import make_graph
 from gln.graphs.record import Graph
 from gln.graphs.split import judged_part
 from gln.inference.evaluate import evaluated
-from gln.workflows.rules import fit_rules, load_rules, save_rules
+from gln.workflows.rules import fit_rules, load_rules, rules_of_scored, save_rules
 
 
 def nearest(count: int, k: int, seed: int) -> Graph:
@@ -108,3 +108,13 @@ def test_a_radius_in_another_unit_is_left_out(monkeypatch: pytest.MonkeyPatch) -
     far = [make_graph(pos=graph.pos / 100, edges=graph.edges_once()) for graph in graphs]
     found = evaluated(rules["3 nearest"], far, rules=rules).scores
     assert list(found.rules) == ["3 nearest"]
+
+
+def test_a_model_without_rules_meets_those_that_suit_what_is_scored_best() -> None:
+    graphs = [nearest(30, 4, seed) for seed in range(6)]
+    rules, words = rules_of_scored(graphs)
+    assert list(rules) == list(fit_rules(graphs))
+    assert "the first 6 graphs scored here" in words
+    assert rules_of_scored([nearest(3, 1, 0)])[1].startswith(
+        "k and radius are those that suit the first graph "
+    )

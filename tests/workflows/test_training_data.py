@@ -85,8 +85,9 @@ def test_rows_of_a_table_are_drawn_at_random_and_only_test_rows_are_judged() -> 
     assert int(test.judged.max()) == 1
     kinds = [len(set(graph.x[:, 1].tolist())) for graph in parts.train]
     assert min(kinds) == 3  # near rows would mostly be of one kind
-    (whole,) = parts.whole
-    assert judged_names(whole) == names(parts.train)
+    for (whole,), part in ((parts.whole, parts.train), (parts.whole_val, parts.val)):
+        assert judged_names(whole) == names(part)
+        assert whole.num_nodes == 100
 
 
 def test_records_of_one_group_are_in_one_part() -> None:
@@ -120,6 +121,12 @@ def test_nodes_that_are_in_training_and_in_test_are_counted() -> None:
 def test_validation_that_is_too_small_to_choose_by_is_said() -> None:
     assert any("too few to choose" in words for words in divide([numbered(60)], 8, 0).remarks)
     assert not divide([numbered(2000)], 50, 0).remarks
+
+
+@pytest.mark.parametrize(("count", "left"), [(3, 1), (4, 2), (5, None)])
+def test_few_graphs_left_to_train_on_are_said(count: int, left: int | None) -> None:
+    remarks = divide([numbered(30, 30 * number) for number in range(count)], None, 0).remarks
+    assert any(f"of {count} graphs, {left} " in words for words in remarks) == (left is not None)
 
 
 def test_parts_may_be_given() -> None:

@@ -13,13 +13,14 @@ from torch import nn
 import gln
 from gln.errors import GLNError
 from gln.graphs import save_graphs
+from gln.graphs.split import judged_part
 from gln.io import ReadOptions
 from gln.io.read_predictions import read_predictions
 from gln.seeds import TEST_SEED
 from gln.workflows import silent
 from gln.workflows.predict_files import Job
 from gln.workflows.runs import noting_data
-from gln.workflows.views import View, add_predictions, family_views, file_views, job_items, run_views
+from gln.workflows.views import View, add_predictions, family_views, file_views, job_items, run_views, watch
 from tests.commands.test_cli import run
 from tests.commands.test_train import write_graphs
 from tests.viewing import decoding
@@ -218,3 +219,21 @@ def test_a_page_that_would_be_too_large_is_refused_before_anything_is_predicted(
     job = Job(model, [tmp_path / "points.npy"], tmp_path / "out.csv")
     with pytest.raises(GLNError, match=r"--view a.html for 10,001 nodes; .* up to 10,000"):
         job_items(job, Path("a.html"), silent)
+
+
+@pytest.mark.parametrize("value", [1, 2])
+def test_of_a_graph_that_was_learned_from_in_part_only_judged_pairs_are_shown(
+    value: int, model: nn.Module
+) -> None:
+    graph = gln.family("delaunay", points=20).graphs(1)[0]
+    (whole,) = watch(model, [View(graph)])
+    graph.judged = value * (torch.arange(20) < 8)
+    (view,) = watch(model, [View(graph)])
+    assert view.graph.num_nodes == 20
+    truth = judged_part(graph, graph.judged)
+    assert view.graph.num_edges == truth.num_edges < graph.num_edges
+    assert whole.seen is not None
+    assert view.seen is not None
+    counts = graph.judged.numpy()[whole.seen.pairs].sum(1) >= 2
+    assert np.array_equal(view.seen.pairs, whole.seen.pairs[counts])
+    assert np.array_equal(view.seen.chances, whole.seen.chances[:, counts])

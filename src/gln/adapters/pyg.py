@@ -59,11 +59,12 @@ def as_graph(source: Any, pos: Any = None, x: Any = None, directed: bool = False
 def check_graph(graph: Data) -> Data:
     """Return ``graph`` in canonical form (float32 features, sorted int64 edges), or raise :class:`GLNError`.
 
-    Rejects anything but a single ``Data``, no nodes, NaN or infinite values, positions that float32 cannot tell
-    apart, numbers of rows that do not match the nodes or edges, edges to nodes that do not exist, self-loops,
-    repeated edges, ``edge_type`` or ``node_type`` other than whole numbers from 0, ``edge_weight`` that is not
-    positive, and, without ``directed=True`` in the ``Data``, edges given in one direction only or of two kinds.
-    Nothing is repaired silently, and ``graph`` itself is never changed.
+    Rejects anything but a single ``Data``, no nodes, NaN or infinite values, numbers of rows that do not match the
+    nodes or edges, edges to nodes that do not exist, self-loops, repeated edges, ``edge_type`` or ``node_type`` other
+    than whole numbers from 0, ``edge_weight`` that is not positive, and, without ``directed=True`` in the ``Data``,
+    edges given in one direction only or of two kinds. Positions in float64 that float32 cannot tell apart, such as
+    metres on a map, are centred: no model sees the origin. Nothing else is repaired silently, and ``graph`` itself is
+    never changed.
     """
     return graphs.check_graph(graph).to_data()
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
-from difflib import get_close_matches
 
 from tyro.extras import SubcommandApp
 
@@ -14,7 +13,7 @@ from gln.commands.evaluate import evaluate, generate
 from gln.commands.look import list_, report, show, view
 from gln.commands.predict import predict
 from gln.commands.train import train
-from gln.errors import GLNError, escaped, in_words, polite_kill
+from gln.errors import GLNError, escaped, in_words, instead, polite_kill
 
 app = SubcommandApp()
 app.command(name="list")(list_)
@@ -38,8 +37,7 @@ def main() -> None:
         print(f"gln: {MOVED[sys.argv[1]]}", file=sys.stderr)
         sys.exit(2)
     if len(sys.argv) > 1 and not sys.argv[1].startswith("-") and sys.argv[1] not in NAMES:
-        near = get_close_matches(sys.argv[1], NAMES, 1)
-        hint = f"did you mean {near[0]}?" if near else f"choose from {', '.join(NAMES)}."
+        hint = instead(sys.argv[1], NAMES)
         print(f"gln: there is no command {sys.argv[1]!r}; {hint}", file=sys.stderr)
         sys.exit(2)
     words = "Predict the graph over a set of nodes from the nodes themselves."

@@ -55,7 +55,26 @@ def _or_word(kind: type[int] | type[float], word: str, value: Any) -> PrimitiveC
     )
 
 
+def _yes_or_no() -> PrimitiveConstructorSpec[Any]:
+    """Reads yes or no, or what Python writes for them; omitted, it is ``None``."""
+    known = {"yes": True, "true": True, "no": False, "false": False, "none": None}
+
+    def read(words: list[str]) -> bool | None:
+        if words[0].lower() not in known:
+            raise ValueError(f"got {words[0]!r}; expected yes or no.")
+        return known[words[0].lower()]
+
+    return PrimitiveConstructorSpec(
+        nargs=1,
+        metavar="yes|no",
+        instance_from_str=read,
+        is_instance=lambda found: found is None or isinstance(found, bool),
+        str_from_instance=lambda found: [{True: "yes", False: "no"}.get(found, "none")],
+    )
+
+
 # The help of these is in the docstring of a command.
+Maybe = Annotated[bool | None, _yes_or_no()]
 Whole = Annotated[int | None, _or_word(int, "none", None)]
 Number = Annotated[float | None, _or_word(float, "none", None)]
 Devices = Annotated[int | Literal["auto"], _or_word(int, "auto", "auto")]

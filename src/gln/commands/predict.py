@@ -95,7 +95,7 @@ def predict(
     from gln.models.contract import kinds_of
     from gln.workflows.methods import load_for, put_on
     from gln.workflows.predict_files import Job, predict_files
-    from gln.workflows.rules import load_rules
+    from gln.workflows.rules import FROM_TRAINING, load_rules
 
     if share.given():
         from gln.training.processes import find_place
@@ -107,7 +107,10 @@ def predict(
         check_alone()
     local = place.local if place is not None and place.world > 1 else None
     network = put_on(load_for("predict", model), device, local)
-    job = Job(network, paths, output, options, choice, known, force, clusters, load_rules(model))
+    # Of several processes, not all see the graphs that rules would be fitted on.
+    rules = load_rules(model) or (None if place is None else {})
+    about = FROM_TRAINING if rules else ""
+    job = Job(network, paths, output, options, choice, known, force, clusters, rules, about)
     if view is not None:
         from gln.workflows.views import job_items
 
@@ -137,8 +140,12 @@ def predict(
         write_page(view, job_views(job, shown), f"{model} on {' '.join(files)}")
         print(f"Wrote {escaped(str(view))}.")
     if outcome.labelled:
+        from gln.workflows.runs import has_learned_from
+
+        if words := has_learned_from(model, paths):
+            remark(words)
         note = f"mean over {count_of(outcome.labelled, 'graph')} that came with true edges"
-        print(f"\n{outcome.table([note])}")
+        print(f"\n{outcome.table([note, *filter(None, [job.about_rules])])}")
     if outcome.skipped:
         print(f"\nSkipped {len(outcome.skipped)}:\n{outcome.reasons()}")
         sys.exit(1)

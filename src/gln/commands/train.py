@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from tyro.conf import OmitArgPrefixes, Positional, arg
 
-from gln.commands.flags import File, FitFlags, PagePath, ReadFlags, Skips, Whole, Word, remark
+from gln.commands.flags import File, FitFlags, Maybe, PagePath, ReadFlags, Skips, Whole, Word, remark
 from gln.commands.look import write_shown
 from gln.errors import GLNError, escaped
 from gln.training.config import SEVERAL
@@ -32,7 +32,8 @@ def train(
     from_recipe: File = None,
     edge_loss: Literal["balanced", "literal", "plain", "released"] = "balanced",
     structure_loss: Literal["dice", "iou", "none"] = "dice",
-    every_step: Annotated[bool | None, arg(metavar="BOOL")] = None,
+    every_step: Maybe = None,
+    turned: Maybe = None,
     resume: bool = False,
     view: PagePath = None,
     read: OmitArgPrefixes[ReadFlags] = ReadFlags(),  # noqa: B008 - frozen
@@ -40,11 +41,12 @@ def train(
 ) -> None:
     """Train a model on a family or on your own files.
 
-    Of the graphs, 80 % are for training (a tenth of these for validation) and 20 % for testing, at least one each. The
-    seed determines the graphs, split, initial weights and order. Ctrl-C keeps what was learned; --resume continues.
-    Train on one or a few large graphs, such as meshes, with --patches: each is then divided into areas. Test graphs are
-    predicted whole, and simple rules are scored beside the model. The samples of a baseline that generates graphs are
-    compared with the test graphs as a whole. RUN/report.html shows the results.
+    Of the graphs, 80 % are for training (a tenth of these for validation) and 20 % for testing, but at least one each:
+    of three, one is left to train on. Files that --val and --test name are not trained on. The seed determines the
+    graphs, split, initial weights and order. Ctrl-C keeps what was learned; --resume continues. Train on one or a few
+    large graphs, such as meshes, with --patches: each is then divided into areas. Test graphs are predicted whole, and
+    simple rules are scored beside the model. The samples of a baseline that generates graphs are compared with the test
+    graphs as a whole. RUN/report.html shows the results.
 
     Examples: gln train community -o runs/community --epochs 20; gln train meshes/ -o runs/meshes --patches 100
 
@@ -63,6 +65,8 @@ def train(
         edge_loss: How edges and non-edges are weighted.
         structure_loss: How the graph is compared as a whole.
         every_step: Apply the loss to every step, not just the last; if omitted, only for GLN.
+        turned: Turn and mirror training graphs at random; if omitted, where files give fewer than ten with 2 or 3
+            positions per node.
         resume: Continue the run in RUN exactly where it stopped.
     """
     from gln.storage.runs import refuse_run
@@ -92,7 +96,7 @@ def train(
     else:
         _refuse({"count": count}, "families")
     if from_recipe is not None:
-        chosen = {"model": model, **for_files, "from_recipe": None}
+        chosen = {"model": model, "turned": turned, **for_files, "from_recipe": None}
         _refuse(chosen, "choosing settings, which --from-recipe already does")
     ready = None if from_recipe is None else Recipe.load(from_recipe)
     spec, is_baseline = find_method((model or "GLN") if ready is None else ready.model)
@@ -100,10 +104,11 @@ def train(
         {} if every_step is None else {"every_step": every_step}
     )
     if is_baseline:
-        usual = vars(FitFlags()) | {"edge_loss": "balanced", "structure_loss": "dice", "every_step": None}
-        given = {"edge_loss": edge_loss, "structure_loss": structure_loss, "every_step": every_step}
+        usual = vars(FitFlags()) | {"edge_loss": "balanced", "structure_loss": "dice"}
+        given: dict[str, Any] = {"edge_loss": edge_loss, "structure_loss": structure_loss}
+        given |= {"every_step": every_step, "turned": turned}
         given |= {name: value for name, value in vars(config).items() if name not in ANY_METHOD}
-        changed = {name: value for name, value in given.items() if value != usual[name]}
+        changed = {name: value for name, value in given.items() if value != usual.get(name)}
         _refuse(changed, "networks, whereas a baseline's settings follow its name, as in graphrnn:epochs=9")
     check_graphs(data, count)
     for words in filter(None, held.values()):
@@ -133,6 +138,7 @@ def train(
         recipe=recipe,
         ready=ready,
         losses=losses,
+        turned=turned,
         resume=resume,
     )
     if trained is None:  # the first process reports

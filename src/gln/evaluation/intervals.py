@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import torch
-from scipy.special import stdtrit
+from scipy.special import ndtri, stdtrit
 
 from gln.evaluation.edges import ratios
 from gln.graphs.record import Graph
@@ -21,22 +21,31 @@ Ends = tuple[float, float]
 def score_intervals(
     values: Mapping[str, Sequence[float]], true: Sequence[Graph], predicted: Sequence[Graph]
 ) -> dict[str, Ends]:
-    """95 % intervals of the means of ``values``, one value per graph.
+    """95 % intervals of the means of ``values``, one value per graph: what other graphs like these would give.
 
     From ten graphs on, these are Student's. Of fewer, graphs and their nodes are drawn with replacement (the vertex
-    bootstrap of Snijders and Borgatti, 1999); scores that are not ratios of counted edges then have no interval.
+    bootstrap of Snijders and Borgatti, 1999); scores that are not ratios of counted edges then have no interval. Shares
+    have Wilson's: that of graphs exactly right and, as nothing else can be drawn from what has no mistake, a score of 0
+    or 1 of few graphs, with one trial for every node that has an edge.
     """
     rng, count = np.random.default_rng(0), len(true)
     if count >= MANY:
-        return {name: _students(np.asarray(value)) for name, value in values.items()}
+        found = {name: _students(np.asarray(value)) for name, value in values.items()}
+        return found | {
+            name: _wilsons(float(np.mean(values[name])), count) for name in ("exact",) if name in values
+        }
     each = [torch.tensor(list(_draw_nodes(*pair, rng))) for pair in zip(true, predicted, strict=True)]
     scores = ratios(*torch.stack(each).permute(2, 1, 0))  # [draws, graphs] each
     drawn = rng.integers(count, size=(DRAWS, count))
     rows = np.arange(DRAWS)[:, None]
-    return {
+    found = {
         name: _middle(scores[name].numpy()[rows, drawn].mean(1))
         for name in values
         if name in scores and not np.isnan(values[name]).any()
+    }
+    trials = sum(len(np.unique(graph.edge_index)) for graph in true)
+    return {
+        name: _wilsons(ends[0], trials) if ends in ((0, 0), (1, 1)) else ends for name, ends in found.items()
     }
 
 
@@ -44,6 +53,15 @@ def _students(values: np.ndarray) -> Ends:
     reach = stdtrit(len(values) - 1, (1 + COVERED) / 2) * values.std(ddof=1) / len(values) ** 0.5
     low, high = np.clip([values.mean() - reach, values.mean() + reach], 0, 1)
     return float(low), float(high)
+
+
+def _wilsons(share: float, trials: int) -> Ends:
+    """Wilson's score interval."""
+    z = ndtri((1 + COVERED) / 2)
+    centre = (share * trials + z**2 / 2) / (trials + z**2)
+    reach = z / (trials + z**2) * (share * (1 - share) * trials + z**2 / 4) ** 0.5
+    # Rounding would leave a tiny distance to an end that is reached.
+    return 0.0 if share == 0 else float(centre - reach), 1.0 if share == 1 else float(centre + reach)
 
 
 def _middle(means: np.ndarray) -> Ends:
@@ -58,7 +76,8 @@ def _draw_nodes(truth: Graph, guess: Graph, rng: np.random.Generator) -> Iterato
         graph.edge_index.T.numpy(force=True) if directed else graph.edges_once() for graph in (truth, guess)
     )
     found = predicted[np.isin(predicted @ (nodes, 1), true @ (nodes, 1))]
+    share = 1.0 if "scored_pairs" not in truth else truth.scored_pairs / (nodes * (nodes - 1) // 2)
     for _ in range(DRAWS):
         times = np.bincount(rng.integers(nodes, size=nodes), minlength=nodes)
         pairs = [int((times[edges[:, 0]] * times[edges[:, 1]]).sum()) for edges in (found, predicted, true)]
-        yield [*pairs, int(nodes**2 - (times**2).sum()) // (1 if directed else 2)]
+        yield [*pairs, int(share * (nodes**2 - (times**2).sum()) / (1 if directed else 2))]

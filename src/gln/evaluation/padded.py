@@ -157,22 +157,31 @@ class BestThreshold(_PaddedMetric):
 
     def update(self, probabilities: Tensor, adj: Tensor, mask: Tensor) -> None:
         """Add a batch: ``probabilities [B, N, N]``, ``adj [B, N, N]`` bool, ``mask [B, N]`` bool."""
-        score, truth, valid = self.flatten(probabilities, adj, mask)  # [B, P]
-        reached = torch.bucketize(score, self.thresholds, right=True)  # how many thresholds each entry passes
-        zeros = torch.zeros(len(score), len(self.thresholds) + 1, dtype=torch.int64, device=score.device)
-        found, chosen = (
-            zeros.scatter_add(1, reached, part.long()).flip(1).cumsum(1).flip(1)[:, 1:]  # [B, T]
-            for part in (truth, valid)
-        )
-        true, entries = (part.sum(1, keepdim=True) for part in (truth, valid))  # [B, 1]
-        self.iou = self.iou + to_units(ratios(found, chosen, true, entries)["iou"]).sum(0)
+        iou = iou_at(self.thresholds, *self.flatten(probabilities, adj, mask))
+        self.iou = self.iou + to_units(iou).sum(0)
 
     def compute(self) -> dict[str, Tensor]:
         """``threshold`` and the mean ``iou`` it reached."""
         self.refuse_invalid()
-        centre = (self.thresholds - 0.5).abs().masked_fill(self.iou < self.iou.max(), 1.0)
-        best = centre.argmin()
+        best = best_of(self.thresholds, self.iou)
         return {"threshold": self.thresholds[best], "iou": real(self.iou[best]) / UNIT / self.graphs}
+
+
+def iou_at(thresholds: Tensor, score: Tensor, truth: Tensor, valid: Tensor) -> Tensor:
+    """The IoU of graphs by entries ``[B, P]`` at every threshold: ``[B, T]``."""
+    reached = torch.bucketize(score, thresholds, right=True)  # how many thresholds each entry passes
+    zeros = torch.zeros(len(score), len(thresholds) + 1, dtype=torch.int64, device=score.device)
+    found, chosen = (
+        zeros.scatter_add(1, reached, part.long()).flip(1).cumsum(1).flip(1)[:, 1:]  # [B, T]
+        for part in (truth, valid)
+    )
+    true, entries = (part.sum(1, keepdim=True) for part in (truth, valid))  # [B, 1]
+    return ratios(found, chosen, true, entries)["iou"]
+
+
+def best_of(thresholds: Tensor, iou: Tensor) -> Tensor:
+    """The place of the highest IoU ``[T]``; ties go to the threshold nearest to one half."""
+    return (thresholds - 0.5).abs().masked_fill(iou < iou.max(), 1.0).argmin()
 
 
 class CalibrationError(_PaddedMetric):

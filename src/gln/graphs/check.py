@@ -156,7 +156,7 @@ def as_values(name: str, value: Any) -> Tensor:
 
 
 def as_rows(name: str, value: Any) -> Tensor:
-    """``value`` as a finite float32 matrix, one row per node."""
+    """``value`` as a finite float32 matrix, one row per node; ``pos`` is centred where float32 would be too coarse."""
     try:
         rows = value if isinstance(value, torch.Tensor) else torch.from_numpy(_as_floats(value))
     except (TypeError, ValueError):
@@ -169,19 +169,21 @@ def as_rows(name: str, value: Any) -> Tensor:
         raise GLNError(f"{name} holds complex numbers; expected real ones; give each as two columns.")
     if rows.dtype == torch.float32 and np.isfinite(rows.detach().numpy(force=True)).all():
         if name == "pos" and rows.numel():
-            _check_resolution(rows, rows)
+            _check_spread(rows)
         return rows
     if (bad := _first(~rows.isfinite())) is not None:
         raise GLNError(
             f"{name} of node {bad} is {rows[bad].tolist()}; remove or repair values that are not finite."
         )
+    if name == "pos" and (origin := far_from(rows)) is not None:  # no model sees the origin
+        rows = rows - torch.tensor(origin, dtype=torch.float64, device=rows.device)
     single = rows.to(torch.float32)
     if (bad := _first(~single.isfinite())) is not None:
         raise GLNError(
             f"{name} of node {bad} is {rows[bad].tolist()}, too large for float32; change the unit."
         )
     if name == "pos" and rows.numel():
-        _check_resolution(rows, single)
+        _check_spread(single)
     return single
 
 
@@ -199,22 +201,28 @@ def _as_floats(value: Any) -> np.ndarray:
     return array if array.dtype == np.float32 else array.astype(np.float64)
 
 
-def _check_resolution(rows: Tensor, single: Tensor) -> None:
-    """Refuse positions whose distances do not fit into float32, or that it would round to a coarse grid."""
-    rows = rows if rows.dtype == single.dtype else rows.double()
+def _check_spread(rows: Tensor) -> None:
+    """Refuse positions whose distances do not fit into float32."""
     spread = (rows.amax(dim=0) - rows.amin(dim=0)).max().item()
     if spread and not NARROWEST <= spread <= WIDEST:
         raise GLNError(
             f"pos spreads over {spread:g}; expected {NARROWEST:g} to {WIDEST:g}, so change the unit."
         )
-    if rows.dtype == single.dtype:  # no digits to lose
-        return
-    step = float(np.spacing(np.float32(single.abs().max().item())))
-    if spread > 0 and step > COARSEST * spread and not torch.equal(rows, single.double()):
-        raise GLNError(
-            f"pos reaches {rows.abs().max().item():g} but spreads over {spread:g}, and float32 has steps of {step:g} "
-            "there; subtract the mean."
-        )
+
+
+def far_from(pos: Any) -> tuple[float, ...] | None:
+    """The middle of positions ``[n, p]`` in float64 that float32 would round to a coarse grid; otherwise ``None``."""
+    rows = pos.numpy(force=True) if isinstance(pos, torch.Tensor) else np.asarray(pos)
+    if rows.dtype != np.float64 or rows.ndim != 2 or not rows.size or not np.isfinite(rows).all():
+        return None
+    with np.errstate(over="ignore"):
+        single = rows.astype(np.float32)
+    if not np.isfinite(single).all() or (single == rows).all():  # too large even so, or no digits to lose
+        return None
+    low, high = rows.min(axis=0), rows.max(axis=0)
+    if not np.spacing(np.abs(single).max()) > COARSEST * float((high - low).max()) > 0:
+        return None
+    return tuple(((low + high) / 2).tolist())
 
 
 def _as_pairs(edges: Any) -> Tensor:

@@ -11,7 +11,13 @@ import numpy as np
 from gln.errors import GLNError
 from gln.graphs.record import is_a
 
-POSITIONS = (("x", "y", "z"), ("pos_x", "pos_y", "pos_z"), ("lon", "lat"), ("longitude", "latitude"))
+POSITIONS = (
+    ("x", "y", "z"),
+    ("pos_x", "pos_y", "pos_z"),
+    ("lon", "lat"),
+    ("longitude", "latitude"),
+    ("easting", "northing"),
+)
 NUMBERED = re.compile(r"pos_?(\d{1,4})")
 GRAPHS = ("graph", "graph_id", "frame")
 IDS = ("id", "node", "node_id")

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
 
@@ -17,6 +19,7 @@ from gln.evaluation.intervals import score_intervals
 from gln.evaluation.kinds import kind_scores
 from gln.evaluation.metrics import Scores, number
 from gln.evaluation.mmd import MMDResult, mmd
+from gln.evaluation.padded import best_of, iou_at
 from gln.graphs import as_graphs
 from gln.graphs.record import Graph
 from gln.graphs.split import judged_part, subgraph
@@ -26,13 +29,14 @@ from gln.inference.predict import (
     Choice,
     Method,
     answers_one_by_one,
+    as_method,
     predict_graphs,
 )
 from gln.models.contract import check_kinds
 
 
 def evaluate(
-    model: Method,
+    model: Method | Path | str,
     graphs: Any,
     *,
     threshold: float | None = None,
@@ -46,7 +50,7 @@ def evaluate(
     Average precision ranks all pairs, also those below the threshold; a pair that was not scored has probability 0.
 
     Args:
-        model: a model, or anything with a method ``predict(points)``, as baselines have; it sees only the nodes.
+        model: as in :func:`gln.predict`; it sees only the nodes.
         graphs: the true graphs.
         threshold: a scored pair is an edge if its probability reaches this; default: the threshold stored with the
             model.
@@ -56,7 +60,7 @@ def evaluate(
         largest_component: take the MMD² over the largest component of every graph, as the paper did.
     """
     choice = Choice(threshold, steps=steps, batch_size=batch_size)
-    return evaluated(model, as_graphs(graphs), floor, largest_component, choice).scores
+    return evaluated(as_method(model), as_graphs(graphs), floor, largest_component, choice).scores
 
 
 @dataclass(frozen=True)
@@ -109,6 +113,27 @@ def evaluated(
     ends = score_intervals(each, true, predicted)
     found = Scores({**scores, **kinds, **distance.named()}, notes, ends, beside, kinds.tables)
     return Evaluation(true, predicted, found, distance)
+
+
+def best_threshold(model: nn.Module, graphs: list[Graph]) -> tuple[float, float]:
+    """The threshold with the highest mean IoU in predictions of whole ``graphs``, of which some nodes may be judged.
+
+    Returns:
+        The threshold, and the IoU.
+    """
+    thresholds = torch.arange(1, 100) / 100
+    iou = torch.zeros(len(thresholds), dtype=torch.float64)
+    for index, every in answers_one_by_one(model, graphs, Choice(threshold=0.0)):
+        judged, nodes = graphs[index].get("judged"), (graphs[index].num_nodes, 1)
+        true = judged_part(graphs[index], judged).edges_once() @ nodes
+        pairs, chances = judged_part(every, judged).scored_once()
+        found = np.isin(pairs @ nodes, true)
+        missed = np.zeros(len(true) - found.sum(), dtype=np.float32)  # true edges that were not scored
+        score, truth = np.append(chances, missed), np.append(found, missed == 0)
+        one = (torch.from_numpy(some)[None] for some in (score, truth, np.ones_like(truth)))
+        iou += iou_at(thresholds, *one)[0]
+    best = int(best_of(thresholds, iou))
+    return float(thresholds[best]), float(iou[best]) / len(graphs)
 
 
 def score_rules(rules: Mapping[str, CanPredict], graphs: Sequence[Graph]) -> dict[str, Scores]:

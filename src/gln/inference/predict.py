@@ -15,7 +15,7 @@ from tqdm.auto import tqdm  # type: ignore[import-untyped]
 
 from gln.errors import GLNError
 from gln.graphs import GraphBatch
-from gln.graphs.check import as_record, check_graph, make_graph
+from gln.graphs.check import as_record, check_graph, far_from, make_graph
 from gln.graphs.columns import is_frame, is_table, node_rows
 from gln.graphs.convert import as_graph, is_networkx
 from gln.graphs.kinds import rename_types
@@ -74,10 +74,24 @@ class CanDraw(CanSample, Protocol):
     def draw(self, count: int, seed: int = 0) -> list[Graph]: ...
 
 
+@runtime_checkable
+class HoldsModel(Protocol):
+    """Anything that has trained a model, such as a :class:`gln.GraphLearner`."""
+
+    model_: nn.Module
+
+
 Tick = Callable[[int], object]
 
 #: A model, a baseline, or anything like one; what cannot do what is asked of it is refused in words.
-Method = nn.Module | CanPredict | CanSample
+Method = nn.Module | CanPredict | CanSample | HoldsModel
+
+
+def as_method(model: Method | Path | str) -> Method:
+    """The model itself: of a folder, of a shipped model's name, or of what holds one."""
+    if isinstance(model, Path | str):
+        return load_model(model)
+    return model.model_ if isinstance(model, HoldsModel) else model
 
 
 Row = Sequence[float]
@@ -117,8 +131,8 @@ def predict(  # type: ignore[misc]  # the settings are the same in all three
     with the number of scored pairs; the answer is the same.
 
     Args:
-        model: a model, the name of a shipped one, the folder of a saved one, or anything with a method
-            ``predict(points)``, as baselines have.
+        model: a model, the name of a shipped one, the folder of a saved one, a fitted ``GraphLearner``, or anything
+            with a method ``predict(points)``, as baselines have.
         points: one row per node: an array or tensor, a list of rows, or a DataFrame, whose columns named x, y, z (and
             the like) are positions. Of other tables, the model says how many columns are positions, which come first,
             and how many are features. Or a ``Data`` or networkx graph with ``pos`` and/or ``x``, a list of any of
@@ -147,9 +161,7 @@ def predict(  # type: ignore[misc]  # the settings are the same in all three
     """
     each = None if type_thresholds is None else tuple(type_thresholds)
     choice = Choice(threshold, top_k, steps, candidates, batch_size, each)
-    if isinstance(model, Path | str):
-        model = load_model(model)
-    model = getattr(model, "model_", model)  # of a GraphLearner
+    model = as_method(model)
     if is_a(points, "torch_geometric.data.Batch"):
         points = points.to_data_list() if known is True else _sets(points)
     many = isinstance(points, list | tuple) and not is_table(points)
@@ -162,6 +174,9 @@ def predict(  # type: ignore[misc]  # the settings are the same in all three
     widths, directed = input_widths(model), kinds_of(model).directed
     graphs = [as_points(item, edges, widths, directed) for item, edges in zip(items, structures, strict=True)]
     answers = [graph.to_data() for graph in predict_graphs(model, graphs, choice, known is not None)]
+    for graph, answer in zip(graphs, answers, strict=True):
+        if "origin" in graph:
+            answer.pos = answer.pos.double() + graph.origin
     return answers if many else answers[0]
 
 
@@ -439,18 +454,22 @@ def as_points(
 ) -> Graph:
     """Checked nodes with no edges, or with the known ones.
 
-    ``widths`` as in :func:`gln.graphs.columns.node_rows`; ``directed`` says how known pairs are meant.
+    ``widths`` as in :func:`gln.graphs.columns.node_rows`; ``directed`` says how known pairs are meant. Where large
+    positions were centred, ``origin [p]`` is what was subtracted.
     """
     if is_networkx(item):
         item = as_graph(item, kinds=known is not None)
     if isinstance(item, Graph) or is_data(item):
-        graph = as_record(item)
+        given = as_record(item)
+        if known is True and given.edge_index is None:
+            raise GLNError("Got known=True, but the Data has no edge_index; give the known edges.")
+        rows: dict[str, Any] = given.rows()
         if known is True:
-            if graph.edge_index is None:
-                raise GLNError("Got known=True, but the Data has no edge_index; give the known edges.")
-            kinds = {name: graph.get(name) for name in ("directed", "edge_type", "edge_type_names")}
-            return check_graph(graph.with_edges(graph.edge_index, **kinds))
-        return make_graph(**graph.rows(), edges=known, num_nodes=graph.num_nodes, directed=directed)
+            kinds = {name: given.get(name) for name in ("directed", "edge_type", "edge_type_names")}
+            graph = check_graph(given.with_edges(given.edge_index, **kinds))
+        else:
+            graph = make_graph(**rows, edges=known, num_nodes=given.num_nodes, directed=directed)
+        return _with_origin(graph, rows)
     if known is True:
         raise GLNError(
             f"known=True reads the edges of a Data, but got a {type(item).__name__}; give the edges instead."
@@ -460,7 +479,15 @@ def as_points(
             f"Got a {type(item).__name__}; expected points as an array [n, p], a tensor, a list of rows, a DataFrame "
             "or a Data."
         )
-    return make_graph(**node_rows(item, widths), edges=known, directed=directed)
+    rows = node_rows(item, widths)
+    return _with_origin(make_graph(**rows, edges=known, directed=directed), rows)
+
+
+def _with_origin(graph: Graph, rows: dict[str, Any]) -> Graph:
+    origin = far_from(rows["pos"]) if "pos" in rows else None
+    if origin is not None:
+        graph.origin = torch.tensor(origin, dtype=torch.float64)
+    return graph
 
 
 def _sets(batch: Batch) -> list[Graph]:

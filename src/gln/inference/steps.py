@@ -59,10 +59,12 @@ class Seen:
     def decided(self) -> Seen:
         """Only the pairs that are an edge after some step, for a page without a slider."""
         stays = (self.chances >= np.float32(self.threshold)).any(axis=0)
+        return replace(self.some(stays), floor=self.threshold)
+
+    def some(self, stays: np.ndarray) -> Seen:
+        """Only the pairs that stay."""
         kinds = self._some(stays)
-        return replace(
-            self, pairs=self.pairs[stays], chances=self.chances[:, stays], floor=self.threshold, kinds=kinds
-        )
+        return replace(self, pairs=self.pairs[stays], chances=self.chances[:, stays], kinds=kinds)
 
     def _some(self, stays: Any) -> dict[str, np.ndarray]:
         """The kinds of the pairs that stay, and of all nodes."""

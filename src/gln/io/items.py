@@ -13,7 +13,7 @@ import numpy as np
 
 from gln.errors import GLNError, escaped, quote, whole_text
 from gln.files import read_regular
-from gln.graphs.check import COARSEST, as_rows, check_graph
+from gln.graphs.check import as_rows, check_graph, far_from
 from gln.graphs.record import Graph
 from gln.io.kinds import FileEdges, Values, node_fields
 from gln.later import torch
@@ -247,21 +247,6 @@ def as_tensors(fields: Mapping[str, Any]) -> dict[str, Any]:
         name: torch.from_numpy(value) if isinstance(value, np.ndarray) else value
         for name, value in fields.items()
     }
-
-
-def far_from(pos: Any) -> tuple[float, ...] | None:
-    """The middle of positions ``[n, p]`` in float64 that float32 would round to a coarse grid; otherwise ``None``."""
-    rows = np.asarray(pos)
-    if rows.dtype != np.float64 or rows.ndim != 2 or not rows.size or not np.isfinite(rows).all():
-        return None
-    with np.errstate(over="ignore"):
-        single = rows.astype(np.float32)
-    if not np.isfinite(single).all() or (single == rows).all():  # too large even so, or no digits to lose
-        return None
-    low, high = rows.min(axis=0), rows.max(axis=0)
-    if not np.spacing(np.abs(single).max()) > COARSEST * float((high - low).max()) > 0:
-        return None
-    return tuple(((low + high) / 2).tolist())
 
 
 LARGEST = 2**62  # keeps whole numbers far from the limits of int64

@@ -9,7 +9,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from gln.errors import GLNError
+from gln.errors import GLNError, instead
 from gln.models.settings import CHECKS
 from gln.registry import parse_spec
 
@@ -74,11 +74,11 @@ class Models(MutableMapping[str, "type[nn.Module]"]):
         asked, settings = parse_spec(text)
         name = next((name for name in self if name.lower() == asked.lower()), None)
         if name is None:
-            raise GLNError(f"There is no model {asked!r}; choose from {', '.join(sorted(self))}.")
+            raise GLNError(f"There is no model {asked!r}; {instead(asked, sorted(self))}")
         known = self.settings(name)
         for setting in settings:
             if setting not in known:
-                raise GLNError(f"{name} has no setting {setting!r}; choose from {', '.join(known)}.")
+                raise GLNError(f"{name} has no setting {setting!r}; {instead(setting, known)}")
         if name in CHECKS and self._homes[name].startswith("gln.models."):
             # What its graphs determine is not known yet.
             CHECKS[name](known | {key: 1 for key in ("nodes", "in_channels") if key in known} | settings)

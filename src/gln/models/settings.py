@@ -140,12 +140,11 @@ def misfit(model: Any, graph: Graph) -> str | None:
 def unfit(config: Settings, graph: Graph) -> str | None:
     """The same for a model with this ``config``, which need not be loaded."""
     for name, (got, wanted) in _inputs(config, graph).items():
+        tables = f"of a table, --{name} names the columns."
         if wanted and not got:
-            return f"it has no {WORDS[name]}, but the model was trained with {wanted} per node; see --{name}."
+            return f"it has no {WORDS[name]}, but the model was trained with {wanted} per node; {tables}"
         if wanted and got != wanted:
-            return (
-                f"it has {got} {WORDS[name]} per node, but the model was trained with {wanted}; see --{name}."
-            )
+            return f"it has {got} {WORDS[name]} per node, but the model was trained with {wanted}; {tables}"
     return None
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 
 from gln import models
-from gln.errors import GLNError
+from gln.errors import GLNError, instead
 from gln.files import check_format, open_regular
 from gln.later import torch
 from gln.storage.facts import Facts, Misfit, accepted, as_kind, naming_misfits, read_facts
@@ -196,10 +196,8 @@ def find_saved(path: Path | str) -> Path:
         return folder
     if str(path) in shipped():
         return SHIPPED / str(path)
-    names = ", ".join(shipped()) or "none yet"
-    raise GLNError(
-        f"There is no folder {str(path)!r} and no shipped model of that name; shipped models: {names}."
-    )
+    known = instead(str(path), shipped())
+    raise GLNError(f"There is no folder {str(path)!r} and no shipped model of that name; {known}")
 
 
 def build_for(tensors: Mapping[str, Tensor], make: Callable[..., Built], config: Facts, path: Path) -> Built:

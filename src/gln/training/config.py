@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-from gln.errors import GLNError
+from gln.errors import GLNError, instead
 from gln.seeds import check_seed
 
 Optimizer = Literal["adamw", "adam"]
@@ -134,5 +134,5 @@ class FitConfig:
         known = [field.name for field in dataclasses.fields(self)]
         for name in settings:
             if name not in known:
-                raise GLNError(f"Training has no setting {name!r}; choose from {', '.join(known)}.")
+                raise GLNError(f"Training has no setting {name!r}; {instead(name, known)}")
         return dataclasses.replace(self, **settings)

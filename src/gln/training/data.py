@@ -12,7 +12,7 @@ import hashlib
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import numpy as np
 import torch
@@ -153,7 +153,11 @@ class Shares(Dataset[Share]):
 
     def _graph(self, number: int) -> Graph:
         graph = self.graphs[number]
-        return graph if self.augment is None else as_record(self.augment(graph.to_data(), self.noise(number)))
+        if self.augment is None:
+            return graph
+        # What is ours takes our own record too, so that PyG need not be imported.
+        given = graph if isinstance(self.augment, RandomRotation) else graph.to_data()
+        return as_record(self.augment(cast("Data", given), self.noise(number)))
 
     def noise(self, number: int) -> np.random.Generator:
         """What the augmentation of a graph draws from."""

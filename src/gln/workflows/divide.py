@@ -33,18 +33,20 @@ class TrainValTest:
     In a graph of which only a part belongs here, ``judged [n]`` says what is scored: pairs of nodes whose values add up
     to at least 2.
 
-    ===========  =======================================================================================
-    ``whole``    what the training patches were cut from, likewise ``judged``; empty if there are none
-    ``how``      in words, how the graphs were divided
-    ``remarks``  what a reader of the scores must know
-    ``read``     the number of graphs that files gave
-    ===========  =======================================================================================
+    =============  =====================================================================================
+    ``whole``      what the training patches were cut from, likewise ``judged``; empty if there are none
+    ``whole_val``  the same of the pieces to validate on
+    ``how``        in words, how the graphs were divided
+    ``remarks``    what a reader of the scores must know
+    ``read``       the number of graphs that files gave
+    =============  =====================================================================================
     """
 
     train: list[Graph]
     val: list[Graph]
     test: list[Graph]
     whole: list[Graph] = field(default_factory=list)
+    whole_val: list[Graph] = field(default_factory=list)
     how: str = ""
     remarks: list[str] = field(default_factory=list)
     read: int = 0
@@ -79,6 +81,7 @@ def divide(
     shares = (TEST if test is None else 0.0, VAL if val is None else 0.0)
     inside = (shares[0], VAL_PART if val is None else 0.0)
     needed = 1 + sum(share > 0 for share in shares)
+    named = [name for name, part in (("validation", val), ("test", test)) if part]
     grouped = all("group" in graph for graph in graphs)
     local = patches is None or _is_local(graphs, patches)
     if grouped and any(len(set(graph.group)) > 1 for graph in graphs):
@@ -99,16 +102,27 @@ def divide(
         labels = [graph.group[0] for graph in graphs] if grouped else None
         parts = TrainValTest(*split(graphs, seed, *shares, labels))
         source = "different groups" if grouped else "different graphs"
-    whole, what = parts.whole or parts.train, "graphs"
-    train, chosen_by = parts.train, parts.val if val is None else list(val)
+    what, seen = "graphs", [_own_part(graph) for graph in parts.train]
+    found = TrainValTest(
+        seen, parts.val if val is None else list(val), parts.test if test is None else list(test)
+    )
     if patches is not None:
         what = f"{'patches' if local else 'samples'} of up to {patches} nodes, larger pieces and whole graphs"
-        train = _patches(train, patches, seed, local)
-        chosen_by = _pieces(chosen_by, ROOM * patches, local)
-    found = TrainValTest(train, chosen_by, parts.test if test is None else list(test))
+        train, pieces = _patches(seen, patches, seed, local), _pieces(found.val, ROOM * patches, local)
+        found = TrainValTest(train, pieces, found.test, whole=parts.train, whole_val=found.val)
     how = f"{found.sizes()} {what} to train / validate / test, from {source}"
-    remarks = [*_too_few(found.val), *_shared(parts.train, found.test, grouped)]
-    return replace(found, whole=whole if patches else [], how=how, remarks=remarks)
+    if named and needed > 1:
+        how += f"; {' and '.join(named)} graphs are those named"
+    way_out = (
+        "name other files with --test"
+        if test
+        else ""
+        if grouped
+        else "keep records apart with --group COLUMN"
+    )
+    few = [] if grouped else _few_left(parts, graphs)
+    remarks = [*few, *_too_few(found.val), *_shared(seen, found.test, way_out)]
+    return replace(found, how=how, remarks=remarks)
 
 
 def check_patches(nodes: int | None) -> None:
@@ -128,7 +142,7 @@ def _is_local(graphs: Sequence[Graph], patches: int) -> bool:
 def _by_area(graphs: Sequence[Graph], seed: int, shares: Shares, patches: int) -> TrainValTest:
     """Share out the areas of each graph; nodes joined to another part belong to none of them.
 
-    A test graph is the whole graph: its test areas are judged, with every pair that has an end there.
+    Every part holds the whole graph. To validate and test on, areas are judged with every pair that has an end there.
     """
     found = TrainValTest([], [], [])
     for number, graph in enumerate(graphs):
@@ -143,20 +157,17 @@ def _by_area(graphs: Sequence[Graph], seed: int, shares: Shares, patches: int) -
         train, val, test = (np.sort(np.concatenate([*part, _NONE])) for part in drawn)
         val = np.setdiff1d(val, neighbours_of(graph, test))
         train = np.setdiff1d(train, neighbours_of(graph, np.concatenate([val, test])))
-        for part, nodes in ((found.train, train), (found.val, val)):
+        for part, nodes, value in ((found.train, train, 1), (found.val, val, 2), (found.test, test, 2)):
             if len(nodes) > 1:
-                part.append(subgraph(graph, nodes))
-        found.whole.append(_judging(graph, train, 1))
-        if len(test):
-            found.test.append(_judging(graph, test, 2))
+                part.append(_judging(graph, nodes, value))
     return _none_empty(found, shares)
 
 
 def _by_rows(graphs: Sequence[Graph], seed: int, shares: Shares, grouped: bool = False) -> TrainValTest:
     """Share out the nodes of all graphs at random, those of one group together.
 
-    A test graph is what it is to a user, if one may see it: a whole table of rows, of which only the pairs of test
-    rows are judged. By group, it holds test rows alone.
+    Every part holds what a user has: a whole table of rows, of which only the pairs of its own rows are judged. By
+    group, a part holds its own rows alone.
     """
     sizes = [graph.num_nodes for graph in graphs]
     labels = [label for graph in graphs for label in graph.group] if grouped else None
@@ -168,10 +179,7 @@ def _by_rows(graphs: Sequence[Graph], seed: int, shares: Shares, grouped: bool =
         for number, part in enumerate(found):
             rows = (mine == number).nonzero()[0]
             if len(rows) > 1:
-                judged = part is found.test and not grouped
-                part.append(_judging(graph, rows, 1) if judged else subgraph(graph, rows))
-            if number == 0 and not grouped:
-                found.whole.append(_judging(graph, rows, 1))
+                part.append(subgraph(graph, rows) if grouped else _judging(graph, rows, 1))
     return _none_empty(found, shares)
 
 
@@ -185,6 +193,15 @@ def _judging(graph: Graph, nodes: np.ndarray, value: int) -> Graph:
     marked = copy.copy(graph)
     marked.judged = judged
     return marked
+
+
+def _own_part(graph: Graph) -> Graph:
+    """The judged nodes alone."""
+    if "judged" not in graph:
+        return graph
+    part = subgraph(graph, graph.judged.nonzero().flatten().numpy())
+    del part.judged
+    return part
 
 
 def _none_empty(parts: TrainValTest, shares: Shares) -> TrainValTest:
@@ -210,14 +227,23 @@ def _patches(graphs: Sequence[Graph], size: int, seed: int, local: bool) -> list
 def _pieces(graphs: Sequence[Graph], most: int, local: bool) -> list[Graph]:
     """All nodes of the validation graphs, in pieces that are large enough to look like whole graphs."""
     cut = []
-    for graph in graphs:
+    for graph in map(_own_part, graphs):
         if local:
             cells = cut_cells(graph, most)
         else:
             order = np.random.default_rng(0).permutation(graph.num_nodes)
             cells = np.array_split(order, -(-graph.num_nodes // most))
         cut += [subgraph(graph, nodes) for nodes in cells if len(nodes) > 1]
-    return cut or list(graphs)
+    return cut or [_own_part(graph) for graph in graphs]
+
+
+def _few_left(parts: TrainValTest, graphs: Sequence[Graph]) -> list[str]:
+    """A warning if most of the graphs went to validation and test."""
+    train, total = len(parts.train), len(graphs)
+    if train > total / 2:
+        return []
+    left = f"of {total} graphs, {train} {'is' if train == 1 else 'are'} left to train on"
+    return [f"{left}; --patches 100 trains on areas of each, and --val and --test name files to hold out"]
 
 
 def _too_few(val: Sequence[Graph]) -> list[str]:
@@ -231,7 +257,7 @@ def _too_few(val: Sequence[Graph]) -> list[str]:
     ]
 
 
-def _shared(train: Sequence[Graph], test: Sequence[Graph], grouped: bool) -> list[str]:
+def _shared(train: Sequence[Graph], test: Sequence[Graph], way_out: str) -> list[str]:
     """A warning if nodes of the test graphs occur in training, by their values or their ids."""
     rows = {row for graph in train for row in _rows(graph)}
     ids = {name for graph in train for name in _ids(graph)}
@@ -245,8 +271,8 @@ def _shared(train: Sequence[Graph], test: Sequence[Graph], grouped: bool) -> lis
         count, total = count + int((seen & counts).sum()), total + int(counts.sum())
     if not count:
         return []
-    way_out = "" if grouped else "; keep records apart with --group COLUMN"
-    return [f"{count:,} of {total:,} test nodes are also in training, so the scores are too good{way_out}"]
+    words = f"{count:,} of {total:,} test nodes are also in training, so the scores are too good"
+    return [f"{words}; {way_out}" if way_out else words]
 
 
 def _rows(graph: Graph) -> list[bytes]:

@@ -25,7 +25,7 @@ from gln.workflows import Say, Skip, silent
 from gln.workflows.divide import TrainValTest
 from gln.workflows.kinds import comparable
 from gln.workflows.methods import check_fit, load, load_for
-from gln.workflows.rules import Rules, fit_rules, load_rules
+from gln.workflows.rules import FROM_TRAINING, Rules, fit_rules, load_rules, rules_of_scored
 from gln.workflows.runs import RunFacts, has_learned_from, read_run, run_data
 from gln.workflows.training_data import find_data, is_family, read_labelled
 from gln.workflows.views import View, name_of
@@ -113,18 +113,18 @@ def evaluate_on(
 ) -> tuple[Any, list[Graph], Scores]:
     """The model of this name, the graphs it was scored on, of a family or from files, and its scores."""
     method, rules = load_for("predict", model), load_rules(model)
-    floor = None
+    floor, note = (
+        None,
+        FROM_TRAINING if rules else "k and radius are those that suit other graphs of the family best",
+    )
     if is_family((on,)):
         graphs = parse_family(on).graphs(2 * count, seed=seed)
         true, floor = graphs[:count], graphs[count:]
         rules = rules or fit_rules(floor)
     else:
         paths = find_data([on])
-        if has_learned_from(Path(model), paths):
-            say(
-                f"{model} was trained on some of these files, so not all graphs are unseen; "
-                f"gln report {model} scores its test graphs alone"
-            )
+        if words := has_learned_from(model, paths):
+            say(words)
         true = []
         for graph in read_labelled(paths, options, skip, say):
             check_fit(method, graph, on)
@@ -132,8 +132,11 @@ def evaluate_on(
                 true.append(comparable(method, graph))
             except GLNError as error:
                 raise GLNError(f"{graph.name}: {error}") from None
-    found = evaluated(method, true, floor, largest_component, Choice(steps=steps), rules)
-    return method, true, found.scores
+        if not rules:
+            rules, note = rules_of_scored(true)
+    scores = evaluated(method, true, floor, largest_component, Choice(steps=steps), rules).scores
+    scores.notes += (note,) if scores.rules else ()
+    return method, true, scores
 
 
 @dataclass(frozen=True)
@@ -204,14 +207,14 @@ def choose_gallery(judged: Judged, method: Any) -> Gallery:
     note = "" if len(small) == len(judged.true) else f"Among the test graphs of up to {LARGEST:,} nodes."
     if not judged.paired:
         drawn = [i for i, graph in enumerate(judged.made) if graph.num_nodes <= LARGEST][:3]
-        views = [View(judged.true[i], name_of(judged.true[i], i)) for i in small[:3]]
+        views = [View(judged.true[i], name_of(judged.graphs[i], i)) for i in small[:3]]
         views += [View(judged.made[i], f"sample {i}") for i in drawn]
         return Gallery(["true"] * len(small[:3]) + ["sampled"] * len(drawn), views, note)
     dice = [edge_scores([judged.true[i]], [judged.made[i]])["dice"] for i in small]
     chosen = [(word, small[place]) for word, place in best_to_worst(dice)]
     seen, left_out = _seen(judged, method, [number for _, number in chosen])
     views = [
-        View(judged.true[number], name_of(judged.true[number], number), seen=what)
+        View(judged.true[number], name_of(judged.graphs[number], number), seen=what)
         for (_, number), what in zip(chosen, seen, strict=True)
     ]
     return Gallery([word for word, _ in chosen], views, f"{note} {left_out}".strip())

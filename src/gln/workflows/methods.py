@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 import numpy as np
 
-from gln.errors import GLNError
+from gln.errors import GLNError, instead
 from gln.graphs.record import Graph
 from gln.later import torch
 from gln.models import MODELS
@@ -67,10 +67,8 @@ def find_method(spec: str) -> tuple[str, bool]:
     asked, settings = parse_spec(spec)
     names = {name.lower(): name for name in (*MODELS, *BASELINES)}
     if asked.lower() not in names:
-        raise GLNError(
-            f"There is no model {asked!r}; choose from {', '.join(sorted(MODELS))}, "
-            f"or from the baselines {', '.join(sorted(BASELINES))}."
-        )
+        known = (*sorted(MODELS), *sorted(BASELINES))
+        raise GLNError(f"There is no model {asked!r}; {instead(asked, known)}")
     name = names[asked.lower()]
     if name in BASELINES:
         baseline(spec)

@@ -353,7 +353,8 @@ class Job:
     known: Path | None = None
     force: bool = False  # replace ``output`` if it exists
     clusters: Grouping | None = None  # write these instead of edges
-    rules: Rules = field(default_factory=dict)  # to be scored beside the model
+    rules: Rules | None = None  # to be scored beside the model; None: those that suit the first window best
+    about_rules: str = ""  # where they come from
 
     def __post_init__(self) -> None:
         paths = apart_from(self.paths, (self.output, self.known))
@@ -395,6 +396,8 @@ class Job:
                     say(text)
 
             for window in read_windows(self.paths, self.options, say, blocks):
+                if self.rules is None and scored:
+                    self._fit_rules(window)
                 if wanted(window):
                     rest = (scored, say_once, self.rules, tick)
                     done = answer_window(self.model, window, self.choice, known, *rest)
@@ -402,6 +405,13 @@ class Job:
                     yield window, done
                 if window.items:
                     progress.update(place[window.items[-1].path] + 1 - progress.n)
+
+    def _fit_rules(self, window: Window) -> None:
+        self.rules = {}
+        if true := [item.graph for item in window.items if item.labelled]:
+            from gln.workflows.rules import rules_of_scored  # here, as most predictions need no baselines
+
+            self.rules, self.about_rules = rules_of_scored(true)
 
     def _remark_on_coinciding(self, done: Outcome, say: Say) -> bool:
         """Report the first graph with nodes that coincide; whether there is one."""

@@ -15,6 +15,7 @@ from gln.errors import GLNError
 from gln.files import check_format
 from gln.graphs.features import feature_scale
 from gln.graphs.record import Graph
+from gln.graphs.regions import is_image
 from gln.io import ReadOptions
 from gln.later import spatial, torch
 from gln.registry import parse_spec, write_spec
@@ -22,6 +23,7 @@ from gln.seeds import SEEDS
 from gln.storage.facts import as_kind, read_facts
 from gln.storage.tensors import write_json
 from gln.training.config import FitConfig
+from gln.workflows.divide import FEW
 
 FORMAT = "gln recipe 1"
 RECALL = 0.999  # share of true edges that should be among the candidates
@@ -46,6 +48,7 @@ class Recipe:
     ``seed``        of the split and of the patches
     ``model``       the model with its settings, in short form
     ``batch_size``  graphs per optimiser step
+    ``turned``      whether training graphs are turned and mirrored at random
     ``reasons``     the reason for each choice
     ==============  ======================================================================
     """
@@ -56,10 +59,13 @@ class Recipe:
     model: str
     batch_size: int
     reasons: dict[str, str] = field(default_factory=dict)
+    turned: bool = False
 
     def lines(self) -> list[str]:
         """The choices with their reasons, one per line."""
+        turned = "training graphs are turned and mirrored at random" if self.turned else "as they are"
         values = {"candidates": "", "model": self.model, "batch_size": f"{self.batch_size} graphs"}
+        values["directions"] = turned
         return [
             f"{name.replace('_', ' '):<12}{': '.join(filter(None, (values[name], self.reasons.get(name))))}"
             for name in values
@@ -102,6 +108,7 @@ def choose_recipe(
     model: str,
     config: FitConfig,
     whole: Sequence[Graph] | None = None,
+    turned: bool | None = None,
 ) -> Recipe:
     """Choose the settings that ``model`` leaves open to suit the graphs of ``train``.
 
@@ -110,6 +117,7 @@ def choose_recipe(
             for a baseline there is nothing to choose.
         config: its batch size is the most graphs per step; fewer are chosen if they are large.
         whole: the graphs that patches were cut from; graphs to predict are as large and need as many candidates.
+        turned: whether to turn training graphs; if omitted, only few graphs are.
     """
     name, given = parse_spec(model)
     seed, batch_size = config.seed, config.batch_size
@@ -131,7 +139,25 @@ def choose_recipe(
     reasons["batch_size"] = (
         f"more would exceed {BATCH_PAIRS:,} pairs per step" if fitting < batch_size else "they fit"
     )
-    return Recipe(read, patches, seed, write_spec(name, settings | given), fitting, reasons)
+    turned, why = choose_directions(whole or train, turned)
+    reasons |= {"directions": why} if why else {}
+    return Recipe(read, patches, seed, write_spec(name, settings | given), fitting, reasons, turned)
+
+
+def choose_directions(train: Sequence[Graph], asked: bool | None) -> tuple[bool, str]:
+    """Whether to turn training graphs at random, and why: the pose of a few graphs would be learned as if it mattered.
+
+    A model that has seen one mesh in one pose is better on the rest of this mesh than on any other.
+    """
+    if asked and not train[0].widths[0]:
+        raise GLNError("Got --turned yes, but the nodes have no positions; leave it out.")
+    if asked is not None:
+        return asked, "as asked"
+    in_space = train[0].widths[0] in (2, 3) and not is_image(train[0])
+    if len(train) >= FEW or not in_space:
+        return False, ""
+    count = "1 graph" if len(train) == 1 else f"{len(train)} graphs"
+    return True, f"{count} cannot show which directions matter; if up or north do: --turned no"
 
 
 def choose_size(train: Sequence[Graph], gpu: bool) -> tuple[dict[str, int], str]:

@@ -20,6 +20,8 @@ FILE = "rules.json"  # of a run folder
 NAMES: tuple[Rule, ...] = ("knn", "radius")
 LARGEST_K = 512
 LOOKED_AT = 200  # training graphs
+FROM_TRAINING = "k and radius are those that suit the training graphs best"
+LARGEST = 50_000  # the most nodes of a graph that rules are fitted on while a user waits
 
 Rules = dict[str, "Neighbours"]  # by the words for each
 
@@ -35,6 +37,15 @@ def fit_rules(train: Sequence[Graph]) -> Rules:
     most = min(max(Neighbours.most, int(2 * degree)), LARGEST_K)
     rules = [Neighbours(rule=name, most=most).fit(some) for name in NAMES]
     return {words_for(rule): rule for rule in rules}
+
+
+def rules_of_scored(graphs: Sequence[Graph]) -> tuple[Rules, str]:
+    """For a model that has none, such as a shipped one: the rules that suit what is scored best, and these words."""
+    some = [graph for graph in graphs if graph.num_nodes <= LARGEST][:LOOKED_AT]
+    first = "graph" if len(some) == 1 else f"{len(some)} graphs"
+    return fit_rules(
+        some
+    ), f"k and radius are those that suit the first {first} scored here best, which favours the rules"
 
 
 def words_for(rule: Neighbours) -> str:

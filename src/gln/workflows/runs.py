@@ -36,6 +36,7 @@ from gln.workflows.training_data import Held, family_data, file_data
 DATA = "data.json"  # what the run learned from
 COUNTED = ("epoch", "step")  # columns of whole numbers in metrics.csv
 COMFORT = ("progress", "checkpoint_minutes")  # settings that change nothing that is computed
+TURNED = {"name": "RandomRotation"}  # what config.json says of the augmentation of gln train
 RATES = 160  # points at which the learning rate is drawn
 
 
@@ -223,14 +224,18 @@ def run_data(run: Path, skip: Skip, say: Say) -> TrainValTest:
     return file_data(words or [], val, test, **how, skip=skip, say=say)
 
 
-def has_learned_from(run: Path, paths: Sequence[Path]) -> bool:
-    """Whether any of ``paths`` is among the files that a run was trained, validated and tested on."""
+def has_learned_from(model: str, paths: Sequence[Path]) -> str:
+    """A sentence, if any of ``paths`` is among the files that a run was trained, validated and tested on."""
+    run = Path(model)
     facts = learned_from(run) if run.is_dir() else None
     known: set[str] = set()
     for word in [word for name in ("files", "val", "test") for word in (facts or {}).get(name, [])]:
         with suppress(GLNError):  # the file has been moved
             known |= {os.path.realpath(file) for file in find_files([str(word)])}
-    return any(os.path.realpath(path) in known for path in paths)
+    if not any(os.path.realpath(path) in known for path in paths):
+        return ""
+    way_out = f"gln report {model} scores its test graphs alone"
+    return f"{model} was trained on some of these files, so not all graphs are unseen; {way_out}"
 
 
 def command_of(facts: RunFacts) -> str | None:
@@ -250,10 +255,11 @@ def command_of(facts: RunFacts) -> str | None:
         return None
     if facts.baseline:
         words += _flag("seed", facts.config.get("seed") or None)
-    elif facts.fit is None or facts.config.get("augment") is not None:
+    elif facts.fit is None or (facts.config.get("augment") or TURNED) != TURNED:
         return None
     else:
-        words += _loss_flags(facts) + _fit_flags(facts)
+        turned = family is not None and facts.config.get("augment")  # a recipe says it itself
+        words += _flag("turned", "yes" if turned else None) + _loss_flags(facts) + _fit_flags(facts)
     return shlex.join([*words, "-o", f"{facts.run}-again"])
 
 
@@ -282,7 +288,7 @@ def _loss_flags(facts: RunFacts) -> list[str]:
         words += _flag(f"{name}_loss", loss[name] if loss.get(name, usual) != usual else None)
     usual_steps = getattr(MODELS.get(facts.config["model"]["name"]), "every_step", False)
     every = loss.get("every_step", usual_steps)
-    return words + (_flag("every_step", every) if every != usual_steps else [])
+    return words + (_flag("every_step", "yes" if every else "no") if every != usual_steps else [])
 
 
 def _fit_flags(facts: RunFacts) -> list[str]:

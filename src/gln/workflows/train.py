@@ -17,11 +17,14 @@ from gln.errors import GLNError
 from gln.families import parse_family
 from gln.graphs.features import feature_scale
 from gln.graphs.record import Graph
+from gln.inference.evaluate import best_threshold
 from gln.io import ReadOptions
 from gln.models import build_model
 from gln.models.contract import ScalesFeatures, kinds_of
+from gln.storage.models import save
 from gln.storage.runs import refuse_run
-from gln.training import FitConfig, Interrupted, fit
+from gln.training import FitConfig, FitResult, Interrupted, fit
+from gln.training.data import RandomRotation
 from gln.training.losses import Loss
 from gln.training.processes import is_first
 from gln.workflows import Say, Skip, silent
@@ -32,6 +35,8 @@ from gln.workflows.recipe import Recipe, check_new_recipe, choose_recipe
 from gln.workflows.rules import fit_rules, save_rules
 from gln.workflows.runs import noting_data
 from gln.workflows.training_data import Held, family_data, file_data, is_family
+
+WORSE = 0.1  # IoU that whole graphs may lose against pieces before it is said
 
 
 def train(
@@ -51,6 +56,7 @@ def train(
     recipe: Path | None = None,
     ready: Recipe | None = None,
     losses: dict[str, Any] | None = None,
+    turned: bool | None = None,
     resume: bool = False,
 ) -> tuple[Any, Judged | None] | None:
     """Train, and score on the test graphs: the method and its scores, if there are test graphs.
@@ -73,6 +79,7 @@ def train(
         recipe: where to write the recipe that is chosen for files.
         ready: a recipe to follow, instead of ``model``, ``read`` and ``patches``.
         losses: settings of :class:`gln.Loss`.
+        turned: turn and mirror training graphs at random; if omitted, where files give only a few.
         resume: continue the run.
     """
     first = is_first(config.num_nodes)
@@ -92,10 +99,10 @@ def train(
         seed = config.seed if ready is None else ready.seed
         graphs = file_data(data, val, test, options=read, patches=patches, seed=seed, skip=skip, say=say)
         title = f"{graphs.read:,} graph{'' if graphs.read == 1 else 's'} from files"
-        chosen = ready or choose_recipe(graphs.train, read, patches, spec, config, graphs.whole)
+        chosen = ready or choose_recipe(graphs.train, read, patches, spec, config, graphs.whole, turned)
         warnings = [f"{'warning':<12}{words}" for words in graphs.remarks]
         tell("\n".join([f"{'split':<12}{graphs.how}", *warnings, *chosen.lines()]))
-        spec, config = chosen.model, replace(config, batch_size=chosen.batch_size)
+        spec, config, turned = chosen.model, replace(config, batch_size=chosen.batch_size), chosen.turned
     if not is_baseline:
         torch.manual_seed(config.seed)
         method = build_model(spec, [graph for part in graphs for graph in part])
@@ -124,8 +131,11 @@ def train(
             tell(f"{title}; {type(method).__name__}, {weights:,} weights")
             usual: dict[str, Any] = {"every_step": getattr(method, "every_step", False)}
             loss = Loss(**usual | (losses or {}))
-            result = fit(method, graphs.train, graphs.val, run=run, resume=resume, loss=loss, config=config)
-            tell(f"{result}\n")
+            turn = RandomRotation() if turned else None
+            more: dict[str, Any] = {"run": run, "resume": resume, "loss": loss, "augment": turn}
+            result = fit(method, graphs.train, graphs.val, **more, config=config)
+            words = whole_threshold(method, graphs.whole_val, result) if first and graphs.whole_val else ""
+            tell(f"{result}\n{words}")
     if not first:  # which goes on once the others are done
         return None
     rules = fit_rules(graphs.whole or graphs.train)
@@ -136,6 +146,21 @@ def train(
     judged = judge(method, graphs, config.seed, rules)
     tell(judged.printed)
     return method, judged
+
+
+def whole_threshold(model: nn.Module, val: list[Graph], result: FitResult) -> str:
+    """Choose the threshold again in predictions of whole graphs, as users make them; what was chosen, in words.
+
+    A patch has fewer nodes that could be joined, and a model that was trained for few epochs expects as few in a whole.
+    """
+    threshold, iou = best_threshold(model, val)
+    model.threshold = threshold  # type: ignore[assignment]
+    if result.run is not None:
+        save(model, result.run)
+    words = f"whole graphs: validation IoU {iou:.4f}, threshold {threshold:.2f}, which is kept\n"
+    if iou < result.best_iou - WORSE:
+        words += f"{'warning':<12}whole graphs are predicted worse than pieces; train longer or with larger patches\n"
+    return words
 
 
 def scale_features(model: nn.Module | Baseline, train: Sequence[Graph]) -> str | None:

@@ -7,11 +7,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from gln.errors import GLNError
+from gln.errors import GLNError, instead
 from gln.families import FAMILIES, parse_family
+from gln.files import apart_from
 from gln.graphs import split
 from gln.graphs.record import ROWS, Graph
 from gln.io import Item, ReadOptions, Skipped, find_files, read_items
+from gln.io.reading import node_files
 from gln.workflows import Say, Skip
 from gln.workflows.divide import TrainValTest, divide
 from gln.workflows.kinds import kinds_of_graph, number_alike
@@ -40,9 +42,8 @@ def find_data(words: Sequence[str]) -> list[Path]:
         if not glob.has_magic(word) and not Path(word).exists():
             if word.partition(":")[0] in FAMILIES:
                 raise GLNError(f"Got {' '.join(words)}; expected one family, or files only.")
-            raise GLNError(
-                f"There is no file and no family {word!r}; families are {', '.join(sorted(FAMILIES))}."
-            )
+            family = instead(word.partition(":")[0], sorted(FAMILIES))
+            raise GLNError(f"There is no file and no family {word!r}; {family}")
     return find_files(words)
 
 
@@ -79,12 +80,20 @@ def file_data(
     skip: Skip,
     say: Say,
 ) -> TrainValTest:
-    """Graphs from files, divided by :func:`divide`; ``val`` and ``test`` name files of their own."""
+    """Graphs from files, divided by :func:`divide`; files that ``val`` and ``test`` name are not trained on."""
 
     def read(some: Held) -> list[Graph] | None:
         return read_labelled(find_data(some), options, skip, say) if some else None if some is None else []
 
-    graphs, held = read(words) or [], [read(val), read(test)]
+    paths = node_files(find_data(words), options)
+    rest = apart_from(paths, [path for some in (val, test) if some for path in find_data(some)])
+    if not rest:
+        raise GLNError("All files are named with --val or --test; leave some to train on.")
+    if len(rest) < len(paths):
+        say(
+            f"{len(paths) - len(rest)} of {len(paths)} files are not trained on, as --val or --test names them"
+        )
+    graphs, held = read_labelled(rest, options, skip, say), [read(val), read(test)]
     for part in held:
         for graph in part or []:
             if graph.widths != graphs[0].widths:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
 from gln.decoding.clusters import Grouping, clusters
 from gln.errors import GLNError, quote
@@ -101,7 +102,8 @@ def watch(
     """
     choice = Choice(threshold, steps=steps, candidates=candidates)
     views = [_compared(model, view) for view in views]
-    return _with_seen(views, every_step(model, [view.graph for view in views], choice, progress))
+    found = every_step(model, [view.graph for view in views], choice, progress)
+    return [_judged(view) for view in _with_seen(views, found)]
 
 
 def _compared(model: Method, view: View) -> View:
@@ -111,6 +113,21 @@ def _compared(model: Method, view: View) -> View:
         return replace(view, graph=comparable(model, graph))
     except GLNError:  # a type that it has never seen
         return replace(view, graph=without_kinds(graph))
+
+
+def _judged(view: View) -> View:
+    """Of a graph that was learned from in part, only pairs that are judged, as in a score; all nodes stay."""
+    judged, seen = view.graph.get("judged"), view.seen
+    if judged is None or seen is None:
+        return view
+    edges = view.graph.edge_index
+    counts = judged[torch.from_numpy(seen.pairs)].sum(1).numpy() >= 2
+    return replace(
+        view,
+        graph=view.graph.some_edges(judged[edges].sum(0) >= 2),
+        seen=seen.some(counts),
+        title="only what was held out to test on",
+    )
 
 
 def _with_seen(views: Sequence[View], seen: Sequence[Seen]) -> list[View]:

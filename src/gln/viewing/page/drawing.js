@@ -43,6 +43,7 @@ class Drawing {
     this.depth = new Float32Array(graph.nodes).fill(1);
     this.picture = graph.image ? paint(graph, (node) => graph.image.subarray(3 * node, 3 * node + 3)) : null;
     this.regions = graph.image && graph.clusters ? paint(graph, (node) => hue(graph.clusters[node])) : null;
+    this.grey = this.regions ? paint(graph, (node) => grey(graph.image.subarray(3 * node, 3 * node + 3))) : null;
     this.measure();
     this.hit = null;
     this.reset();
@@ -161,8 +162,9 @@ class Drawing {
     context.clearRect(0, 0, this.width, this.height);
     context.lineCap = graph.pairs > MANY ? "butt" : "round";
     this.onImage = Boolean(this.picture && this.layers.image);
-    if (this.onImage) this.drawImage(this.picture);
-    if (this.regions && this.layers.clusters) this.drawImage(this.regions, this.onImage ? 0.6 : 1);
+    const regions = this.regions && this.layers.clusters;
+    if (this.onImage) this.drawImage(regions ? this.grey : this.picture); // its colours would mix with the regions'
+    if (regions) this.drawImage(this.regions, this.onImage ? 0.6 : 1);
     this.drawEdges();
     if (this.layers.nodes) this.drawNodes();
     if (this.hit) this.drawHit();
@@ -458,6 +460,11 @@ function paint(graph, colour) {
   }
   context.putImageData(pixels, 0, 0);
   return canvas;
+}
+
+/** How light a colour is, as a colour. */
+function grey([red, green, blue]) {
+  return new Array(3).fill(Math.round(0.3 * red + 0.59 * green + 0.11 * blue));
 }
 
 /** A colour for every cluster, as [red, green, blue]: near numbers get distant hues. */
