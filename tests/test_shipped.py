@@ -15,6 +15,7 @@ from gln.storage.models import SHIPPED, shipped
 
 # name: a family member it has not seen and the F1 to reach on a few of its graphs
 EXPECTED = {
+    "charged": [("particles:kind=charged", 0.999)],
     "community": [("community", 0.99), ("community:communities=4", 0.99)],
     "delaunay": [("delaunay:points=40", 0.995), ("delaunay:points=140", 0.98)],
     "delaunay-small": [("delaunay:points=40", 0.98), ("delaunay:points=140", 0.97)],
@@ -49,6 +50,13 @@ def test_a_shipped_model_predicts_graphs_it_has_not_seen(name: str, spec: str, l
     graphs = parse_family(spec).sample(2, seed=424242)
     predicted = gln.predict(gln.load(name), graphs)
     assert gln.edge_scores(graphs, predicted)["dice"] > least
+
+
+def test_the_types_of_a_shipped_model_have_names() -> None:
+    graphs = gln.family("particles", kind="charged").sample(20, seed=424242)
+    predicted = gln.predict("charged", graphs)
+    assert gln.edge_scores(graphs, predicted)["type_accuracy"] > 0.95
+    assert list(predicted[0].edge_type_names) == ["attract", "repel"]
 
 
 def test_an_unknown_name_lists_what_there_is() -> None:

@@ -61,7 +61,7 @@ class Seen:
         stays = (self.chances >= np.float32(self.threshold)).any(axis=0)
         return replace(self.some(stays), floor=self.threshold)
 
-    def some(self, stays: np.ndarray) -> Seen:
+    def some(self, stays: Any) -> Seen:
         """Only the pairs that stay."""
         kinds = self._some(stays)
         return replace(self, pairs=self.pairs[stays], chances=self.chances[:, stays], kinds=kinds)
