@@ -11,7 +11,7 @@ from torch import Tensor
 
 from gln.errors import GLNError
 from gln.graphs import GraphBatch, make_graph
-from gln.models.candidates import candidate_pairs
+from gln.models.candidates import all_pairs, candidate_pairs
 from gln.models.contract import Kinds, StructureOutput, kinds_in, kinds_of
 from gln.models.gln import GLN
 from gln.models.set2graph import Set2Graph
@@ -222,6 +222,35 @@ def test_a_model_with_kinds_runs_in_half_precision() -> None:
             assert (rough[name] - value).abs().max() < 0.1
 
 
+@pytest.mark.parametrize("candidates", [0, 3])
+def test_series_keep_the_laws_and_are_read_alike_at_all_moments(candidates: int) -> None:
+    settings = {"in_channels": 12, "moments": 6, "edge_types": 2, "directed": True}
+    model, batch = model_of(**settings, candidates=candidates or 32), batch_of((9, 5))
+    series = torch.rand(2, 9, 12, generator=torch.Generator().manual_seed(2)).double() * batch.mask[..., None]
+    batch = replace(batch, x=series)
+    values, order = values_of(model(batch)), torch.randperm(9, generator=torch.Generator().manual_seed(1))
+    first = batch.some(torch.tensor([0]), 9)
+    shuffled = replace(first, pos=first.pos[:, order], x=first.x[:, order])
+    assert close(
+        values_of(model(shuffled)), permuted({name: part[:1] for name, part in values.items()}, order)
+    )
+    alone = batch.some(torch.tensor([1]), 5)
+    assert close(values_of(model(alone)), {name: part[1:, :5, :5] for name, part in values.items()})
+    forms = [candidate_pairs(batch.pos, batch.mask, 3, listed=listed) for listed in (False, True)]
+    assert close(*(values_of(model(batch, pairs=pairs)) for pairs in (*forms,)))
+    scored = model.score_set(first, candidates=3, block=10)
+    whole = values_of(model(first, pairs=candidate_pairs(first.pos, first.mask, 3)))
+    assert torch.allclose(whole["logits"][0, scored.source, scored.target], scored.score, rtol=0, atol=1e-9)
+    # Far from both ends, the mean over time does not depend on when something happens.
+    quiet = torch.zeros(1, 2, 40, 1, dtype=torch.float64)
+    early, late = quiet.clone(), quiet.clone()
+    early[0, 0, 10:13], late[0, 0, 20:23] = 1, 1
+    reads = model_of(in_channels=40, moments=40).series
+    blocks = all_pairs(torch.ones(1, 2, dtype=torch.bool)).blocks(99)
+    read = [reads(blocks, part.flatten(2))[0][0] for part in (early, late)]
+    assert torch.allclose(*read, rtol=0, atol=1e-9)
+
+
 def test_what_graphs_say_is_found_in_them() -> None:
     plain = make_graph(torch.rand(3, 2), edges=[[0, 1]])
     typed = make_graph(torch.rand(3, 2), edges=[[0, 1]], edge_type=[4], node_type=[0, 2, 1])
@@ -254,6 +283,7 @@ def test_set2graph_has_types_too(directed: bool) -> None:
         ({"directed": 1}, "directed=1; expected true or false"),
         ({"lengths": "metres"}, "lengths='metres'; choose from local, absolute"),
         ({"edge_types": 2**20}, "expected at most"),
+        ({"in_channels": 5, "moments": 2}, "as many values at every moment"),
     ],
 )
 def test_settings_that_cannot_be_are_refused(wrong: dict, message: str) -> None:

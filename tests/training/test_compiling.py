@@ -39,8 +39,11 @@ def counting(graphs):
 
 
 @pytest.mark.parametrize("candidates", [None, 4])
-def test_one_compilation_serves_all_steps_and_changes_no_number(candidates):
-    model, graphs = small_gln(), []
+@pytest.mark.parametrize(
+    "kinds", [{}, {"edge_types": 3, "edge_weights": True, "node_types": 2, "directed": True}]
+)
+def test_one_compilation_serves_all_steps_and_changes_no_number(kinds, candidates):
+    model, graphs = small_gln(**kinds), []
     plain = model(BATCH, candidates=candidates)
     with compiled_steps(model, backend=counting(graphs)):
         found = model(BATCH, candidates=candidates)

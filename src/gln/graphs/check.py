@@ -72,8 +72,9 @@ def check_graph(graph: Graph | Data, drop_loops: bool = False) -> Graph:
     directed = bool(out.__dict__.pop("directed", False))
     if directed:
         out.directed = True
-    out.edge_index, order = _check_edges(out.edge_index, n, directed, drop_loops)
-    columns = as_record(graph).num_edges
+    given = out.edge_index
+    out.edge_index, order = _check_edges(given, n, directed, drop_loops)
+    columns = 0 if given is None else given.shape[1]
     for name in filter(is_per_edge, out.keys()):
         out[name] = _check_per_edge(name, out[name], columns)[order]
     check_kinds(out)

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gln.errors import GLNError
 from gln.graphs.check import whole_number
+from gln.graphs.record import Graph
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 @dataclass(frozen=True)
@@ -18,18 +22,41 @@ class Choice:
     steps: int | None = None
     candidates: int | None = None
     batch_size: int = 32
+    type_thresholds: tuple[float, ...] | None = None
 
     def __post_init__(self) -> None:
         if self.threshold is not None and not 0 <= self.threshold <= 1:
             raise GLNError(f"Got threshold={self.threshold}; expected a probability between 0 and 1.")
+        for value in self.type_thresholds or ():
+            if not 0 <= value <= 1:
+                raise GLNError(f"Got {value} among type_thresholds; expected probabilities between 0 and 1.")
         for name in ("top_k", "batch_size", "candidates", "steps"):
             value = getattr(self, name)
             if value is not None and (whole_number(value) or 0) < 1:
                 raise GLNError(f"Got {name}={value!r}; expected a whole number of at least 1.")
 
+    def asks(self, name: str) -> bool:
+        """Whether something is asked for by this name."""
+        return getattr(self, name) is not None
+
     def cut(self, model: Any) -> float:
-        """The threshold: the one asked for, or the one stored with the model."""
+        """The threshold: the one asked for, the lowest of those of types, or the one stored with the model."""
+        if self.type_thresholds is not None:
+            return min(self.type_thresholds)
         return float(getattr(model, "threshold", 0.5) if self.threshold is None else self.threshold)
+
+    def keeps(self, model: Any, graph: Graph) -> Tensor:
+        """Which columns of a prediction with ``edge_prob`` are edges: bool ``[2m]``."""
+        if self.type_thresholds is None:
+            return graph.edge_prob >= self.cut(model)
+        types = getattr(model, "config", {}).get("edge_types", 1)
+        if types != len(self.type_thresholds):
+            raise GLNError(
+                f"Got {len(self.type_thresholds)} type_thresholds for a model of {types} types of edges; give one each."
+            )
+        if types == 1:
+            return graph.edge_prob >= self.cut(model)
+        return graph.edge_prob >= graph.edge_prob.new_tensor(self.type_thresholds)[graph.edge_type]
 
 
 AS_TRAINED = Choice()

@@ -149,10 +149,10 @@ def _predict_and_rank(
     """
     predicted: list[Any] = [None] * len(graphs)
     precision, recall = [0.0] * len(graphs), 0.0
-    threshold = choice.cut(model)
-    for index, every in answers_one_by_one(model, graphs, replace(choice, threshold=0.0)):
+    everything = replace(choice, threshold=0.0, type_thresholds=None)
+    for index, every in answers_one_by_one(model, graphs, everything):
         truth, every = true[index], judged_part(every, graphs[index].get("judged"))
-        chosen = every.edge_prob >= threshold
+        chosen = choice.keeps(model, every)
         predicted[index] = every.some_edges(chosen)
         if truth.num_edges:
             ranked = dict(zip(PER_GRAPH, score_table([truth], [every])[1][:, 0].tolist(), strict=True))

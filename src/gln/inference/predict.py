@@ -100,6 +100,7 @@ def predict(  # type: ignore[misc]  # the settings are the same in all three
     steps: int | None = None,
     candidates: int | None = None,
     batch_size: int = 32,
+    type_thresholds: Sequence[float] | None = None,
 ) -> Data | list[Data]:
     """Predict the graph over ``points``.
 
@@ -125,6 +126,8 @@ def predict(  # type: ignore[misc]  # the settings are the same in all three
             128 nodes, the model's own number in larger ones. Fewer are faster, but an edge to a node that is not a
             candidate is never found.
         batch_size: graphs at a time.
+        type_thresholds: one threshold for each type of edge, in place of ``threshold``: that of its most probable type
+            decides about a pair.
 
     Returns:
         A ``Data`` with ``pos``, ``x``, ``edge_index [2, 2m]`` (both directions, sorted) and
@@ -133,7 +136,8 @@ def predict(  # type: ignore[misc]  # the settings are the same in all three
         ``edge_weight [2m]``, ``node_type [n]`` and ``node_type_prob [n, C]``; a directed model lists each direction on
         its own, and ``directed`` is True.
     """
-    choice = Choice(threshold, top_k, steps, candidates, batch_size)
+    each = None if type_thresholds is None else tuple(type_thresholds)
+    choice = Choice(threshold, top_k, steps, candidates, batch_size, each)
     if isinstance(model, Path | str):
         model = load_model(model)
     model = getattr(model, "model_", model)  # of a GraphLearner
@@ -166,11 +170,15 @@ def predict_graphs(
     if isinstance(model, nn.Module):
         found = {}
         for number, answer in answers_one_by_one(model, graphs, choice, start):
-            found[number] = answer
+            found[number] = (
+                answer if choice.type_thresholds is None else answer.some_edges(choice.keeps(model, answer))
+            )
             tick(1)
         answers = [found[number] for number in range(len(graphs))]
-    elif start or choice.steps is not None or choice.candidates is not None:
-        raise GLNError(f"{type(model).__name__} does not take known, steps or candidates; leave them out.")
+    elif start or any(map(choice.asks, ("steps", "candidates", "type_thresholds"))):
+        raise GLNError(
+            f"{type(model).__name__} does not take known, steps, candidates or type_thresholds; leave them out."
+        )
     else:
         answers = [_ask(model, graph, choice.threshold) for graph in graphs]
     if choice.top_k is not None:
@@ -182,7 +190,8 @@ def answers_one_by_one(
     model: nn.Module, graphs: Sequence[Graph], choice: Choice, start: bool = False
 ) -> Iterator[tuple[int, Graph]]:
     """The numbers of ``graphs``, in some order, each with the graph that ``model`` predicts."""
-    rest, names = [], kind_names(model)
+    rest: list[int] = []
+    names = kind_names(model)
     if start:
         graphs = [as_record(graph) for graph in graphs]
         for graph in graphs:

@@ -64,7 +64,7 @@ class Seen:
             self, pairs=self.pairs[stays], chances=self.chances[:, stays], floor=self.threshold, kinds=kinds
         )
 
-    def _some(self, stays: np.ndarray) -> dict[str, np.ndarray]:
+    def _some(self, stays: Any) -> dict[str, np.ndarray]:
         """The kinds of the pairs that stay, and of all nodes."""
         return {name: value[stays] if is_per_edge(name) else value for name, value in self.kinds.items()}
 

@@ -77,7 +77,7 @@ def kinds_of(model: Any) -> Kinds:
     return Kinds(**{field.name: config[field.name] for field in fields(Kinds) if field.name in config})
 
 
-def kind_names(model: Any) -> dict[str, tuple[str, ...]]:
+def kind_names(model: Any) -> dict[str, Any]:
     """The words for the types that ``model`` predicts, if its training graphs had any, as attributes of a graph."""
     words, kinds = (getattr(model, "training_facts", None) or {}).get("names") or {}, kinds_of(model)
     counts = {"edge_type_names": kinds.edge_types, "node_type_names": kinds.node_types}
@@ -194,7 +194,9 @@ class StructureOutput:
         """The output with scores in at least float32, whatever precision the model computed in."""
         full = torch.promote_types(self.logits[-1].dtype, torch.float32)
         scores = {name: getattr(self, name) for name in ("logits", "types", "weights", "nodes")}
-        exact = {name: steps and tuple(step.to(full) for step in steps) for name, steps in scores.items()}
+        exact: dict[str, Any] = {
+            name: steps and tuple(step.to(full) for step in steps) for name, steps in scores.items()
+        }
         return replace(self, **exact)
 
     def soft_adjacency(self) -> Tensor:

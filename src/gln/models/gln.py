@@ -31,8 +31,17 @@ from gln.models.contract import Kinds, ScoredPairs, StructureOutput, kinds_of
 from gln.models.crowds import find_crowds
 from gln.models.features import feature_count, index_features, local_unit, mlp, pair_features
 from gln.models.pairs import AllPairs, Block, ListedPairs, Pairs, block_size, joined, never_compiled
-from gln.models.series import Explain, Moments, Series
+from gln.models.series import Explain, Series
 from gln.models.settings import APART, Lengths, check_gln
+from gln.models.structure import (
+    Structure,
+    checked_structure,
+    fed_back,
+    first_structure,
+    next_structure,
+    said,
+    types_and_weights,
+)
 from gln.ops.layers import gelu_linear, normed_linear, normed_mlp
 from gln.ops.mix import MOST_SLOTS
 
@@ -40,22 +49,6 @@ SMALL = 128  # sets of up to this many nodes are scored over all pairs
 FEWEST = 8  # the smallest K drawn in training, or half the model's candidates if that is more
 
 Tick = Callable[[int], object]
-
-
-class Structure(NamedTuple):
-    """The current structure, as it is fed back.
-
-    =========  ========================  ================================================================
-    ``a``      ``[...]``                 ``A``: the probability of every edge
-    ``back``   ``[...]`` or ``None``     that of the other direction; ``None``: undirected
-    ``kinds``  ``[..., c]`` or ``None``  ``A`` times the chances of every type and the logarithm of the
-                                         weight; if directed, for both directions, ``back`` first
-    =========  ========================  ================================================================
-    """
-
-    a: Tensor
-    back: Tensor | None = None
-    kinds: Tensor | None = None
 
 
 class After(NamedTuple):
@@ -97,6 +90,8 @@ class GLN(nn.Module):
         node_types: how many types of nodes there are to predict; 0: none.
         lengths: ``"absolute"`` also reads lengths in the data's own unit, which then matters.
         directions: False reads only what rotating and mirroring ``pos`` leaves alone.
+        moments: ``x`` is a series of the same values at so many moments, one after another; each is read in the same
+            way (:mod:`gln.models.series`).
     """
 
     every_step = True  # by default its loss is on every step's structure
@@ -133,7 +128,7 @@ class GLN(nn.Module):
         self.config = check_gln(given)
         self.threshold = 0.5
         self.in_channels, self.pos_channels, self.index_channels = in_channels, pos_channels, index_channels
-        self.steps, self.shared, self.candidates = steps, shared, candidates
+        self.steps, self.shared, self.candidates, self.feedback = steps, shared, candidates, feedback
         self.lengths, self.directions, self.kinds = lengths, directions, kinds_of(self)
         features = in_channels + index_channels
         self.propose = Proposal(features, pos_channels, width, proposals, directions) if proposals else None
@@ -141,12 +136,11 @@ class GLN(nn.Module):
         inputs = feature_count(pos_channels, features, lengths, directions)
         self.embed_pair = mlp(inputs, 2 * pair_width, pair_width)
         self.blocks = nn.ModuleList(
-            Step(width, pair_width, kernels, mixing, feedback, self.kinds)
-            for _ in range(1 if shared else steps)
+            Step(width, pair_width, kernels, mixing, self.kinds) for _ in range(1 if shared else steps)
         )
         self.series = Series(moments, in_channels // moments, pair_width) if moments > 1 else None
         if moments > 1:
-            seen = 1 + _fed_back(self.kinds)
+            seen = 1 + fed_back(self.kinds)
             self.explain = nn.ModuleList(Explain(pair_width, seen) for _ in self.blocks)
         self.label = Label(width, pair_width, kernels, self.kinds) if node_types else None
         self.scale_features(x_mean, x_std)
@@ -175,7 +169,7 @@ class GLN(nn.Module):
         batch = as_batch(batch)
         steps = self.checked_steps(steps)
         where, pos, x = self.inputs(batch)
-        initial = None if initial is None else self._initial(initial, batch.mask, x)
+        initial = None if initial is None else checked_structure(self.kinds, initial, batch.mask, x)
         proposal = None if self.propose is None else self.propose(where, x, batch.mask)
         if isinstance(pairs, Tensor):
             pairs = AllPairs(pairs)
@@ -251,13 +245,12 @@ class GLN(nn.Module):
             pass  # only the last step counts
         whole, scored = pairs.of_all_nodes()
         source, target = whole.batch_ends
-        of_pairs = (
+        score, types, weights = (
             values if scored is None or values is None else values[scored]
             for values in (after.score, after.types, after.weights)
         )
-        return ScoredPairs(
-            source, target, *of_pairs, None if after.nodes is None else pairs.to_batch(after.nodes)[0]
-        )
+        nodes = None if after.nodes is None else pairs.to_batch(after.nodes)[0]
+        return ScoredPairs(source, target, cast(Tensor, score), types, weights, nodes)
 
     def unroll(
         self,
@@ -282,66 +275,17 @@ class GLN(nn.Module):
             e = [state + more for state, more in zip(e, read, strict=True)]
         # Adding 0 · e gives the first A a gradient like the later ones: what is compiled for one step then serves all.
         nothing = 0 * joined([part[..., 0] for part in e])
-        structure = self._start(pairs, a, nothing)
+        structure = first_structure(self.kinds, pairs, a, nothing)
         for number in range(steps):
+            seen = structure if self.feedback else structure.hidden(pairs)
             if self.series is not None:
-                e = self._explained(number, blocks, e, moments, structure)
-            h, score, kinds = self.step(number)(pairs, blocks, h, e, structure, tick)
-            types, weights = self._split(kinds)
-            a = pairs.only(score.sigmoid())
-            each = None if types is None else a[..., None] * types.softmax(-1)
-            structure = self._feed(pairs, a, each, None if weights is None else a * weights)
+                read = self.explain[0 if self.shared else number](blocks, moments, seen.channels())
+                e = [state + more for state, more in zip(e, read, strict=True)]
+            h, score, kinds = self.step(number)(pairs, blocks, h, e, seen, tick)
+            types, weights = types_and_weights(self.kinds, kinds)
+            structure = next_structure(self.kinds, pairs, score, types, weights)
             nodes = None if self.label is None else self.label(pairs, blocks, h, e, structure)
             yield After(h, score, types, weights, nodes)
-
-    def _explained(
-        self, number: int, blocks: Sequence[Block], e: list[Tensor], moments: Moments, structure: Structure
-    ) -> list[Tensor]:
-        """The pair states with how well each pair explains the series, in view of the other pairs."""
-        seen = structure.a[..., None]
-        if structure.kinds is not None:
-            seen = torch.cat([seen, structure.kinds], dim=-1)
-        explain = self.explain[0 if self.shared else number]
-        return [state + more for state, more in zip(e, explain(blocks, moments, seen), strict=True)]
-
-    def _split(self, kinds: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
-        """The scores of all types ``[..., T]`` and the logarithm of the weight ``[...]`` in what a step gives."""
-        if kinds is None:
-            return None, None
-        weights = kinds[..., -1] if self.kinds.edge_weights else None
-        return kinds[..., : self.kinds.edge_types] if self.kinds.edge_types > 1 else None, weights
-
-    def _feed(self, pairs: Pairs, a: Tensor, each: Tensor | None, weights: Tensor | None) -> Structure:
-        """What the next step sees: ``A``, ``A`` for ``each`` type ``[..., T]``, and the weights ``[...]``."""
-        kinds = [] if each is None else [each]
-        kinds += [] if weights is None else [weights[..., None]]
-        if not self.kinds.directed:
-            return Structure(a, None, torch.cat(kinds, dim=-1) if kinds else None)
-        back = pairs.reverse(a)
-        both = torch.cat([back[..., None], *kinds, *map(pairs.reverse, kinds)], dim=-1)
-        return Structure(a, back, both)
-
-    def _start(self, pairs: Pairs, a: Tensor | None, nothing: Tensor) -> Structure:
-        """``A⁰``: ``nothing [...]``, or ``a`` with unknown types ``[...]`` or known ones ``[..., T]``."""
-        a, types = nothing if a is None else a, self.kinds.edge_types
-        if types > 1 and a.dim() == nothing.dim():
-            a = (a / types)[..., None].expand(*a.shape, types)
-        each = a + nothing[..., None] if types > 1 else None
-        whole = a + nothing if each is None else each.sum(-1)
-        return self._feed(pairs, whole, each, nothing if self.kinds.edge_weights else None)
-
-    def _initial(self, initial: Tensor, mask: Tensor, like: Tensor) -> Tensor:
-        """``A⁰`` as ``[B, N, N]`` or ``[B, N, N, T]``, with the device and dtype of the model."""
-        count, nodes = mask.shape
-        shapes = [(nodes, nodes), (count, nodes, nodes)]
-        if self.kinds.edge_types > 1:
-            shapes.append((count, nodes, nodes, self.kinds.edge_types))
-        if initial.shape not in shapes:
-            raise GLNError(
-                f"Got an initial structure of shape {list(initial.shape)}; expected "
-                f"{' or '.join(str(list(shape)) for shape in shapes)}."
-            )
-        return initial.to(like).expand(count, nodes, nodes, *initial.shape[3:])
 
     @never_compiled
     def _choose(
@@ -445,18 +389,16 @@ class GLN(nn.Module):
 class Step(nn.Module):
     """One step: nodes listen to one another through the structure, then the structure is re-scored."""
 
-    def __init__(
-        self, width: int, pair_width: int, kernels: int, mixing: bool, feedback: bool, kinds: Kinds
-    ) -> None:
+    def __init__(self, width: int, pair_width: int, kernels: int, mixing: bool, kinds: Kinds) -> None:
         super().__init__()
-        self.feedback, self.directed = feedback, kinds.directed
+        self.directed = kinds.directed
         self.listen = Listen(width, pair_width, kernels, kinds)
         self.think = nn.Sequential(nn.LayerNorm(width), mlp(width, 2 * width, width))
         self.ends = Ends(width, pair_width, kinds)
         self.mix = Mix(pair_width, kernels) if mixing else None
         self.weigh = nn.Sequential(nn.LayerNorm(pair_width), mlp(pair_width, 2 * pair_width, pair_width))
         self.score = nn.Sequential(nn.LayerNorm(pair_width), nn.Linear(pair_width, 1))
-        outputs = _channels(kinds)
+        outputs = said(kinds)
         self.kind = (
             nn.Sequential(nn.LayerNorm(pair_width), nn.Linear(pair_width, outputs)) if outputs else None
         )
@@ -475,7 +417,6 @@ class Step(nn.Module):
         The pair states ``e``, one tensor ``[..., c]`` per block, are replaced one by one: a large set needs no second
         copy of them.
         """
-        structure = structure if self.feedback else _everything(pairs, structure)
         h = h + self.listen(pairs, blocks, h, e, structure)
         h = h + self.think(h)
         ends = self.ends.project(h)
@@ -518,7 +459,7 @@ class Listen(nn.Module):
         self.W = nn.Linear(width, width, bias=False)
         self.gate = nn.Linear(pair_width, gates)
         self.U = nn.Linear(width, width)
-        self.kinds = nn.Linear(seen, gates, bias=False) if (seen := _fed_back(kinds)) else None
+        self.kinds = nn.Linear(seen, gates, bias=False) if (seen := fed_back(kinds)) else None
 
     def forward(
         self, pairs: Pairs, blocks: Sequence[Block], h: Tensor, e: list[Tensor], structure: Structure
@@ -553,7 +494,7 @@ class Ends(nn.Module):
         self.source, self.target = nn.Linear(width, 2 * pair_width), nn.Linear(width, 2 * pair_width)
         self.structure = nn.Linear(1, pair_width)
         self.out = nn.Linear(pair_width, pair_width)
-        self.kinds = nn.Linear(seen, pair_width, bias=False) if (seen := _fed_back(kinds)) else None
+        self.kinds = nn.Linear(seen, pair_width, bias=False) if (seen := fed_back(kinds)) else None
 
     def project(self, h: Tensor) -> tuple[Tensor, Tensor]:
         """What every node contributes as a source and as a target, both ``[..., 2c]``."""
@@ -605,20 +546,3 @@ class Label(nn.Module):
         """Scores ``[..., C]``."""
         h = h + self.listen(pairs, blocks, h, e, structure)
         return self.read(h + self.think(h))
-
-
-def _channels(kinds: Kinds) -> int:
-    """How many numbers say of which kind an edge is."""
-    return (kinds.edge_types if kinds.edge_types > 1 else 0) + kinds.edge_weights
-
-
-def _fed_back(kinds: Kinds) -> int:
-    """How many are fed back beside ``A``: if directed, those of both directions, and ``A`` of the other."""
-    return 1 + 2 * _channels(kinds) if kinds.directed else _channels(kinds)
-
-
-def _everything(pairs: Pairs, structure: Structure) -> Structure:
-    """The structure of a model that is not to see it: every pair is an edge of no kind."""
-    a, back, kinds = structure
-    a = pairs.only(torch.ones_like(a))
-    return Structure(a, None if back is None else a, None if kinds is None else torch.zeros_like(kinds))

@@ -45,15 +45,18 @@ class Series(nn.Module):
     def forward(self, blocks: Sequence[Block], x: Tensor) -> tuple[list[Tensor], Moments]:
         """What the pairs of every block read of ``x [..., t · values]``, ``[..., c]``, and what is kept for later."""
         series = x.unflatten(-1, (self.moments, -1)).flatten(0, -3)  # [n, t, values]
-        seen = self.nodes(series.mT).mT.reshape(*x.shape[:-1], self.moments, -1)
+        with _exactly(x):
+            seen = self.nodes(series.mT).mT.reshape(*x.shape[:-1], self.moments, -1)
         source, target, happens = (
             part.flatten(-2) for part in seen.split([2 * self.width, 2 * self.width, self.kept], dim=-1)
         )
         read, moves, fits = [], [], []
         for block in blocks:
-            both = (block.source(source) + block.target(target)).unflatten(-1, (self.moments, -1))
-            one, other = both.chunk(2, dim=-1)
-            moment = gelu(self.think(self.norm(one * other)))  # [..., t, w]
+            with _exactly(x):
+                both = (block.source(source) + block.target(target)).unflatten(-1, (self.moments, -1))
+                one, other = both.chunk(2, dim=-1)
+                product = self.norm(one * other)
+            moment = gelu(self.think(product))  # [..., t, w]
             move, fit = (self.size(moment) * self.way(one)).chunk(
                 2, dim=-1
             )  # as a force has a size and a way
@@ -61,6 +64,11 @@ class Series(nn.Module):
             moves.append(block.only(move))
             fits.append(fit)
         return read, Moments(happens, moves, fits)
+
+
+def _exactly(x: Tensor) -> torch.autocast:
+    """In full precision: what changes from moment to moment, and what keeps neighbours apart, are the last digits."""
+    return torch.autocast(x.device.type, enabled=False)
 
 
 class Explain(nn.Module):
@@ -78,6 +86,9 @@ class Explain(nn.Module):
         for block, move, fit in zip(blocks, moments.moves, moments.fits, strict=True):
             part = self.weigh(block.pairs(structure))[..., None, :] * move
             left = block.of_row(block.row_total(part.flatten(-2))) + block.source(moments.happens)
-            fits = (fit * left.unflatten(-1, fit.shape[-2:])).mean(-2)
+            left = torch.asinh(
+                left.unflatten(-1, fit.shape[-2:])
+            )  # one collision must not outweigh all other moments
+            fits = (fit * left).mean(-2)
             read.append(self.out(torch.asinh(fits)))
         return read

@@ -18,7 +18,7 @@ APART = ("self", "__class__", "x_mean", "x_std")  # of what a model is built wit
 # The least that each setting of GLN may be, and the most: a model may come from anybody.
 LIMITS = {"width": (1, 2**16), "pair_width": (1, 2**16), "kernels": (1, 2**10), "steps": (1, 2**10)}
 LIMITS |= {"candidates": (1, 2**16), "proposals": (0, 2**16), "index_channels": (0, 2**10)}
-LIMITS |= {"edge_types": (1, 2**10), "node_types": (0, 2**16)}
+LIMITS |= {"edge_types": (1, 2**10), "node_types": (0, 2**16), "moments": (1, 2**16)}
 MOST_WEIGHTS = 10**9  # in the released dense layer: 4 GB, or 16 GB with gradients and Adam's moments
 WORDS = {"pos": "positions (pos)", "x": "features (x)"}
 
@@ -42,6 +42,11 @@ def check_gln(given: Settings) -> Settings:
             f"GLN got index_channels={config['index_channels']}; expected 0 or a positive even number."
         )
     _check_flags("GLN", config, ("shared", "mixing", "feedback", "directed", "edge_weights", "directions"))
+    if config["in_channels"] % config["moments"]:
+        raise GLNError(
+            f"GLN got in_channels={config['in_channels']} and moments={config['moments']}; expected as many values at "
+            "every moment."
+        )
     if config["lengths"] not in get_args(Lengths):
         raise GLNError(f"GLN got lengths={config['lengths']!r}; choose from {', '.join(get_args(Lengths))}.")
     return config
