@@ -37,7 +37,6 @@ SHORTER = {
     "kinds": {
         "write molecules": "write --count 20 molecules",
         "write kinds": "write --count 20 kinds",
-        "--epochs 15": "--epochs 1",
         "--epochs 40": "--epochs 1",
     },
 }  # fmt: skip
