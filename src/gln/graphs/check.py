@@ -212,7 +212,7 @@ def _check_spread(rows: Tensor) -> None:
 
 def far_from(pos: Any) -> tuple[float, ...] | None:
     """The middle of positions ``[n, p]`` in float64 that float32 would round to a coarse grid; otherwise ``None``."""
-    rows = pos.numpy(force=True) if isinstance(pos, torch.Tensor) else np.asarray(pos)
+    rows = pos.numpy(force=True) if is_a(pos, "torch.Tensor") else np.asarray(pos)
     if rows.dtype != np.float64 or rows.ndim != 2 or not rows.size or not np.isfinite(rows).all():
         return None
     with np.errstate(over="ignore"):
