@@ -31,6 +31,7 @@ NAMES = (
     "predict",
     "predict-files",
     "scale",
+    "tiles",
     "time-to-accuracy",
     "train-step",
 )

@@ -41,6 +41,7 @@ def predict(
     force: bool = False,
     view: PagePath = None,
     clusters: Clusters = None,
+    tile_nodes: Whole = None,
     read: OmitArgPrefixes[ReadFlags] = ReadFlags(),  # noqa: B008 - frozen
     share: OmitArgPrefixes[ShareFlags] = ShareFlags(),  # noqa: B008 - frozen
 ) -> None:
@@ -67,6 +68,8 @@ def predict(
         force: Replace OUT if it exists.
         clusters: Write which nodes belong together instead of the edges; auto is linkage for images (usual for .png)
             and louvain for all else.
+        tile_nodes: Predict a large set in tiles of about so many nodes, each with all around it that its edges depend
+            on; if omitted, as many as the memory allows, and only sets for which it is too small.
     """
     from gln.inference.choice import Choice
     from gln.io import find_files
@@ -103,6 +106,7 @@ def predict(
     from gln.workflows.methods import load_for, put_on
     from gln.workflows.predict_files import Job, predict_files
     from gln.workflows.rules import load_rules
+    from gln.workflows.tiling import too_large
 
     if SEVERAL & os.environ.keys():
         from gln.training.processes import check_alone
@@ -115,7 +119,20 @@ def predict(
         from gln.workflows.views import job_items
 
         shown = job_items(job, view, remark)
-    if in_folder:
+    said: list[str] = []
+    stream = too_large(job, tile_nodes, said.append)
+    if stream is not None and not in_folder:
+        raise GLNError(
+            f"{stream.count:,} nodes are predicted in tiles; name a folder for the output, such as {output.stem}/."
+        )
+    if stream is not None:
+        from gln.workflows.tiling import predict_tiles
+
+        for text in said:
+            remark(text)
+        workers = share.devices if isinstance(share.devices, int) else 1
+        outcome = predict_tiles(job, stream, engine, tile_nodes, workers, remark)
+    elif in_folder:
         from gln.workflows.shards import predict_in_folder
 
         outcome = predict_in_folder(job, engine, remark, _complain)

@@ -268,8 +268,19 @@ def _names(ids: Sequence[str]) -> np.ndarray:
 
 def pack_edges(answers: Sequence[tuple[Item, Graph]], facts: dict[str, Any]) -> bytes:
     """A Parquet file with the edges of some graphs, and facts to be read by :func:`facts_in`."""
+    return _pack(edge_table(answers), facts)
+
+
+def pack_columns(graph: str, pairs: np.ndarray, chances: np.ndarray, facts: dict[str, Any]) -> bytes:
+    """The same for edges ``[m, 2]`` of one graph, and their probabilities ``[m]``."""
+    labels = arrow().DictionaryArray.from_arrays(np.zeros(len(pairs), np.int32), [graph])
+    columns = {"graph": labels, "source": pairs[:, 0], "target": pairs[:, 1], "probability": chances}
+    return _pack(arrow().table(columns), facts)
+
+
+def _pack(table: Any, facts: dict[str, Any]) -> bytes:
     file = io.BytesIO()
-    table = edge_table(answers).replace_schema_metadata({"gln": json.dumps(facts)})
+    table = table.replace_schema_metadata({"gln": json.dumps(facts)})
     arrow("pyarrow.parquet").write_table(table, file)
     return file.getvalue()
 

@@ -112,7 +112,8 @@ def _open_las(path: Path) -> Any:
     with open_regular(path) as file:
         head, size = file.read(247), path.stat().st_size
     # laspy reads as many records as the header claims, whether or not the file has them.
-    records = sum(int.from_bytes(head[at : at + 4], "little") for at in (100, 243))
+    places = (100, 243) if head[25:26] >= b"\x04" else (100,)  # LAS 1.4 has a second list
+    records = sum(int.from_bytes(head[at : at + 4], "little") for at in places)
     with decoding("LAS or LAZ file"):
         if head[:4] != b"LASF" or 54 * records > size:
             raise GLNError("this is not a readable LAS or LAZ file (its header is broken).")

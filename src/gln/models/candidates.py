@@ -67,7 +67,7 @@ def candidate_pairs(
         ends = torch.stack([source, target]) + graph * nodes
     ends = torch.cat([ends, extra] if crowds is None else [ends, extra, crowds.within], dim=1)
     ends = ends[:, mask.flatten()[ends].all(0)]
-    order = _spatial_order(where) if ends.shape[1] > block_size(where.device) else None
+    order = spatial_order(where) if ends.shape[1] > block_size(where.device) else None
     pairs = ListedPairs.from_ends(ends, (count, nodes), order)
     return pairs if crowds is None else replace(pairs, stands=crowds.stands)
 
@@ -77,7 +77,7 @@ def candidate_recall(pairs: Pairs, adj: Tensor) -> Tensor:
     return StructureOutput((), (), pairs.mask, pairs.candidates).recall(adj)
 
 
-def _spatial_order(where: Tensor) -> Tensor:
+def spatial_order(where: Tensor) -> Tensor:
     """An order ``[B · N]`` of the points ``[B, N, p]`` that keeps neighbours together, one graph after another."""
     count, nodes, _ = where.shape
     orders = [spatial.cKDTree(points).indices for points in _as_numpy(where)]

@@ -201,11 +201,7 @@ class GLN(nn.Module):
         tick: Tick | None = None,
     ) -> Iterator[tuple[Tensor, Tensor]]:
         """The node states ``[..., d]`` and the score of every pair ``[...]`` after each step."""
-        where, pos, x = (pairs.from_batch(values) for values in inputs)
-        blocks: Sequence[Block] = pairs.blocks(block or block_size(x.device))
-        unit = joined([local_unit(block, where) for block in blocks])[..., None]
-        h = self.embed_node(x if x.shape[-1] else x.new_ones(*x.shape[:-1], 1))
-        e = [self.embed_pair(pair_features(block, where, pos, x, unit)) for block in blocks]
+        blocks, h, e = self.embed(pairs, inputs, block)
         # Adding 0 · e gives the first A a gradient like the later ones: what is compiled for one step then serves all.
         nothing = 0 * joined([part[..., 0] for part in e])
         a = nothing if a is None else a + nothing
@@ -213,6 +209,16 @@ class GLN(nn.Module):
             h, score = self.step(number)(pairs, blocks, h, e, a, tick)
             a = pairs.only(score.sigmoid())
             yield h, score
+
+    def embed(
+        self, pairs: Pairs, inputs: tuple[Tensor, Tensor, Tensor], block: int | None = None
+    ) -> tuple[Sequence[Block], Tensor, list[Tensor]]:
+        """The blocks of pairs, and the first states of nodes ``[..., d]`` and, by block, of pairs ``[..., c]``."""
+        where, pos, x = (pairs.from_batch(values) for values in inputs)
+        blocks: Sequence[Block] = pairs.blocks(block or block_size(x.device))
+        unit = joined([local_unit(block, where) for block in blocks])[..., None]
+        h = self.embed_node(x if x.shape[-1] else x.new_ones(*x.shape[:-1], 1))
+        return blocks, h, [self.embed_pair(pair_features(block, where, pos, x, unit)) for block in blocks]
 
     @never_compiled
     def _choose(
