@@ -24,13 +24,14 @@ from gln.files import Staged, naming, open_regular
 from gln.graphs.check import as_record
 from gln.graphs.columns import GRAPHS, first_of
 from gln.graphs.record import Graph
-from gln.io.items import Item, Skipped, Source, decoding, quote
+from gln.io.items import Item, ReadOptions, Skipped, Source, decoding, quote
 from gln.io.tables import ColumnRoles, choose_ends, choose_roles
 from gln.io.writing import Writer
 from gln.storage.facts import parse_facts
 
 SETS = ("set", "set_id", *GRAPHS)  # names of the column that says to which set a node belongs
 AT_ONCE = 2**20  # rows read at a time
+LISTS_AT_ONCE = 2**12
 BUFFERED = 2**18  # edges kept until they are written as one group of rows
 WHOLE = ("pos", "positions", "points"), ("x", "features")  # list columns of whole rows
 
@@ -41,6 +42,12 @@ def arrow(module: str = "pyarrow") -> Any:
         return __import__(module, fromlist=["_"])
     except ImportError:
         raise GLNError("Parquet and Arrow files need pyarrow; pip install 'gln[arrow]'.") from None
+
+
+def is_list(kind: Any) -> bool:
+    """Whether a column of this type holds lists."""
+    types = arrow().types
+    return types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)
 
 
 class Rows:
@@ -60,8 +67,7 @@ class Rows:
         types = dict(zip(self.schema.names, self.schema.types, strict=True))
         if len(types) < len(self.schema.names):
             raise GLNError("two columns have the same name; rename one of them.")
-        is_list = [pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list]
-        self.lists = [name for name, kind in types.items() if any(test(kind) for test in is_list)]
+        self.lists = [name for name, kind in types.items() if is_list(kind)]
         is_number = [pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_decimal]
         self.numeric = [name for name, kind in types.items() if any(test(kind) for test in is_number)]
         self.names = list(types)
@@ -189,31 +195,48 @@ def _unique(ids: list[str]) -> list[str]:
 
 def _read_lists(source: Source, rows: Rows) -> Iterator[Item | Skipped]:
     """One set per row: lists of coordinates, or one list of rows; edges as lists ``source`` and ``target``."""
-    options, lists = source.options, rows.lists
-    ends = choose_ends(lists, True) or ()
-    key = options.graph or first_of(SETS, [name for name in rows.names if name not in lists])
-    free = [name for name in lists if name not in ends and name != "probability"]
-    pos = [] if options.pos is not None else [name for name in free if name.lower() in WHOLE[0]][:1]
-    x = [name for name in free if name.lower() in WHOLE[1]][:1] if pos and options.x is None else []
-    if not pos:
-        roles = choose_roles(free, free, replace(options, graph=None, id=None, group=None))
-        pos, x = list(roles.pos), list(roles.x)
-    said = (("a set per row: pos", pos), ("x", x), ("set", [key] if key else []), ("edges", ends))
-    source.say("; ".join(f"{what} = {', '.join(some)}" for what, some in said if some))
+    lists = ListRoles(rows.names, rows.lists, source.options)
+    source.say(str(lists))
     number = 0
-    for batch in rows.batches([*pos, *x, *ends, *([key] if key else [])], 4096):
-        names: Sequence[Any] = _words(batch, key) if key else range(number, number + batch.num_rows)
+    for batch in rows.batches(lists.columns, LISTS_AT_ONCE):
+        yield from lists.read(batch, source, number)
+        number += batch.num_rows
+
+
+class ListRoles:
+    """What the list columns of a table with a set per row stand for."""
+
+    def __init__(self, names: Sequence[str], lists: Sequence[str], options: ReadOptions) -> None:
+        self.ends = choose_ends(lists, True) or ()
+        self.key = options.graph or first_of(SETS, [name for name in names if name not in lists])
+        self.predicted = "probability" in lists
+        free = [name for name in lists if name not in self.ends and name != "probability"]
+        self.pos = [] if options.pos is not None else [name for name in free if name.lower() in WHOLE[0]][:1]
+        self.x = (
+            [name for name in free if name.lower() in WHOLE[1]][:1] if self.pos and options.x is None else []
+        )
+        if not self.pos:
+            roles = choose_roles(free, free, replace(options, graph=None, id=None, group=None))
+            self.pos, self.x = list(roles.pos), list(roles.x)
+        self.columns = [*self.pos, *self.x, *self.ends, *([self.key] if self.key else [])]
+
+    def __str__(self) -> str:
+        said = (("a set per row: pos", self.pos), ("x", self.x), ("set", [self.key]), ("edges", self.ends))
+        return "; ".join(f"{what} = {', '.join(some)}" for what, some in said if some and some[0])
+
+    def read(self, batch: Any, source: Source, number: int = 0) -> Iterator[Item | Skipped]:
+        """The set of every row; they are called by their key, or counted from ``number``."""
+        names: Sequence[Any] = _words(batch, self.key) if self.key else range(number, number + batch.num_rows)
         for row, name in enumerate(names):
             try:
-                given = [_stacked(batch, some, row) for some in (pos, x)]
-                edges = _stacked(batch, ends, row) if ends else None
+                given = [_stacked(batch, some, row) for some in (self.pos, self.x)]
+                edges = _stacked(batch, self.ends, row) if self.ends else None
                 edges = None if edges is None else edges.astype(np.int64).reshape(-1, 2)
-                item = source.item(given[0], given[1], edges, name, predicted="probability" in lists)
+                item = source.item(given[0], given[1], edges, name, predicted=self.predicted)
             except GLNError as error:
                 yield source.skip(error, name)
             else:
                 yield item
-        number += batch.num_rows
 
 
 def _stacked(batch: Any, columns: Sequence[str], row: int) -> np.ndarray | None:

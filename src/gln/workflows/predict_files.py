@@ -216,7 +216,7 @@ def answer_window(
     """
     results: list[Graph | str | None] = [misfit(model, item.graph) for item in window.items]
     fitting = [number for number, reason in enumerate(results) if reason is None]
-    answers = _answers(model, [window.items[number] for number in fitting], choice, known, tick)
+    answers = answer_items(model, [window.items[number] for number in fitting], choice, known, tick)
     for number, answer in zip(fitting, answers, strict=True):
         results[number] = answer
     if window.items and window.number == 0:
@@ -243,7 +243,7 @@ def answer_window(
     return done
 
 
-def _answers(
+def answer_items(
     model: Method, items: list[Item], choice: Choice, known: KnownEdges | None, tick: Tick
 ) -> list[Graph | str]:
     """A graph for every item, or the reason why there is none; items that fail together are tried one by one."""
@@ -251,7 +251,7 @@ def _answers(
         return list(ask(model, items, choice, known, tick))
     except (GLNError, MemoryError, RuntimeError) as error:
         if len(items) > 1:
-            return [answer for item in items for answer in _answers(model, [item], choice, known, tick)]
+            return [answer for item in items for answer in answer_items(model, [item], choice, known, tick)]
         if isinstance(error, GLNError):
             return [str(error)]
         if not out_of_memory(error):
