@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -28,26 +29,30 @@ TOGETHER = 300  # points that coincide
 CLOSE = 1e-6  # probabilities this close to the threshold may fall on either side
 
 
-def run(points: int = 200_000, tile: int = 50_000, seed: int = 0) -> dict[str, Any]:
+def run(points: int = 200_000, tile: int = 50_000, double: bool = False, seed: int = 0) -> dict[str, Any]:
     """Edges and probabilities from tiles and at once, for uniform and clustered points in two and three dimensions.
 
     Of clustered points, half are in spots where they are 1000 times as dense, and 300 coincide. In two dimensions the
     model is the shipped ``delaunay-small``; in three, a small one with random weights, as the shipped one would need a
-    halo of everything. Each in a process of its own.
+    halo of everything. Each in a process of its own. What rounding alone does is seen from the same set at once, in
+    another order.
 
     Args:
         points: number of points.
         tile: points in a tile.
+        double: compute in double precision, in which rounding does not hide a difference; probabilities are still
+            written in single precision.
         seed: of the points.
     """
     if points < 10_000 or tile < 1000:
         raise GLNError(f"Got points={points}, tile={tile}; expected at least 10 000 and 1 000.")
     rows = [
-        in_fresh_process(measure, axes, kind, points, tile, seed)
+        in_fresh_process(measure, axes, kind, points, tile, double, seed)
         for axes in (2, 3)
         for kind in ("uniform", "clustered")
     ]
-    settings = {"points": points, "tile": tile, "seed": seed, "threads": torch.get_num_threads()}
+    settings = {"points": points, "tile": tile, "double": double, "seed": seed}
+    settings |= {"threads": torch.get_num_threads(), "load": [round(load, 1) for load in os.getloadavg()]}
     return {"name": "tiles", "rows": rows, "settings": settings}
 
 
@@ -72,17 +77,21 @@ def model_for(axes: int) -> GLN:
     return GLN(0, 3, width=16, pair_width=8, kernels=2, steps=2, candidates=8).eval()
 
 
-def measure(axes: int, kind: str, count: int, tile: int, seed: int) -> dict[str, Any]:
+def measure(axes: int, kind: str, count: int, tile: int, double: bool, seed: int) -> dict[str, Any]:
     model, points = model_for(axes), draw(axes, kind, count, seed)
+    model = model.double() if double else model
     predict_graphs(model, [Graph(pos=torch.from_numpy(points[:5000]))])  # compiles the kernels
     with TemporaryDirectory(prefix="gln-") as place:
         folder = Path(place)
         tiled, seconds, scored = by_tiles(model, points, tile, folder, 1)
         memory = peak_memory()
-        answer, at_once = timed(lambda: predict_graphs(model, [Graph(pos=torch.from_numpy(points))])[0])
-    whole = {
-        tuple(pair): chance
-        for pair, chance in zip(*(part.tolist() for part in answer.scored_once()), strict=True)
+        whole, at_once = timed(lambda: edges_of(model, points))
+        whole_memory = peak_memory()
+    order = np.random.default_rng(seed).permutation(count)
+    other = {
+        (min(ends), max(ends)): chance
+        for pair, chance in edges_of(model, points[order]).items()
+        if (ends := order[list(pair)].tolist())
     }
     cut = Choice().cut(model)
     apart = whole.keys() ^ tiled.keys()
@@ -93,13 +102,24 @@ def measure(axes: int, kind: str, count: int, tile: int, seed: int) -> dict[str,
         "edges": len(whole),
         "edges_that_differ": len(apart) - len(close),
         "at_the_threshold": len(close),
-        "largest_difference": max(abs(whole[pair] - tiled[pair]) for pair in whole.keys() & tiled.keys()),
+        "largest_difference": largest(whole, tiled),
+        "in_another_order": largest(whole, other),
         "scored_per_point": scored,
         "tiles_seconds": seconds,
         "whole_seconds": at_once,
         "tiles_memory_gib": memory,
-        "whole_memory_gib": peak_memory(),
+        "whole_memory_gib": whole_memory,
     }
+
+
+def edges_of(model: GLN, points: np.ndarray) -> dict[tuple[int, int], float]:
+    """The edges of the whole set at once, with their probabilities."""
+    pairs, chances = predict_graphs(model, [Graph(pos=torch.from_numpy(points))])[0].scored_once()
+    return dict(zip(map(tuple, pairs.tolist()), chances.tolist(), strict=True))
+
+
+def largest(first: dict[tuple[int, int], float], second: dict[tuple[int, int], float]) -> float:
+    return max(abs(first[pair] - second[pair]) for pair in first.keys() & second.keys())
 
 
 def by_tiles(
