@@ -21,6 +21,7 @@ NAMES = (
     "fuzz",
     "graphrnn",
     "honest-scores",
+    "large-set",
     "loaded",
     "mixing",
     "mmd",
@@ -30,7 +31,10 @@ NAMES = (
     "paper-step",
     "predict",
     "predict-files",
+    "ray-sets",
     "scale",
+    "schedule",
+    "tiles",
     "time-to-accuracy",
     "train-step",
 )

@@ -1,16 +1,14 @@
-"""The commands of docs/several-machines.md, in two processes on a CPU, and a prediction of which one is killed."""
+"""The commands of docs/several-machines.md, in two processes on a CPU, and a prediction that is killed."""
 
 from __future__ import annotations
 
 import inspect
-import os
 import re
 import shlex
 import signal
 import subprocess
 import sys
 import time
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -18,10 +16,8 @@ import pytest
 
 import gln
 from gln.workflows import predict_files
-from gln.workflows.parts import PartsFolder, name_of
 from tests.commands.test_cli import run
 from tests.commands.test_predict import slow_down
-from tests.training.processes import gln_in, join, start_two
 
 PAGE = (Path(__file__).parents[1] / "docs" / "several-machines.md").read_text()
 SMALL = {
@@ -56,68 +52,37 @@ def small(line: str) -> list[str]:
     return [str(Path(sys.executable).with_name(words[0])), *words[1:]]
 
 
-def in_one_process(words: list[str], output: str) -> list[str]:
-    """The same without what is for several."""
-    words = [output if word == "edges.csv" else word for word in words]
-    start = words.index("--devices")
-    return [word for word in words[:start] + words[start + 4 :] if word != "--resume"]
-
-
-def test_the_torchrun_commands_of_the_page(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    train, predict = map(small, commands("torchrun --nproc-per-node 2"))
+def test_the_commands_of_the_page_on_one_machine(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    train, *_ = map(small, commands("torchrun --nproc-per-node 2"))
     trained = subprocess.run(train, capture_output=True, text=True, timeout=120)
     assert trained.returncode == 0, trained.stderr
     assert gln.load("runs/two").training_facts["epoch"] == 1
-    words, said = predict[predict.index("predict") :], here / "said"
-    # torchrun itself starts the training above; here, what it tells its processes is enough, and takes no seconds.
-    both = start_two(partial(gln_in, here, *words, said=said), torchrun=True)
-    assert 1 in join(both)  # for a file that is skipped
-    out = said.with_suffix(".out").read_text()
-    assert out.count("Wrote edges.csv") == 1
-    assert "Skipped 1:" in out
-    assert run(monkeypatch, *in_one_process(words, "one.csv")) == 1
+    file, folder = (small(line)[1:] for line in commands("gln predict runs/two points/")[:2])
+    assert run(monkeypatch, *file) == 1  # for a file that is skipped
+    at = file.index("--devices")
+    one = ["one.csv" if word == "edges.csv" else word for word in file[:at] + file[at + 2 :]]
+    assert run(monkeypatch, *one) == 1
     assert Path("edges.csv").read_bytes() == Path("one.csv").read_bytes()
-    assert not Path("edges.csv.parts").exists()
+    assert run(monkeypatch, *folder) == 1
+    assert "99.csv" in Path("edges/_rejects.csv").read_text()
 
 
-def test_a_killed_process_is_said_and_resume_gives_the_same_bytes(
-    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+def test_a_command_that_is_killed_is_repeated_and_computes_the_rest(
+    here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first, again = (["predict", "delaunay", *small(line)[3:]] for line in commands("gln predict"))
+    words = ["predict", "delaunay-small", "points/", "-o", "edges", "--device", "cpu", "--resume"]
     code = f"{inspect.getsource(slow_down)}\nslow_down()\nfrom gln.commands.cli import main\nmain()"
-    command = [sys.executable, "-c", code, *first]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        parts = here / "edges.csv.parts"
-        while not list(parts.glob("*/000000-000001.part")) and process.poll() is None:  # of the second
+    with subprocess.Popen([sys.executable, "-c", code, *words], stderr=subprocess.DEVNULL) as process:
+        while not Path("edges/000002.parquet").exists() and process.poll() is None:
             time.sleep(0.02)
-        (child,) = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-        os.kill(int(child), signal.SIGKILL)
-        out, error = process.communicate(timeout=60)
-    assert process.returncode == 2  # as in training; 1 is an output from which something was skipped
-    assert out == ""
-    assert error.splitlines()[-1] == (
-        "gln: another process of this prediction was lost; edges.csv.parts holds what is done: "
-        "repeat the command with --resume."
-    )
-    assert "Traceback" not in error
-    assert not Path("edges.csv").exists()
-
+        process.send_signal(signal.SIGKILL)
+    before = {path: path.stat().st_mtime_ns for path in Path("edges").glob("*.parquet")}
+    assert 2 < len(before) < 19
     monkeypatch.setattr(predict_files, "WINDOW", 16)
-    assert run(monkeypatch, *in_one_process(first, "one.csv")) == 1
-    expected = capsys.readouterr()
-    kept = {path.name for path in parts.glob("*/[0-9]*.part")}
-    written: list[str] = []
-    write = PartsFolder.write
-    monkeypatch.setattr(
-        PartsFolder, "write", lambda *words: (written.append(name_of(words[1])), write(*words))
-    )
-    assert run(monkeypatch, *in_one_process(again, "edges.csv"), "--resume") == 1
-    assert capsys.readouterr().out == expected.out.replace("one.csv", "edges.csv")
-    assert Path("edges.csv").read_bytes() == Path("one.csv").read_bytes()
-    assert kept
-    assert written
-    assert not kept & set(written)  # what was answered is not answered again
-    assert not parts.exists()
+    assert run(monkeypatch, *words) == 1
+    assert len(list(Path("edges").glob("*.parquet"))) == 19
+    assert all(path.stat().st_mtime_ns == time for path, time in before.items())
+    assert not list(Path("edges").glob(".*"))
 
 
 @pytest.mark.parametrize(
@@ -125,12 +90,14 @@ def test_a_killed_process_is_said_and_resume_gives_the_same_bytes(
     [
         (["--devices", "0"], "devices=0"),
         (["--num-nodes", "0"], "num_nodes=0"),
+        (["--num-nodes", "2"], "--engine ray"),
         (["--strategy", "fsdp"], "strategy='fsdp'"),
-        (["--devices", "2", "--num-nodes", "2"], "NODE_RANK"),
         (["--devices", "2", "--device", "cuda:1"], "'cuda:1'"),
-        (["--resume", "-o", "o.txt"], "o.txt"),
-        (["--resume", "-o", "old.csv"], "old.csv already exists"),
-        (["--resume", "-o", "nowhere/o.csv"], "nowhere"),
+        (["--resume"], "name a folder as output"),
+        (["--address", "here:1"], "--engine ray"),
+        (["-o", "nowhere/edges/"], "nowhere"),
+        (["-o", "full"], "holds something else"),
+        (["-o", "edges", "--clusters", "auto"], "clusters are written to"),
     ],
 )
 def test_a_mistake_is_one_sentence_and_nothing_is_written(
@@ -141,12 +108,30 @@ def test_a_mistake_is_one_sentence_and_nothing_is_written(
     message: str,
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    for name in ("p.csv", "old.csv"):
-        Path(name).write_text("x,y\n1,2\n")
+    Path("p.csv").write_text("x,y\n1,2\n")
+    Path("full").mkdir()
+    Path("full/mine").write_text("")
     words = words if "-o" in words else [*words, "-o", "o.csv"]
-    assert run(monkeypatch, "predict", "delaunay", "p.csv", *words) == 2
+    assert run(monkeypatch, "predict", "delaunay-small", "p.csv", *words) == 2
     error = capsys.readouterr().err
     assert error.startswith("gln: ")
     assert message in error
     assert error.count("\n") == 1
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["old.csv", "p.csv"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["full", "p.csv"]
+    assert {path.name for path in Path("full").iterdir()} <= {"mine", "_lock"}
+
+
+def test_one_of_several_processes_is_told_to_start_once(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    for name, value in {
+        "RANK": "1",
+        "WORLD_SIZE": "2",
+        "LOCAL_RANK": "1",
+        "TORCHELASTIC_RUN_ID": "none",
+    }.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("GROUP_RANK", "0")
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "2")
+    assert run(monkeypatch, "predict", "delaunay-small", "points/", "-o", "e.csv", "--devices", "2") == 2
+    assert "start the command once" in capsys.readouterr().err

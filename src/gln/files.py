@@ -137,6 +137,19 @@ def _lock(file: IO[bytes]) -> None:
 
 
 @contextmanager
+def hold(path: Path, taken: str) -> Iterator[None]:
+    """Keep the file ``path`` marked as in use; raise an error with the words ``taken`` if another process does."""
+    with path.open("wb") as file:
+        try:
+            _lock(file)
+        except BlockingIOError:
+            raise GLNError(taken) from None
+        except OSError:  # not every disk can
+            pass
+        yield
+
+
+@contextmanager
 def naming(path: Path) -> Iterator[None]:
     """Make any ``OSError`` raised inside name ``path``."""
     try:

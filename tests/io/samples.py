@@ -108,6 +108,31 @@ def picture(pixels: np.ndarray, kind: str = "PNG") -> bytes:
 
 COLOURS = np.arange(2 * 3 * 3, dtype=np.uint8).reshape(2, 3, 3) * 10  # 2 rows of 3 pixels
 
+
+def table_file(kind: str) -> bytes:
+    """The four points as Parquet or Arrow."""
+    import pyarrow as pa
+    from pyarrow import feather, parquet
+
+    file = io.BytesIO()
+    table = pa.table(dict(zip("xyz", POS.T, strict=True)))
+    if kind == ".parquet":
+        parquet.write_table(table, file)
+    else:
+        feather.write_feather(table, file)
+    return file.getvalue()
+
+
+def cloud(compressed: bool) -> bytes:
+    """The four points as LAS or LAZ."""
+    import laspy
+
+    file, made = io.BytesIO(), laspy.create()
+    made.x, made.y, made.z = POS.T
+    made.write(file, do_compress=compressed)
+    return file.getvalue()
+
+
 GOOD: dict[str, bytes] = {
     ".csv": CSV,
     ".tsv": CSV.replace(b",", b"\t"),
@@ -130,6 +155,11 @@ GOOD: dict[str, bytes] = {
     ".gexf": GEXF,
     ".gml": GML,
     ".json": JSON,
+    ".parquet": table_file(".parquet"),
+    ".arrow": table_file(".arrow"),
+    ".feather": table_file(".feather"),
+    ".las": cloud(False),
+    ".laz": cloud(True),
 }
 
 

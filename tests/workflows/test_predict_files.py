@@ -33,7 +33,7 @@ MODEL.threshold = 0.5
 
 
 def answers(items: list[Item], choice: Choice = Choice()) -> tuple[list[tuple[Item, Data]], list[Skipped]]:  # noqa: B008
-    done = [answer_window(MODEL, window, choice) for window in cut_windows((0, one) for one in items)]
+    done = [answer_window(MODEL, window, choice) for window in cut_windows(items)]
     return [pair for one in done for pair in one.answers], [what for one in done for what in one.skipped]
 
 
@@ -189,12 +189,12 @@ def test_known_edges_stay_and_the_rest_is_the_models(tmp_path: Path) -> None:
     known = KnownEdges(table, ReadOptions(), files=1)
     assert known.of(one).edges_once().tolist() == [[0, 1]]
     choice = Choice(threshold=1.0)  # so that the model itself adds nothing
-    ((_, answer),) = answer_window(MODEL, Window(0, 0, items=[one]), choice, known).answers
+    ((_, answer),) = answer_window(MODEL, Window(0, items=[one]), choice, known).answers
     assert answer.edge_index.tolist() == [[0, 1], [1, 0]]
     assert answer.edge_prob.tolist() == [1, 1]
     assert answer.num_edges == gln.check_graph(answer).num_edges
 
-    ((_, all_),) = answer_window(MODEL, Window(0, 0, items=[one]), Choice(threshold=0.0), known).answers
+    ((_, all_),) = answer_window(MODEL, Window(0, items=[one]), Choice(threshold=0.0), known).answers
     expected = gln.predict(MODEL, one.graph, threshold=0.0)
     assert torch.equal(all_.edge_index, expected.edge_index)  # sorted, no edge twice
     changed = (all_.edge_prob != expected.edge_prob).nonzero()[:, 0].tolist()

@@ -15,6 +15,7 @@ from gln.training.config import PATIENCE, FitConfig
 
 if TYPE_CHECKING:
     from gln.io import ReadOptions, Skipped
+    from gln.workflows.engines import Engine
 
 FamilySpec = Annotated[
     Positional[str],
@@ -50,7 +51,7 @@ def _or_word(kind: type[int] | type[float], word: str, value: Any) -> PrimitiveC
         nargs=1,
         metavar=f"{'INT' if kind is int else 'FLOAT'}|{word}",
         instance_from_str=read,
-        is_instance=lambda found: found == value or isinstance(found, int | float),
+        is_instance=lambda found: found in (value, None) or isinstance(found, int | float),
         str_from_instance=lambda found: [word if found == value else str(found)],
     )
 
@@ -102,34 +103,57 @@ class FitFlags(FitConfig):
 
 @dataclass(frozen=True)
 class ShareFlags:
-    """Split the graphs among several processes; see the page on several machines.
+    """Share the work among several processes; see the page on several machines.
 
     Args:
-        devices: processes per machine, each on its own GPU if there are any; auto: one per GPU.
-        num_nodes: number of machines; they must share OUT's folder.
-        strategy: auto or ddp; in both, each process holds the whole model.
-        resume: continue a prediction that was interrupted.
+        devices: processes, each on its own GPU if there are any; auto: one per GPU, with ray one per core if there are
+            none. If omitted, 1, and auto with ray.
+        engine: processes on this machine, or ray for many machines.
+        address: of a Ray cluster that runs already; without it, Ray is started here and stopped afterwards.
+        num_nodes: for training; a prediction is shared by several machines with --engine ray.
+        strategy: for training; here each process has the whole model.
+        resume: not needed; if OUT is a folder, what is done is kept.
     """
 
-    devices: Devices = 1
+    devices: Annotated[int | Literal["auto"] | None, _or_word(int, "auto", "auto")] = None
+    engine: Literal["processes", "ray"] = "processes"
+    address: Annotated[str | None, arg(metavar="HOST:PORT")] = None
     num_nodes: int = 1
     strategy: str = "auto"
     resume: bool = False
 
-    def per_machine(self) -> int:
-        """The number of processes on each machine."""
-        if self.devices == "auto":
+    def check(self, folder: bool) -> None:
+        """Refuse what does not go together, and what earlier versions shared a prediction by."""
+        if isinstance(self.devices, int) and self.devices < 1:
+            raise GLNError(f"Got devices={self.devices}; expected a whole number of at least 1, or auto.")
+        FitConfig(num_nodes=self.num_nodes, strategy=self.strategy)  # the same rules as for training
+        if self.num_nodes > 1:
+            raise GLNError(
+                f"Got --num-nodes {self.num_nodes}; a prediction is shared by several machines with --engine ray, and "
+                "started once."
+            )
+        if self.resume and not folder:
+            raise GLNError(
+                "Got --resume, but a file is written whole, at the end; name a folder as output (-o edges/), in which "
+                "what is done is kept when the command is repeated."
+            )
+        if self.address is not None and self.engine != "ray":
+            raise GLNError(f"Got --address {self.address}; it is for --engine ray.")
+
+    def chosen(self) -> Engine:
+        """The engine that computes the windows."""
+        if self.engine == "ray":
+            from gln.adapters.ray import on_ray
+
+            return on_ray(self.devices if isinstance(self.devices, int) else None, self.address)
+        from gln.workflows.engines import in_processes, in_this_process
+
+        count = self.devices or 1
+        if count == "auto":
             import torch
 
-            return max(1, torch.cuda.device_count())
-        if self.devices < 1:
-            raise GLNError(f"Got devices={self.devices}; expected a whole number of at least 1, or auto.")
-        return self.devices
-
-    def given(self) -> bool:
-        """Whether there are several processes, or partial results that several have left."""
-        FitConfig(num_nodes=self.num_nodes, strategy=self.strategy)  # the same rules as for training
-        return self.resume or self.per_machine() * self.num_nodes > 1
+            count = max(1, torch.cuda.device_count())
+        return in_this_process if count == 1 else in_processes(count)
 
 
 @dataclass(frozen=True)

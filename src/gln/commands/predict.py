@@ -41,21 +41,23 @@ def predict(
     force: bool = False,
     view: PagePath = None,
     clusters: Clusters = None,
+    tile_nodes: Whole = None,
     read: OmitArgPrefixes[ReadFlags] = ReadFlags(),  # noqa: B008 - frozen
     share: OmitArgPrefixes[ShareFlags] = ShareFlags(),  # noqa: B008 - frozen
 ) -> None:
     """Predict the edges over your own points, meshes, molecules, images or tables.
 
     Inputs that cannot be read are named and skipped, and the exit code is then 1. Files that contain true edges are
-    also scored. OUT may lie in an input folder; it is not read. With --devices, several processes share the graphs:
-    partial results stay in OUT.parts until all are done, and --resume continues from them.
+    also scored. OUT may lie in an input folder; it is not read. If OUT is a folder, edges are written there as Parquet
+    files, one after another, and repeating the command computes only those that are missing. A single set that is too
+    large for the memory is then predicted in tiles.
 
-    Example: gln predict delaunay points.csv -o edges.csv
+    Examples: gln predict delaunay points.csv -o edges.csv; gln predict delaunay huge.parquet -o edges/
 
     Args:
         files: Tables, arrays, meshes, molecules, images or graphs; also folders and patterns.
-        output: Where to write the edges: .csv, .npz, .graphml, .obj or .ply; with --clusters .csv, and .png for the
-            regions of images. Types of nodes go to NAME.nodes.csv beside a .csv.
+        output: Where to write the edges: .csv, .parquet, .npz, .graphml, .obj or .ply, or a folder; with --clusters
+            .csv, and .png for the regions of images. Types of nodes go to NAME.nodes.csv beside a .csv.
         threshold: Lowest probability of an edge; the model's own threshold if omitted.
         top_k: Keep only the k most probable of these edges at every node; with --threshold 0, of all pairs.
         known: Table of known edges (source, target, graph, and type and weight if the model predicts them) to complete;
@@ -67,6 +69,8 @@ def predict(
         force: Replace OUT if it exists.
         clusters: Write which nodes belong together instead of the edges; auto is linkage for images (usual for .png)
             and louvain for all else.
+        tile_nodes: Predict a large set in tiles of about so many nodes, each with all around it that its edges depend
+            on; if omitted, as many as the memory allows, and only sets for which it is too small.
     """
     from gln.inference.choice import Choice
     from gln.io import find_files
@@ -83,50 +87,62 @@ def predict(
     choice = Choice(threshold, top_k, steps, candidates, batch_size)
     if any(Path(word).is_file() and same_place(Path(word), output) for word in files):
         raise GLNError(f"{output} is both input and output; choose another name for the output.")
-    place, devices = None, share.per_machine()
+    in_folder = output.is_dir() or not output.suffix
+    share.check(in_folder)
+    if in_folder:
+        if clusters is not None:
+            raise GLNError(f"Got the folder {output}; clusters are written to .csv or .png.")
+        from gln.io.parquet import arrow
+
+        arrow()
     paths = find_files(files)
     options = options_for(model, read.options())
     if known is not None:
         open_regular(known).close()
     if nodes := apart_from(paths, (output, known)):
         check_nodes(model, nodes, options, Skips(), known)
-    if not share.given():  # several processes check it when all have begun: it may be theirs
+    if not in_folder:
         check_output(output, force, clusters is not None)
     from gln.models.contract import kinds_of
+    from gln.workflows.engines import in_this_process
     from gln.workflows.methods import load_for, put_on
     from gln.workflows.predict_files import Job, predict_files
     from gln.workflows.rules import FROM_TRAINING, load_rules
+    from gln.workflows.tiling import too_large
 
-    if share.given():
-        from gln.training.processes import find_place
-
-        place = find_place(devices, share.num_nodes)
-    elif SEVERAL & os.environ.keys():
+    if SEVERAL & os.environ.keys():
         from gln.training.processes import check_alone
 
-        check_alone()
-    local = place.local if place is not None and place.world > 1 else None
-    network = put_on(load_for("predict", model), device, local)
+        check_alone("start the command once: --devices and --engine ray share the work")
+    engine, network = share.chosen(), load_for("predict", model)
+    network = put_on(network, device, None if engine is in_this_process else 0)  # a mistake is found here
     # Of several processes, not all see the graphs that rules would be fitted on.
-    rules = load_rules(model) or (None if place is None else {})
+    rules = load_rules(model) or (None if engine is in_this_process else {})
     about = FROM_TRAINING if rules else ""
-    job = Job(network, paths, output, options, choice, known, force, clusters, rules, about)
+    job = Job(network, paths, output, options, choice, known, force, clusters, rules, about, device)
     if view is not None:
         from gln.workflows.views import job_items
 
         shown = job_items(job, view, remark)
-    if place is None:
-        outcome = predict_files(job, say=remark, complain=_complain)
-    else:
-        from gln.workflows.sharing import Explained, predict_shared
+    said: list[str] = []
+    stream = too_large(job, tile_nodes, said.append)
+    if stream is not None and not in_folder:
+        raise GLNError(
+            f"{stream.count:,} nodes are predicted in tiles; name a folder for the output, such as {output.stem}/."
+        )
+    if stream is not None:
+        from gln.workflows.tiling import predict_tiles
 
-        try:
-            found = predict_shared(job, place, devices, share.resume, remark, _complain)
-        except Explained:
-            sys.exit(2)
-        if found is None:  # the first process reports
-            return
-        outcome = found
+        for text in said:
+            remark(text)
+        workers = share.devices if isinstance(share.devices, int) else 1
+        outcome = predict_tiles(job, stream, engine, tile_nodes, workers, remark)
+    elif in_folder:
+        from gln.workflows.shards import predict_in_folder
+
+        outcome = predict_in_folder(job, engine, remark, _complain)
+    else:
+        outcome = predict_files(job, engine=engine, say=remark, complain=_complain)
     what = count_of(outcome.edges, "edge") if clusters is None else count_of(outcome.clusters, "cluster")
     # Several graphs may be in files of their own.
     written = output if output.exists() else output.with_name(f"{output.stem}-*{output.suffix}")

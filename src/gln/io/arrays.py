@@ -30,7 +30,7 @@ UNPACKED = 20  # an archive may unpack to this many times its size, or to MAX_BY
 def read_npy(source: Source) -> Iterator[Item | Skipped]:
     """Read positions: ``[n, p]`` of one graph, or ``[graphs, n, p]`` of several of the same size."""
     with open_regular(source.path) as file:
-        dtype, shape, fortran = _header(file, os.fstat(file.fileno()).st_size, NUMBERS)
+        dtype, shape, fortran = npy_header(file, os.fstat(file.fileno()).st_size, NUMBERS)
         offset = file.tell()
     if 0 in shape:
         raise GLNError(f"the array has shape {list(shape)} and holds no nodes.")
@@ -181,13 +181,13 @@ def _array(name: str, data: bytes, kinds: str) -> np.ndarray:
     """The array of an npy file in memory, read-only."""
     file = io.BytesIO(data)
     try:
-        dtype, shape, fortran = _header(file, len(data), kinds)
+        dtype, shape, fortran = npy_header(file, len(data), kinds)
     except GLNError as error:
         raise GLNError(f"{name}: {error}") from None
     return np.frombuffer(data, dtype, offset=file.tell()).reshape(shape, order="F" if fortran else "C")
 
 
-def _header(file: BinaryIO, size: int, kinds: str) -> tuple[np.dtype, tuple[int, ...], bool]:
+def npy_header(file: BinaryIO, size: int, kinds: str) -> tuple[np.dtype, tuple[int, ...], bool]:
     """Type, shape and order of an npy file of ``size`` bytes; leaves the file where the numbers begin."""
     with decoding("npy array"):
         version = npy.read_magic(file)

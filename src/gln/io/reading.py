@@ -15,6 +15,8 @@ from gln.io.items import Item, Reader, ReadOptions, Skipped, Source
 from gln.io.meshes import read_mesh
 from gln.io.molecules import read_sdf, read_xyz
 from gln.io.networks import read_gexf, read_gml, read_graphml, read_json
+from gln.io.parquet import read_parquet
+from gln.io.streams import read_las
 from gln.io.tables import edges_of, read_table
 
 READERS: dict[str, Reader] = {
@@ -23,6 +25,11 @@ READERS: dict[str, Reader] = {
     ".txt": read_table,
     ".npy": read_npy,
     ".npz": read_npz,
+    ".parquet": read_parquet,
+    ".arrow": read_parquet,
+    ".feather": read_parquet,
+    ".las": read_las,
+    ".laz": read_las,
     ".ply": read_mesh,
     ".obj": read_mesh,
     ".stl": read_mesh,

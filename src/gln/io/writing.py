@@ -63,10 +63,11 @@ class Writer(ABC):
 def open_writer(path: Path | str, *, force: bool = False, clustered: bool = False) -> Iterator[Writer]:
     """Open a writer for ``path``, whose suffix gives the format; the file appears if the block ends without an error.
 
-    ``.csv`` has the columns graph, source, target and probability, each undirected edge once, and names nodes by the
-    user's ids, if any; where they are predicted, the columns type, weight and direction follow, and the types of nodes
-    are in NAME.nodes.csv. ``.npz`` holds all graphs as one PyG batch. ``.graphml``, ``.obj`` and ``.ply`` hold one
-    graph; several become files NAME-ITEM.ext. Existing files are replaced only with ``force``.
+    ``.csv`` and ``.parquet`` have the columns graph, source, target and probability, each undirected edge once, and
+    name nodes by the user's ids, if any; where they are predicted, the columns type, weight and direction follow, and
+    the types of nodes are in NAME.nodes.csv beside a ``.csv``. ``.npz`` holds all graphs as one PyG batch.
+    ``.graphml``, ``.obj`` and ``.ply`` hold one graph; several become files NAME-ITEM.ext. Existing files are replaced
+    only with ``force``.
 
     With ``clustered``, answers have a ``cluster [n]``, and this is written instead of the edges: as ``.csv`` with the
     columns graph, node and cluster, or of images as ``.png``.
@@ -394,12 +395,19 @@ def _places(item: Item) -> np.ndarray:
     return np.pad(item.rows()["pos"], [(0, 0), (0, 3 - width)])
 
 
+def _parquet(path: Path, force: bool) -> Writer:
+    from gln.io.parquet import ParquetWriter  # here, as it is one of these
+
+    return ParquetWriter(path, force)
+
+
 WRITERS: dict[str, Callable[[Path, bool], Writer]] = {
     ".csv": TableWriter,
     ".npz": ArchiveWriter,
     ".graphml": partial(FilesWriter, encode=to_graphml),
     ".obj": partial(FilesWriter, encode=to_obj),
     ".ply": partial(FilesWriter, encode=to_ply),
+    ".parquet": _parquet,
 }
 WRITABLE = tuple(WRITERS)
 CLUSTER_WRITERS: dict[str, Callable[[Path, bool], Writer]] = {".csv": ClusterTable, ".png": RegionPictures}

@@ -71,7 +71,7 @@ def candidate_pairs(
     if ends.shape[1] <= block_size(where.device):
         order = None
     elif order is None:
-        order = _spatial_order([_tree(points) for points in _as_numpy(where)], where)
+        order = spatial_order(where)
     pairs = ListedPairs.from_ends(ends, (count, nodes), order)
     return pairs if crowds is None else replace(pairs, stands=crowds.stands)
 
@@ -85,9 +85,10 @@ def _tree(points: np.ndarray) -> spatial.cKDTree:
     return spatial.cKDTree(points, balanced_tree=False)  # built in less time, and asked in no more
 
 
-def _spatial_order(trees: list[spatial.cKDTree], where: Tensor) -> Tensor:
+def spatial_order(where: Tensor, trees: list[spatial.cKDTree] | None = None) -> Tensor:
     """An order ``[B · N]`` of the points ``[B, N, p]`` that keeps neighbours together, one graph after another."""
     count, nodes, _ = where.shape
+    trees = [_tree(points) for points in _as_numpy(where)] if trees is None else trees
     order = np.concatenate([tree.indices for tree in trees]) + np.arange(count).repeat(nodes) * nodes
     return torch.from_numpy(order).to(where.device)
 
@@ -125,7 +126,7 @@ def _near_by_tree(where: Tensor, mask: Tensor, nearest: Tensor) -> tuple[Tensor,
             trees.append(_tree(points[own.numpy(force=True)]))
             ends = own[nearest_nodes(trees[-1], int(nearest[number]), where.device)]
             parts.append(ends + number * mask.shape[1])
-    return torch.cat(parts, dim=1), _spatial_order(trees, where) if bool(mask.all()) else None
+    return torch.cat(parts, dim=1), spatial_order(where, trees) if bool(mask.all()) else None
 
 
 def nearest_nodes(tree: spatial.cKDTree, count: int, device: torch.device) -> Tensor:

@@ -262,16 +262,9 @@ class GLN(nn.Module):
         tick: Tick | None = None,
     ) -> Iterator[After]:
         """What each step gives, from ``A⁰``: ``a`` ``[...]`` or, for each type, ``[..., T]``."""
-        where, pos, x = (pairs.from_batch(values) for values in inputs)
-        blocks: Sequence[Block] = pairs.blocks(block or block_size(x.device))
-        unit = joined([local_unit(block, where) for block in blocks])[..., None]
-        h = self.embed_node(x if x.shape[-1] else x.new_ones(*x.shape[:-1], 1))
-        e = [
-            self.embed_pair(pair_features(block, where, pos, x, unit, self.lengths, self.directions))
-            for block in blocks
-        ]
+        blocks, h, e = self.embed(pairs, inputs, block)
         if self.series is not None:
-            read, moments = self.series(blocks, x[..., : self.in_channels])
+            read, moments = self.series(blocks, pairs.from_batch(inputs[2])[..., : self.in_channels])
             e = [state + more for state, more in zip(e, read, strict=True)]
         # Adding 0 · e gives the first A a gradient like the later ones: what is compiled for one step then serves all.
         nothing = 0 * joined([part[..., 0] for part in e])
@@ -286,6 +279,20 @@ class GLN(nn.Module):
             structure = next_structure(self.kinds, pairs, score, types, weights)
             nodes = None if self.label is None else self.label(pairs, blocks, h, e, structure)
             yield After(h, score, types, weights, nodes)
+
+    def embed(
+        self, pairs: Pairs, inputs: tuple[Tensor, Tensor, Tensor], block: int | None = None
+    ) -> tuple[Sequence[Block], Tensor, list[Tensor]]:
+        """The blocks of pairs, and the first states of nodes ``[..., d]`` and, by block, of pairs ``[..., c]``."""
+        where, pos, x = (pairs.from_batch(values) for values in inputs)
+        blocks: Sequence[Block] = pairs.blocks(block or block_size(x.device))
+        unit = joined([local_unit(block, where) for block in blocks])[..., None]
+        h = self.embed_node(x if x.shape[-1] else x.new_ones(*x.shape[:-1], 1))
+        e = [
+            self.embed_pair(pair_features(block, where, pos, x, unit, self.lengths, self.directions))
+            for block in blocks
+        ]
+        return blocks, h, e
 
     @never_compiled
     def _choose(

@@ -205,8 +205,12 @@ class ListedPairs:
         ends = ends if order is None else order.argsort()[ends]
         ends = ends[:, ends[0] != ends[1]]
         key = torch.cat([ends[0] * nodes + ends[1], ends[1] * nodes + ends[0]]).unique()  # ascending
-        ends = torch.stack([key // nodes, key % nodes])
-        degree = torch.bincount(ends[0], minlength=nodes)
+        return cls.sorted(torch.stack([key // nodes, key % nodes]), size, order)
+
+    @classmethod
+    def sorted(cls, ends: Tensor, size: tuple[int, int], order: Tensor | None = None) -> ListedPairs:
+        """From pairs ``[2, m]`` in both directions, in order."""
+        degree = torch.bincount(ends[0], minlength=size[0] * size[1])
         # Sorted by target and then by source, the reversed pairs are in the order of the pairs.
         back = ends[1].argsort(stable=True)
         return cls(_bounds(degree), ends, back, max(int(degree.max()), 1), size, order)

@@ -78,12 +78,11 @@ def find_place(devices: int, num_nodes: int, found: ClusterEnvironment | None = 
     return Place(node * devices + local, world, local, started=found.creates_processes_externally)
 
 
-def check_alone() -> None:
+def check_alone(instead: str = "give --devices and --num-nodes to share the work") -> None:
     """Refuse to be one of several processes that were not told to share the work."""
     if rank := _rank():
         raise GLNError(
-            f"This is process {rank} of several, counted from 0, but the command is for one; give --devices and "
-            "--num-nodes to share the work."
+            f"This is process {rank} of several, counted from 0, but the command is for one; {instead}."
         )
 
 

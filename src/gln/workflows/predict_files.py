@@ -1,14 +1,13 @@
 """Predict the edges of every set of nodes in files.
 
 The files are read as windows: sets of nodes that are predicted together. Windows depend on the files alone, so the
-answers are the same in any process and in any run.
+answers are the same in any process and in any run (:mod:`gln.workflows.shards`).
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean
@@ -23,82 +22,53 @@ from gln.files import apart_from
 from gln.graphs.check import check_graph
 from gln.graphs.record import Graph
 from gln.inference.predict import Choice, Method, Tick, predict_graphs
-from gln.io import EdgeTable, Item, ReadOptions, Skipped, Writer, open_writer
+from gln.io import EdgeTable, Item, ReadOptions, Skipped, open_writer
 from gln.io.csvfile import CSVFile
 from gln.io.items import as_tensors
 from gln.io.reading import node_files, read_all
 from gln.models.contract import kinds_of
 from gln.models.settings import misfit, unread, unseen
 from gln.workflows import Say, silent
+from gln.workflows.engines import Engine, in_this_process
 from gln.workflows.kinds import comparable, without_kinds
-from gln.workflows.methods import coinciding, out_of_memory
+from gln.workflows.methods import coinciding, out_of_memory, put_on
 
 if TYPE_CHECKING:
     from gln.decoding.clusters import Grouping
     from gln.evaluation.metrics import Scores
     from gln.workflows.rules import Rules
 
-BLOCK = 256  # files; no window crosses the end of a block, so that blocks can be read separately
 WINDOW = 256  # items considered together, so that those of similar size share a batch
 WINDOW_NODES = 2**17  # fewer items where they are large
 SHOWN = 8  # reasons in a summary
 SCORES = ("dice", "precision", "recall", "iou")
 OF_KINDS = ("type_f1_micro", "directions", "weight_error", "node_accuracy", "exact_kinds")
+LOST = "the processes that were to predict it were killed, perhaps for want of memory."
 OF = ": "  # between the words for a rule and the name of its score
 
 
 @dataclass
 class Window:
-    """Window ``number`` of the files of ``block``, and whether it is the ``last`` one.
+    """Window ``number`` of the input; ``bad`` is what could not be read on the way."""
 
-    ``bad`` is what could not be read on the way; a block with nothing readable has one window without ``items``.
-    """
-
-    block: int
     number: int
-    last: bool = False
     items: list[Item] = field(default_factory=list)
     bad: list[Skipped] = field(default_factory=list)
 
 
-def read_windows(
-    paths: Sequence[Path],
-    options: ReadOptions,
-    say: Say = silent,
-    blocks: Callable[[int], bool] | None = None,
-) -> Iterator[Window]:
-    """The windows of ``paths``, in order; with ``blocks``, only of those blocks: the rest is not read."""
-    block_of = {path: number // BLOCK for number, path in enumerate(paths)}
-    wanted = [path for path in paths if blocks is None or blocks(block_of[path])]
-    events = read_all(wanted, options, say, among=paths) if wanted else ()
-    return cut_windows((block_of[event.path], event) for event in events)
-
-
-def count_blocks(paths: Sequence[Path]) -> int:
-    return -(-len(paths) // BLOCK)
-
-
-def cut_windows(events: Iterable[tuple[int, Item | Skipped]]) -> Iterator[Window]:
-    """Cut items and unreadable files, each with its block, into windows small enough for memory."""
-    window, nodes = None, 0
-    for block, event in events:
-        if window is not None and window.block != block:
-            window.last = True
-            yield window
-            window = None
-        if window is None:
-            window, nodes = Window(block, 0), 0
+def cut_windows(events: Iterable[Item | Skipped]) -> Iterator[Window]:
+    """Cut items and unreadable files into windows small enough for memory."""
+    window, nodes = Window(0), 0
+    for event in events:
         if isinstance(event, Skipped):
             window.bad.append(event)
             continue
         if window.items and (len(window.items) == WINDOW or nodes + event.graph.num_nodes > WINDOW_NODES):
             yield window
-            window, nodes = Window(block, window.number + 1), 0
+            window, nodes = Window(window.number + 1), 0
         window.items.append(event)
         nodes += event.graph.num_nodes
-    if window is not None:
-        window.last = True
-        yield window
+    yield window
 
 
 class KnownEdges:
@@ -143,11 +113,11 @@ class KnownEdges:
         except GLNError as error:
             raise GLNError(f"{self.table.path}: {error}") from None
 
-    def check_used(self) -> None:
-        """Refuse a table of which nothing was used: it is the wrong one or names the graphs differently."""
+    def check_used(self, used: bool) -> None:
+        """Refuse a table of which nothing was ``used``: it is the wrong one or names the graphs differently."""
         if not self.table.places:
             raise GLNError(f"{self.table.path} holds no edges; give a table with a row for each known edge.")
-        if not self.used:
+        if not used:
             raise GLNError(
                 f"{self.table.path} holds no edge of any of the graphs; check the names in its graph column."
             )
@@ -184,6 +154,8 @@ class Outcome:
     ``labelled``  number of graphs that came with their true edges
     ``scores``    edge scores of those, the mean over graphs; empty if there are none; those of a rule follow its words
     ``answers``   the items of a window that was just predicted, with their graphs
+    ``remarks``   what was said on the way
+    ``used``      whether any known edges were used
     ============  ====================================================================
     """
 
@@ -194,6 +166,18 @@ class Outcome:
     scores: dict[str, float] = field(default_factory=dict)
     answers: list[tuple[Item, Graph]] = field(default_factory=list)
     clusters: int = 0
+    remarks: list[str] = field(default_factory=list)
+    used: bool = False
+
+    def facts(self) -> dict[str, Any]:
+        """All but the answers themselves, as plain values."""
+        skipped = [[str(what.path), what.reason] for what in self.skipped]
+        return {key: value for key, value in vars(self).items() if key != "answers"} | {"skipped": skipped}
+
+    @classmethod
+    def from_facts(cls, facts: dict[str, Any], answers: Sequence[tuple[Item, Graph]] = ()) -> Outcome:
+        skipped = [Skipped(Path(path), reason) for path, reason in facts["skipped"]]
+        return cls(**facts | {"skipped": skipped, "answers": list(answers)})
 
     def reasons(self) -> str:
         """How often each reason for skipping occurred, the most frequent first."""
@@ -237,6 +221,7 @@ class Outcome:
         self.graphs += more.graphs
         self.edges += more.edges
         self.skipped += more.skipped
+        self.used |= more.used
         if more.labelled:
             both = self.labelled + more.labelled
             sums = {name: more.labelled * value for name, value in more.scores.items()}
@@ -280,10 +265,10 @@ def answer_window(
     """
     results: list[Graph | str | None] = [misfit(model, item.graph) for item in window.items]
     fitting = [number for number, reason in enumerate(results) if reason is None]
-    answers = _answers(model, [window.items[number] for number in fitting], choice, known, tick)
+    answers = answer_items(model, [window.items[number] for number in fitting], choice, known, tick)
     for number, answer in zip(fitting, answers, strict=True):
         results[number] = answer
-    if window.items and (window.block, window.number) == (0, 0):
+    if window.items and window.number == 0:
         if not any(isinstance(result, Graph) for result in results):
             nothing = f"None of the first {len(results)} sets of nodes can be predicted; "
             raise Unfit(f"{nothing if len(results) > 1 else ''}{window.items[0].name}: {results[0]}")
@@ -307,7 +292,7 @@ def answer_window(
     return done
 
 
-def _answers(
+def answer_items(
     model: Method, items: list[Item], choice: Choice, known: KnownEdges | None, tick: Tick
 ) -> list[Graph | str]:
     """A graph for every item, or the reason why there is none; items that fail together are tried one by one."""
@@ -315,7 +300,7 @@ def _answers(
         return list(ask(model, items, choice, known, tick))
     except (GLNError, MemoryError, RuntimeError) as error:
         if len(items) > 1:
-            return [answer for item in items for answer in _answers(model, [item], choice, known, tick)]
+            return [answer for item in items for answer in answer_items(model, [item], choice, known, tick)]
         if isinstance(error, GLNError):
             return [str(error)]
         if not out_of_memory(error):
@@ -334,8 +319,54 @@ def ask(
     return [completed(answer, edges) for answer, edges in zip(answers, sure, strict=True)]
 
 
-class _Enough(Exception):
-    """Leaves a writer before it has written anything."""
+def once(say: Say) -> Say:
+    """Says what it is given, but nothing twice, not even about several files."""
+    said: set[str] = set()
+
+    def say_once(text: str) -> None:
+        what = text.partition(": ")[2] or text
+        if what not in said:
+            said.add(what)
+            say(text)
+
+    return say_once
+
+
+class Answerer:
+    """What answers the windows of a job, one after another; each of several processes has one."""
+
+    def __init__(self, job: Job, tick: Tick = silent) -> None:
+        self.model, self.device, self.choice, self.rules = job.model, job.device, job.choice, job.rules
+        self.known_table = job.known, job.options, len(job.paths)
+        # The edges stored with the nodes may be the known ones, which must not be scored.
+        self.scored = job.known is None or job.options.edges is not None
+        self.tick, self.remarked = tick, False
+
+    def begin(self, local: int | None) -> None:
+        self.model = put_on(self.model, self.device, local)
+        path, options, files = self.known_table
+        self.known = None if path is None else KnownEdges(path, options, files, self.model)
+
+    def __call__(self, window: Window) -> Outcome:
+        remarks: list[str] = []
+        rest = (self.known, self.scored, remarks.append, self.rules, self.tick)
+        done = answer_window(self.model, window, self.choice, *rest)
+        done.used = self.known is not None and self.known.used
+        self.remarked = self.remarked or self._remark_on_coinciding(done, remarks.append)
+        done.remarks = remarks
+        return done
+
+    def _remark_on_coinciding(self, done: Outcome, say: Say) -> bool:
+        """Report the first graph with nodes that coincide; whether there is one."""
+        for item, _ in done.answers:
+            if count := coinciding(self.model, item.graph):
+                # Of several processes only one says what follows the colon.
+                say(
+                    f"{count:,} of {item.graph.num_nodes:,} nodes of {item.name} lie exactly on another node: "
+                    "such nodes cannot be told apart by their positions."
+                )
+                return True
+        return False
 
 
 @dataclass
@@ -355,6 +386,7 @@ class Job:
     clusters: Grouping | None = None  # write these instead of edges
     rules: Rules | None = None  # to be scored beside the model; None: those that suit the first window best
     about_rules: str = ""  # where they come from
+    device: str = "cpu"
 
     def __post_init__(self) -> None:
         paths = apart_from(self.paths, (self.output, self.known))
@@ -369,80 +401,58 @@ class Job:
         return KnownEdges(self.known, self.options, len(self.paths), self.model)
 
     def answers(
-        self,
-        known: KnownEdges | None,
-        say: Say = silent,
-        blocks: Callable[[int], bool] | None = None,
-        wanted: Callable[[Window], bool] = lambda window: True,
-        bar: bool = True,
-    ) -> Iterator[tuple[Window, Outcome]]:
-        """The windows with their answers, in order: those in ``blocks`` that are ``wanted``."""
-        # The edges stored with the nodes may be the known ones, which must not be scored.
-        scored = known is None or self.options.edges is not None
-        place, remarked = {path: number for number, path in enumerate(self.paths)}, False
+        self, engine: Engine, say: Say, wanted: Callable[[int], bool] = lambda number: True
+    ) -> Iterator[tuple[int, Outcome]]:
+        """The numbers of the windows that are ``wanted``, and their outcomes, as they come from ``engine``."""
+        place = {path: number for number, path in enumerate(self.paths)}
+        handed: dict[int, Window] = {}
         graphs = 0
-        with tqdm(total=len(self.paths), unit="file", disable=None if bar else True, leave=False) as progress:
+        with tqdm(total=len(self.paths), unit="file", disable=None, leave=False) as progress:
 
             def tick(count: int) -> None:  # a window may take minutes
                 nonlocal graphs
                 graphs += count
                 progress.set_postfix_str(f"{graphs:,} graphs")
 
-            said: set[str] = set()
+            def tasks() -> Iterator[tuple[int, Window]]:
+                for window in cut_windows(read_all(self.paths, self.options, say)):
+                    if answer.rules is None and answer.scored:
+                        answer.rules = self._fit_rules(window)
+                    if wanted(window.number):
+                        handed[window.number] = window
+                        yield window.number, window
 
-            def say_once(text: str) -> None:
-                if text not in said:
-                    said.add(text)
+            # A bound method or a closure cannot be handed to another process.
+            answer = Answerer(self, tick) if engine is in_this_process else Answerer(self)
+            for number, done in engine(answer, tasks()):
+                window = handed.pop(number)
+                if done is None:
+                    lost = [Skipped(item.path, f"{item.name}: {LOST}") for item in window.items]
+                    done = Outcome(skipped=[*window.bad, *lost])
+                for text in done.remarks:
                     say(text)
-
-            for window in read_windows(self.paths, self.options, say, blocks):
-                if self.rules is None and scored:
-                    self._fit_rules(window)
-                if wanted(window):
-                    rest = (scored, say_once, self.rules, tick)
-                    done = answer_window(self.model, window, self.choice, known, *rest)
-                    remarked = remarked or self._remark_on_coinciding(done, say)
-                    yield window, done
                 if window.items:
-                    progress.update(place[window.items[-1].path] + 1 - progress.n)
+                    progress.update(max(place[window.items[-1].path] + 1 - progress.n, 0))
+                yield number, done
 
-    def _fit_rules(self, window: Window) -> None:
-        self.rules = {}
-        if true := [item.graph for item in window.items if item.labelled]:
-            from gln.workflows.rules import rules_of_scored  # here, as most predictions need no baselines
+    def _fit_rules(self, window: Window) -> Rules:
+        true = [item.graph for item in window.items if item.labelled]
+        if not true:
+            return {}
+        from gln.workflows.rules import rules_of_scored  # here, as most predictions need no baselines
 
-            self.rules, self.about_rules = rules_of_scored(true)
-
-    def _remark_on_coinciding(self, done: Outcome, say: Say) -> bool:
-        """Report the first graph with nodes that coincide; whether there is one."""
-        for item, _ in done.answers:
-            if count := coinciding(self.model, item.graph):
-                # Several processes say only once what follows the colon.
-                say(
-                    f"{count:,} of {item.graph.num_nodes:,} nodes of {item.name} lie exactly on another node: "
-                    "such nodes cannot be told apart by their positions."
-                )
-                return True
-        return False
-
-    def _writer(self, force: bool) -> AbstractContextManager[Writer]:
-        return open_writer(self.output, force=self.force or force, clustered=self.clusters is not None)
-
-    def check_output(self, force: bool = False) -> None:
-        """Check before any work that the output may and can be written."""
-        with suppress(_Enough), self._writer(force):
-            raise _Enough
+        rules, self.about_rules = rules_of_scored(true)
+        return rules
 
     def write(
         self,
         done: Iterable[Outcome],
         known: KnownEdges | None,
         complain: Say = silent,
-        force: bool = False,
     ) -> Outcome:
         """Write the answers to ``output`` atomically, unless there are none."""
         outcome = Outcome()
-        with self._writer(force) as writer:
+        with open_writer(self.output, force=self.force, clustered=self.clusters is not None) as writer:
             for some in done:
                 for what in some.skipped:
                     complain(str(what))
@@ -458,7 +468,7 @@ class Job:
                     writer.add(item, answer)
                 outcome.add(some)
             if known is not None:
-                known.check_used()
+                known.check_used(outcome.used)
             if not outcome.graphs:
                 raise Unfit(
                     f"Nothing could be predicted: all of the input was skipped, and {self.output} is not written."
@@ -466,14 +476,26 @@ class Job:
         return outcome
 
 
-def predict_files(job: Job, *, say: Say = silent, complain: Say = silent) -> Outcome:
+def predict_files(
+    job: Job, *, engine: Engine = in_this_process, say: Say = silent, complain: Say = silent
+) -> Outcome:
     """Predict the edges of every set of nodes in the files and write them to the output, in the order of the input.
 
     What cannot be read or does not fit the model is skipped; if nothing at all fits, nothing is written.
 
     Args:
+        engine: what computes the windows, here or elsewhere.
         say: receives guesses and remarks in words.
         complain: receives each skipped file when it is encountered.
     """
-    known = job.known_edges()
-    return job.write((done for _, done in job.answers(known, say)), known, complain)
+    return job.write(_in_order(job.answers(engine, once(say))), job.known_edges(), complain)
+
+
+def _in_order(answers: Iterable[tuple[int, Outcome]]) -> Iterator[Outcome]:
+    waiting: dict[int, Outcome] = {}
+    turn = 0
+    for number, done in answers:
+        waiting[number] = done
+        while turn in waiting:
+            yield waiting.pop(turn)
+            turn += 1

@@ -1,0 +1,173 @@
+"""Prediction on a Ray cluster (``gln[ray]``): an engine for ``gln predict``, and sets in a Ray Dataset.
+
+Ray places the workers, holds back what they cannot take yet, and starts again those that were killed.
+"""
+
+from __future__ import annotations
+
+import logging
+import pickle
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from gln.errors import GLNError
+from gln.inference.choice import Choice
+from gln.io import Item, ReadOptions
+from gln.io.items import Source
+from gln.io.parquet import ListRoles, arrow, is_list
+from gln.models.settings import misfit
+from gln.workflows import silent
+from gln.workflows.engines import TRIES, Engine, Task, Work, pickled
+from gln.workflows.methods import load_for, put_on
+from gln.workflows.predict_files import answer_items
+
+
+def _ray(module: str = "ray") -> Any:
+    try:
+        return __import__(module, fromlist=["_"])
+    except ImportError:
+        raise GLNError("--engine ray and gln.adapters.ray need Ray; pip install 'gln[ray]'.") from None
+
+
+def on_ray(count: int | None = None, address: str | None = None) -> Engine:
+    """``count`` workers, by default one for each GPU or, without any, for each core of the cluster.
+
+    With more workers than GPUs, each has a share of one. Without an ``address``, Ray is started here, unless this
+    program has done so, and stopped in the end.
+    """
+    _ray()
+
+    def run(work: Work, tasks: Iterable[Task]) -> Iterator[tuple[int, Any]]:
+        ray = _ray()
+        ours = not ray.is_initialized()
+        if ours:
+            try:
+                ray.init(address, log_to_driver=False, logging_level=logging.ERROR, include_dashboard=False)
+            except (ConnectionError, ValueError) as error:
+                raise GLNError(f"Got --address {address}; Ray cannot be reached there: {error}") from None
+        workers = []
+        try:
+            workers = _start(count, pickled(work))
+            yield from _spread(workers, tasks)
+        finally:
+            for worker in workers:
+                ray.kill(worker)
+            if ours:
+                ray.shutdown()
+
+    return run
+
+
+class _Worker:
+    """An actor that computes what it is given; it is made again, with ``work``, if its process is killed."""
+
+    def __init__(self, work: bytes) -> None:
+        self.work: Work = pickle.loads(work)  # from our own process
+        self.work.begin(0)  # it sees only its own GPU
+
+    def compute(self, task: bytes) -> bytes:
+        return pickled(self.work(pickle.loads(task)))
+
+
+def _start(count: int | None, work: bytes) -> list[Any]:
+    ray, there = _ray(), _ray().cluster_resources()
+    gpus = int(there.get("GPU", 0))
+    count = count or gpus or int(there.get("CPU", 1))
+    share = 1 if count <= gpus else gpus / count if gpus else 0
+    options = {"num_cpus": 1, "num_gpus": share, "max_restarts": -1, "max_task_retries": TRIES - 1}
+    kind, copy = ray.remote(_Worker).options(**options), ray.put(work)
+    return [kind.remote(copy) for _ in range(count)]
+
+
+def _spread(workers: list[Any], tasks: Iterable[Task]) -> Iterator[tuple[int, Any]]:
+    """Give every worker a task, and the next when it is done: none waits behind one that kills its worker."""
+    ray, errors = _ray(), _ray("ray.exceptions")
+    todo = iter(tasks)
+    given: dict[Any, tuple[int, Any]] = {}
+    ahead = next(todo, None)
+    idle = list(workers)
+    while given or ahead is not None:
+        while idle and ahead is not None:
+            worker = idle.pop()
+            given[worker.compute.remote(pickled(ahead[1]))] = ahead[0], worker
+            ahead = next(todo, None)  # read while the workers compute
+        (ready, *_), _ = ray.wait(list(given))
+        number, worker = given.pop(ready)
+        idle.append(worker)
+        try:
+            yield number, pickle.loads(ray.get(ready))
+        except errors.RayTaskError as error:
+            raise error.cause if isinstance(error.cause, GLNError) else error from None
+        except (errors.RayActorError, errors.WorkerCrashedError, errors.OutOfMemoryError):
+            yield number, None
+
+
+def predict_dataset(
+    model: Any,
+    sets: Any,
+    *,
+    device: str = "auto",
+    batch_size: int = 256,
+    choice: Choice | None = None,
+    **ray: Any,
+) -> Any:
+    """The edges of all sets of a Ray Dataset, as a Dataset: its columns, and lists source, target and probability.
+
+    A set that cannot be predicted has no edges, and the reason in the column ``error``.
+
+    Args:
+        model: a model, the name of a shipped one, or the folder of a saved one that all machines see.
+        sets: a row per set, with lists of its nodes' coordinates, as ``gln predict`` reads them from Parquet.
+        device: where each worker computes.
+        batch_size: sets at a time.
+        choice: which edges to keep, and from how many steps and candidates.
+        ray: further arguments of ``Dataset.map_batches``: concurrency (how many workers), num_gpus (a share for each),
+            num_cpus, …
+    """
+    _ray("ray.data")
+    given = {"concurrency": 1} | ray
+    made = {"model": model, "device": device, "choice": choice or Choice()}
+    return sets.map_batches(
+        SetPredictor, fn_constructor_kwargs=made, batch_size=batch_size, batch_format="pyarrow", **given
+    )
+
+
+class SetPredictor:
+    """Predicts tables of sets, for :func:`predict_dataset` or another engine that maps tables."""
+
+    def __init__(self, model: Any, device: str = "auto", choice: Choice | None = None) -> None:
+        found = load_for("predict", model) if isinstance(model, str | Path) else model
+        self.model, self.choice = put_on(found, device), choice or Choice()
+
+    def __call__(self, table: Any) -> Any:
+        """``table`` with the columns source, target, probability and error."""
+        pa = arrow()
+        lists = [
+            name for name, kind in zip(table.schema.names, table.schema.types, strict=True) if is_list(kind)
+        ]
+        roles = ListRoles(table.schema.names, lists, ReadOptions())
+        source = Source(Path("dataset"), "dataset")
+        results: list[Any] = list(roles.read(table.combine_chunks().to_batches()[0], source))
+        fits = []
+        for number, item in enumerate(results):
+            wrong = misfit(self.model, item.graph) if isinstance(item, Item) else item.reason
+            results[number] = wrong if wrong else item
+            if not wrong:
+                fits.append(number)
+        answers = answer_items(self.model, [results[number] for number in fits], self.choice, None, silent)
+        for number, answer in zip(fits, answers, strict=True):
+            results[number] = answer
+        found = [([], [], [], one) if isinstance(one, str) else _lists_of(one) for one in results]
+        kinds = (pa.list_(pa.int64()), pa.list_(pa.int64()), pa.list_(pa.float32()), pa.string())
+        names = ("source", "target", "probability", "error")
+        for name, kind, values in zip(names, kinds, zip(*found, strict=True), strict=True):
+            if name in table.schema.names:  # true edges, of which a prediction takes the place
+                table = table.drop_columns([name])
+            table = table.append_column(name, pa.array(list(values), kind))
+        return table
+
+
+def _lists_of(answer: Any) -> tuple[list[int], list[int], list[float], None]:
+    pairs, chances = answer.scored_once()
+    return pairs[:, 0].tolist(), pairs[:, 1].tolist(), chances.tolist(), None

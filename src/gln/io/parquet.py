@@ -1,0 +1,349 @@
+"""Parquet and Arrow files (``gln[arrow]``): nodes in, edges out.
+
+==============  =====================================================================================
+one set         a row per node, columns as in a table
+several         the same with a column ``set`` (or ``graph``, ``frame``) that names the set of a node
+lists           a row per set; what is of its nodes are lists: ``x``, ``y``, or ``pos`` as lists of rows
+==============  =====================================================================================
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gln.errors import GLNError
+from gln.files import Staged, naming, open_regular
+from gln.graphs.check import as_record
+from gln.graphs.columns import GRAPHS, first_of
+from gln.graphs.record import Graph
+from gln.io.items import Item, ReadOptions, Skipped, Source, decoding, quote
+from gln.io.tables import ColumnRoles, choose_ends, choose_roles
+from gln.io.writing import Writer
+from gln.storage.facts import parse_facts
+
+SETS = ("set", "set_id", *GRAPHS)  # names of the column that says to which set a node belongs
+AT_ONCE = 2**20  # rows read at a time
+LISTS_AT_ONCE = 2**12
+BUFFERED = 2**18  # edges kept until they are written as one group of rows
+WHOLE = ("pos", "positions", "points"), ("x", "features")  # list columns of whole rows
+
+
+def arrow(module: str = "pyarrow") -> Any:
+    """pyarrow, or a sentence that says how to get it."""
+    try:
+        return __import__(module, fromlist=["_"])
+    except ImportError:
+        raise GLNError("Parquet and Arrow files need pyarrow; pip install 'gln[arrow]'.") from None
+
+
+def is_list(kind: Any) -> bool:
+    """Whether a column of this type holds lists."""
+    types = arrow().types
+    return types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)
+
+
+class Rows:
+    """The columns of a file, read some rows at a time."""
+
+    def __init__(self, path: Path) -> None:
+        pa, pq = arrow(), arrow("pyarrow.parquet")
+        open_regular(path).close()
+        self.parquet = path.suffix.lower() == ".parquet"
+        with decoding("Parquet file" if self.parquet else "Arrow file"):
+            if self.parquet:
+                self.file = pq.ParquetFile(path, memory_map=True)
+                self.schema, self.count = self.file.schema_arrow, self.file.metadata.num_rows
+            else:
+                self.table = arrow("pyarrow.feather").read_table(path, memory_map=True)
+                self.schema, self.count = self.table.schema, self.table.num_rows
+        types = dict(zip(self.schema.names, self.schema.types, strict=True))
+        if len(types) < len(self.schema.names):
+            raise GLNError("two columns have the same name; rename one of them.")
+        self.lists = [name for name, kind in types.items() if is_list(kind)]
+        is_number = [pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_decimal]
+        self.numeric = [name for name, kind in types.items() if any(test(kind) for test in is_number)]
+        self.names = list(types)
+
+    def batches(self, columns: Sequence[str], size: int = AT_ONCE) -> Iterator[Any]:
+        """Record batches of these columns."""
+        with decoding("Parquet file" if self.parquet else "Arrow file"):
+            if self.parquet:
+                yield from self.file.iter_batches(size, columns=list(columns))
+            else:
+                yield from self.table.select(list(columns)).to_batches(size)
+
+    def roles(self, source: Source) -> ColumnRoles:
+        """The columns of positions, features, set and id; those that were not named are guessed, and said."""
+        options = source.options
+        options = replace(options, graph=options.graph or first_of(SETS, self.names))
+        if options.pos is None and options.x is None and choose_ends(self.names, True):
+            raise GLNError("this is a table of edges (source, target); give the table of the nodes.")
+        roles = choose_roles(self.names, self.numeric, options)
+        source.say(str(roles))
+        return roles
+
+
+def matrix(batch: Any, columns: Sequence[str], first: int = 0) -> np.ndarray:
+    """The columns of a batch ``[m, c]`` in float64, or float32 if all are; refuses what is no finite number."""
+    values = []
+    for name in columns:
+        column = batch.column(batch.schema.get_field_index(name))
+        if column.null_count:
+            row = int(np.flatnonzero(np.asarray(column.is_null()))[0]) + first
+            raise GLNError(f"row {row} (counted from 0): {name} is empty; remove or repair such rows.")
+        with decoding("column of numbers"):
+            values.append(np.asarray(column.to_numpy(zero_copy_only=False)))
+    single = all(value.dtype == np.float32 for value in values)
+    rows = np.stack([value.astype(np.float32 if single else np.float64) for value in values], axis=1)
+    if not np.isfinite(rows).all():
+        row, column = np.argwhere(~np.isfinite(rows))[0]
+        raise GLNError(
+            f"row {row + first} (counted from 0): {columns[column]} is {rows[row, column]}; remove or repair values "
+            "that are not finite."
+        )
+    return rows
+
+
+def read_parquet(source: Source) -> Iterator[Item | Skipped]:
+    """Read one set or, with a column for it or lists, one after another; few are held at a time."""
+    rows = Rows(source.path)
+    if not rows.count:
+        raise GLNError("the file has no rows.")
+    if rows.lists:
+        yield from _read_lists(source, rows)
+        return
+    roles = rows.roles(source)
+    for part, batch, first in _sets(rows, roles, source):
+        try:
+            values = matrix(batch, roles.pos + roles.x, first)
+            pos, x = np.split(values, [len(roles.pos)], axis=1)
+            ids = None if roles.id is None else _unique(_words(batch, roles.id))
+            groups = None if roles.group is None else _words(batch, roles.group)
+            item = source.item(
+                pos if roles.pos else None, x if roles.x else None, None, part, ids, groups=groups
+            )
+        except GLNError as error:
+            if part is None:
+                raise
+            yield source.skip(error, part)
+        else:
+            yield item
+
+
+def _sets(rows: Rows, roles: ColumnRoles, source: Source) -> Iterator[tuple[str | None, Any, int]]:
+    """Every set: its name, its rows as one batch, and the number of its first row."""
+    pa = arrow()
+    names = [name for name in (*roles.pos, *roles.x, roles.id, roles.group, roles.graph) if name]
+    if roles.graph is None:
+        source.check_count(rows.count)
+        table = pa.Table.from_batches(rows.batches(dict.fromkeys(names)))
+        yield None, table.combine_chunks().to_batches()[0], 0
+        return
+    seen: set[str] = set()
+    held: list[Any] = []
+    first = place = 0
+    name: str | None = None
+    for batch in rows.batches(dict.fromkeys(names)):
+        keys = np.array(_words(batch, roles.graph))
+        cuts = [0, *(np.flatnonzero(keys[1:] != keys[:-1]) + 1).tolist(), len(keys)]
+        for start, end in pairwise(cuts):
+            if keys[start] != name:
+                if name is not None:
+                    yield name, _joined(held), first
+                name, held, first = str(keys[start]), [], place + start
+                if name in seen:
+                    raise GLNError(
+                        f"row {first} (counted from 0): the set {quote(name)} begins again; sort the rows by "
+                        f"{roles.graph}."
+                    )
+                seen.add(name)
+            held.append(batch.slice(start, end - start))
+        place += len(keys)
+    if name is not None:
+        yield name, _joined(held), first
+
+
+def _joined(batches: list[Any]) -> Any:
+    return (
+        batches[0]
+        if len(batches) == 1
+        else arrow().Table.from_batches(batches).combine_chunks().to_batches()[0]
+    )
+
+
+def _words(batch: Any, name: str) -> list[str]:
+    column = batch.column(batch.schema.get_field_index(name))
+    if column.null_count:
+        raise GLNError(f"the column {quote(name)} has rows without a value; fill them.")
+    return [str(value) for value in column.to_pylist()]
+
+
+def _unique(ids: list[str]) -> list[str]:
+    if len(set(ids)) < len(ids):
+        twice = next(name for number, name in enumerate(ids) if name in ids[:number])
+        raise GLNError(f"the node id {quote(twice)} is used twice.")
+    return ids
+
+
+def _read_lists(source: Source, rows: Rows) -> Iterator[Item | Skipped]:
+    """One set per row: lists of coordinates, or one list of rows; edges as lists ``source`` and ``target``."""
+    lists = ListRoles(rows.names, rows.lists, source.options)
+    source.say(str(lists))
+    number = 0
+    for batch in rows.batches(lists.columns, LISTS_AT_ONCE):
+        yield from lists.read(batch, source, number)
+        number += batch.num_rows
+
+
+class ListRoles:
+    """What the list columns of a table with a set per row stand for."""
+
+    def __init__(self, names: Sequence[str], lists: Sequence[str], options: ReadOptions) -> None:
+        self.ends = choose_ends(lists, True) or ()
+        self.key = options.graph or first_of(SETS, [name for name in names if name not in lists])
+        self.predicted = "probability" in lists
+        free = [name for name in lists if name not in self.ends and name != "probability"]
+        self.pos = [] if options.pos is not None else [name for name in free if name.lower() in WHOLE[0]][:1]
+        self.x = (
+            [name for name in free if name.lower() in WHOLE[1]][:1] if self.pos and options.x is None else []
+        )
+        if not self.pos:
+            roles = choose_roles(free, free, replace(options, graph=None, id=None, group=None))
+            self.pos, self.x = list(roles.pos), list(roles.x)
+        self.columns = [*self.pos, *self.x, *self.ends, *([self.key] if self.key else [])]
+
+    def __str__(self) -> str:
+        said = (("a set per row: pos", self.pos), ("x", self.x), ("set", [self.key]), ("edges", self.ends))
+        return "; ".join(f"{what} = {', '.join(some)}" for what, some in said if some and some[0])
+
+    def read(self, batch: Any, source: Source, number: int = 0) -> Iterator[Item | Skipped]:
+        """The set of every row; they are called by their key, or counted from ``number``."""
+        names: Sequence[Any] = _words(batch, self.key) if self.key else range(number, number + batch.num_rows)
+        for row, name in enumerate(names):
+            try:
+                given = [_stacked(batch, some, row) for some in (self.pos, self.x)]
+                edges = _stacked(batch, self.ends, row) if self.ends else None
+                edges = None if edges is None else edges.astype(np.int64).reshape(-1, 2)
+                item = source.item(given[0], given[1], edges, name, predicted=self.predicted)
+            except GLNError as error:
+                yield source.skip(error, name)
+            else:
+                yield item
+
+
+def _stacked(batch: Any, columns: Sequence[str], row: int) -> np.ndarray | None:
+    """The values ``[n, c]`` that lists hold in one row: a list per column, or one list of rows."""
+    if not columns:
+        return None
+    values = [batch.column(batch.schema.get_field_index(name))[row].as_py() for name in columns]
+    with decoding("list of numbers"):
+        found = np.array(values, dtype=np.float64)
+        found = found[0] if found.ndim == 3 else found.T
+    if found.ndim != 2 or not np.isfinite(found).all():
+        raise GLNError(f"{', '.join(columns)} must be lists of equally many finite numbers.")
+    return found
+
+
+def edge_table(answers: Sequence[tuple[Item, Graph]]) -> Any:
+    """The columns graph, source, target and probability, and type and weight where edges have them."""
+    pa = arrow()
+    columns: dict[str, list[np.ndarray]] = {"source": [], "target": [], "probability": []}
+    counts = []
+    for item, answer in answers:
+        pairs, chances = answer.scored_once()
+        once = slice(None)
+        if len(chances) < answer.num_edges:
+            once = (answer.edge_index[0] < answer.edge_index[1]).numpy(force=True)
+        ends = pairs if item.ids is None else _names(item.ids)[pairs]
+        found = {"source": ends[:, 0], "target": ends[:, 1], "probability": chances}
+        for name in answer.keys():  # noqa: SIM118
+            if name.startswith("edge_") and name not in ("edge_index", "edge_prob"):
+                found[name.removeprefix("edge_")] = answer[name].numpy(force=True)[once]
+        for name, values in found.items():
+            columns.setdefault(name, []).append(values)
+        counts.append(len(chances))
+    labels = pa.array([item.label for item, _ in answers], pa.string())
+    graph = pa.DictionaryArray.from_arrays(np.repeat(np.arange(len(counts), dtype=np.int32), counts), labels)
+    kinds = {"source": np.int64, "target": np.int64, "probability": np.float32}
+    arrays = {
+        name: pa.array(np.concatenate(values) if values else np.empty(0, kinds[name]))
+        for name, values in columns.items()
+    }
+    return pa.table({"graph": graph, **arrays})
+
+
+def _names(ids: Sequence[str]) -> np.ndarray:
+    """The user's ids, as whole numbers if they are."""
+    try:
+        numbers = np.array(ids, dtype=np.int64)
+        return numbers if [str(number) for number in numbers] == list(ids) else np.array(ids, dtype=object)
+    except (ValueError, OverflowError):
+        return np.array(ids, dtype=object)
+
+
+def pack_edges(answers: Sequence[tuple[Item, Graph]], facts: dict[str, Any]) -> bytes:
+    """A Parquet file with the edges of some graphs, and facts to be read by :func:`facts_in`."""
+    return _pack(edge_table(answers), facts)
+
+
+def pack_columns(graph: str, pairs: np.ndarray, chances: np.ndarray, facts: dict[str, Any]) -> bytes:
+    """The same for edges ``[m, 2]`` of one graph, and their probabilities ``[m]``."""
+    labels = arrow().DictionaryArray.from_arrays(np.zeros(len(pairs), np.int32), [graph])
+    columns = {"graph": labels, "source": pairs[:, 0], "target": pairs[:, 1], "probability": chances}
+    return _pack(arrow().table(columns), facts)
+
+
+def _pack(table: Any, facts: dict[str, Any]) -> bytes:
+    file = io.BytesIO()
+    table = table.replace_schema_metadata({"gln": json.dumps(facts)})
+    arrow("pyarrow.parquet").write_table(table, file)
+    return file.getvalue()
+
+
+def facts_in(path: Path) -> dict[str, Any]:
+    with decoding("Parquet file"):
+        metadata = arrow("pyarrow.parquet").read_schema(path).metadata or {}
+        return parse_facts(metadata[b"gln"].decode(), path)
+
+
+class ParquetWriter(Writer):
+    """Writes all graphs into one table, some at a time."""
+
+    def __init__(self, path: Path, force: bool) -> None:
+        super().__init__(path, force)
+        arrow()
+        self.staged[""] = Staged(path)
+        self.writer: Any = None
+        self.waiting: list[tuple[Item, Graph]] = []
+        self.edges = 0
+
+    def add(self, item: Item, answer: Graph) -> None:
+        answer = as_record(answer)  # a user's prediction is a Data
+        self.waiting.append((item, answer))
+        self.edges += answer.num_edges
+        if self.edges > BUFFERED:
+            self._flush()
+
+    def _flush(self) -> None:
+        table = edge_table(self.waiting)
+        table = table.set_column(0, "graph", table.column("graph").cast("string"))
+        self.waiting, self.edges = [], 0
+        with naming(self.path):
+            if self.writer is None:
+                self.writer = arrow("pyarrow.parquet").ParquetWriter(self.staged[""].file, table.schema)
+            if table.schema != self.writer.schema:
+                raise GLNError("The graphs have different kinds of node ids or of edges; write a .csv.")
+            self.writer.write_table(table)
+
+    def finish(self) -> None:
+        self._flush()
+        self.writer.close()
+        super().finish()

@@ -1,0 +1,233 @@
+"""One set of nodes that is too large for the memory: predicted tile by tile, with the edges of the whole set.
+
+The candidate pairs of all nodes are found first, on disk (:mod:`gln.workflows.bins`). A tile is then scored with a halo
+of all nodes that its scores depend on (:mod:`gln.models.region`), found by following candidate pairs, not by distance:
+this is exact however unevenly the nodes lie. An edge is kept by the tile that has its end with the smaller number.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from tqdm.auto import tqdm  # type: ignore[import-untyped]
+
+from gln.errors import GLNError
+from gln.files import write_atomically
+from gln.graphs.record import Graph
+from gln.inference.choice import Choice
+from gln.inference.predict import LARGE
+from gln.io.parquet import facts_in, pack_columns
+from gln.io.streams import Stream, open_stream
+from gln.models.crowds import MOST_COPIES
+from gln.models.region import check_local, hops, score_region
+from gln.models.settings import misfit
+from gln.threads import at_most, threads_for
+from gln.workflows import Say, silent
+from gln.workflows.bins import Bins, make_bins
+from gln.workflows.engines import Engine, in_this_process
+from gln.workflows.methods import put_on
+from gln.workflows.predict_files import Job, Outcome
+from gln.workflows.shards import Folder, manifest
+
+STATE = (
+    20  # bytes for each of the K · c values of a node's pairs: measured, with what a step needs beside them
+)
+SHARE = 0.5  # of the free memory that a prediction may take
+SMALLEST = 1000  # nodes of a tile
+
+
+@dataclass
+class TileWork:
+    """What a worker does for a tile, by stage: find its candidates, join them with those of others, or score it."""
+
+    folder: Path
+    model: Any
+    device: str
+    choice: Choice
+    stage: str
+    copies: bool = True  # pairs between nodes that both stand for several are edges of all these
+
+    def begin(self, local: int | None) -> None:
+        self.model = put_on(self.model, self.device if self.stage == "edges" else "cpu", local)
+        self.bins = Bins(self.folder, self.model, self.choice.candidates or self.model.candidates)
+
+    def __call__(self, tile: int) -> Any:
+        return {"near": self.bins.find_near, "rows": self.bins.find_rows, "edges": self.edges}[self.stage](
+            tile
+        )
+
+    def edges(self, tile: int) -> tuple[np.ndarray, np.ndarray, int]:
+        """The edges ``[m, 2]`` that the tile keeps, by row in the file, their probabilities, and the nodes scored."""
+        nothing = np.empty((0, 2), np.int64), np.empty(0, np.float32), 0
+        bins, steps = self.bins, self.model.checked_steps(self.choice.steps)
+        first, last = bins.first[tile], bins.first[tile + 1]
+        if first == last:
+            return nothing
+        nodes, hop, ends = self.surroundings(np.arange(first, last), hops(self.model, steps))
+        batch = bins.nodes(nodes)
+        device = next(self.model.parameters()).device
+        with at_most(threads_for(1, len(nodes))):
+            given = [torch.from_numpy(values).to(device) for values in (ends, hop)]
+            pairs, score = score_region(self.model, batch.to(device), *given, steps)
+        if score.isnan().any():
+            raise GLNError("The model's scores are NaN; its weights are broken.")
+        prob = score.float().sigmoid()
+        chosen = (prob >= self.choice.cut(self.model)) & (given[1][pairs[0]] == 0)
+        pairs, chance = nodes[pairs[:, chosen].numpy(force=True)], prob[chosen].numpy(force=True)
+        pairs, chance = self.expanded(pairs, chance)
+        both = [bins.file_rows(end) for end in pairs]
+        mine = both[0] < both[1]  # from the other end it is seen too, by its tile
+        return np.stack(both, axis=1)[mine], chance[mine], len(nodes)
+
+    def surroundings(self, part: np.ndarray, far: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The nodes up to ``far`` hops from ``part``, sorted, their hops, and the candidate pairs ``[2, q]``, by place.
+
+        The pairs are all pairs of every node but the outermost.
+        """
+        found, hop, frontier = [part], [np.zeros(len(part), np.int64)], part
+        known, pairs = part, []
+        for distance in range(1, far + 1):
+            place, target = self.bins.rows(frontier)
+            pairs.append(np.stack([frontier[place], target]))
+            frontier = np.setdiff1d(target, known)
+            known = np.union1d(known, frontier)
+            found.append(frontier)
+            hop.append(np.full(len(frontier), distance))
+        nodes = np.concatenate(found)
+        order = nodes.argsort()
+        return nodes[order], np.concatenate(hop)[order], np.searchsorted(known, np.concatenate(pairs, axis=1))
+
+    def expanded(self, pairs: np.ndarray, chance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The same pairs ``[2, m]`` for all nodes that are alike at crowded places."""
+        if not self.copies:
+            kept = (np.stack([self.bins.copies(end) for end in pairs]) == 1).any(0)
+            pairs, chance = pairs[:, kept], chance[kept]
+        for end in (0, 1):
+            alike, place = self.bins.alike(pairs[end])
+            pairs, chance = pairs[:, place], chance[place]
+            pairs[end] = alike
+        return pairs, chance
+
+
+def too_large(job: Job, tile: int | None, say: Say) -> Stream | None:
+    """The nodes of a job that is one set too large for the memory, or that is to be cut into tiles anyway."""
+    if len(job.paths) != 1 or not isinstance(job.model, torch.nn.Module):
+        return None
+    stream = open_stream(job.paths[0], job.options, say)
+    if (
+        stream is None
+        or stream.count <= LARGE
+        or (tile is None and stream.count <= min(room_for(job), job.options.max_nodes))
+    ):
+        return None
+    return stream
+
+
+def room_for(job: Job) -> int:
+    """How many nodes the memory has room for at once."""
+    candidates, config = job.choice.candidates or job.model.candidates, job.model.config
+    return int(SHARE * free_memory() / (STATE * candidates * config["pair_width"]))
+
+
+def free_memory() -> float:
+    """Bytes that are free here."""
+    try:
+        with open("/proc/meminfo") as file:
+            return 1024.0 * next(int(line.split()[1]) for line in file if line.startswith("MemAvailable"))
+    except (OSError, StopIteration):
+        return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+
+
+def size_for(job: Job, stream: Stream, workers: int = 1) -> int:
+    """The largest tile that fits into the memory with its halo, if nodes lie evenly."""
+    room, axes = room_for(job) / workers, job.model.pos_channels or sum(stream.widths)
+    candidates, steps = (
+        job.choice.candidates or job.model.candidates,
+        job.model.checked_steps(job.choice.steps),
+    )
+    reach = (candidates ** (1 / axes)) / 2  # of a pair, in distances between nodes
+    side = room ** (1 / axes) - 2 * hops(job.model, steps) * reach
+    return int(max(side, 0) ** axes) or max(int(room / 8), SMALLEST)
+
+
+def predict_tiles(
+    job: Job,
+    stream: Stream,
+    engine: Engine = in_this_process,
+    size: int | None = None,
+    workers: int = 1,
+    say: Say = silent,
+) -> Outcome:
+    """Predict one set into a folder, tile by tile; repeated, only tiles that are missing are computed."""
+    check_local(job.model)
+    for name, given in (("--known", job.known), ("--top-k", job.choice.top_k)):
+        if given is not None:
+            raise GLNError(f"Got {name} for a set that is predicted in tiles; leave it out.")
+    widths = [torch.empty(1, width) if width else None for width in stream.widths]
+    if wrong := misfit(job.model, Graph(stream.count, pos=widths[0], x=widths[1])):
+        raise GLNError(f"{job.paths[0]}: {wrong}")
+    size = size or size_for(job, stream, workers)
+    folder, work = Folder(job.output, manifest(job) | {"nodes in a tile": size}), job.output / "_work"
+    with folder.begun(job.force):
+        count = facts_in(folder.file(0))["tiles"] if folder.file(0).exists() else 0
+        missing = [tile for tile in range(count) if not folder.file(tile).exists()]
+        if missing or not count:
+            _compute(job, stream, engine, size, folder, work, say)
+            count = facts_in(folder.file(0))["tiles"]
+        shutil.rmtree(work, ignore_errors=True)
+        edges = sum(facts_in(folder.file(tile))["edges"] for tile in range(count))
+    return Outcome(graphs=1, edges=edges)
+
+
+def _compute(
+    job: Job, stream: Stream, engine: Engine, size: int, folder: Folder, work: Path, say: Say
+) -> None:
+    """Write the shards that are missing, from what ``work`` holds already."""
+    work.mkdir(exist_ok=True)
+    nearest = job.choice.candidates or job.model.candidates
+    if not (work / "bins.json").exists():
+        with _bar("cutting into tiles", 2 * stream.count) as bar:
+            make_bins(stream, work, job.model, nearest, size, bar.update)
+    bins = Bins(work, job.model, nearest)
+    tiles = len(bins.counts)
+    far = hops(job.model, job.model.checked_steps(job.choice.steps))
+    say(
+        f"{stream.count:,} nodes are predicted in {tiles:,} tiles of about {size:,}, each with a halo of {far} hops."
+    )
+    label, scored = job.paths[0].name, 0
+    for stage, mark, words in (
+        ("near", "cuts.npy", "nearest nodes"),
+        ("rows", "copies.npy", "candidate pairs"),
+        ("edges", None, "edges"),
+    ):
+        done = folder.file if mark is None else partial(bins.path, kind=mark)
+        todo = [tile for tile in range(tiles) if not done(tile).exists()]
+        copies = sum(int(np.load(bins.path(tile, "copies.npy"))) for tile in range(tiles) if mark is None)
+        task = TileWork(work, job.model, job.device, job.choice, stage, copies <= MOST_COPIES)
+        with _bar(words, int(bins.counts[todo].sum())) as bar:
+            for tile, found in engine(task, ((tile, tile) for tile in todo)):
+                if found is None:
+                    raise GLNError(
+                        f"Tile {tile} needs more memory than there is; repeat the command with smaller --tile-nodes."
+                    )
+                if mark is None:
+                    pairs, chance, nodes = found
+                    facts = Outcome(edges=len(chance)).facts() | {"tiles": tiles, "nodes": nodes}
+                    write_atomically(folder.file(tile), pack_columns(label, pairs, chance, facts))
+                    scored += nodes
+                bar.update(int(bins.counts[tile]))
+    say(
+        f"{scored / max(int(bins.counts[todo].sum()), 1):.2f} nodes were scored for each one, halos included."
+    )
+
+
+def _bar(words: str, total: int) -> tqdm:
+    """Counts nodes: all take about as long, so that the time that is left can be told."""
+    return tqdm(total=total, desc=words, unit="node", unit_scale=True, disable=None, leave=False)

@@ -1,0 +1,71 @@
+"""Prediction on a local Ray gives what one process gives, also when workers are killed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import gln
+from gln.adapters.ray import on_ray, predict_dataset
+from gln.errors import GLNError
+from gln.inference.choice import Choice
+from gln.models import GLN
+from gln.workflows import predict_files as predicting
+from gln.workflows.predict_files import Job, predict_files
+from gln.workflows.shards import predict_in_folder
+from tests.workflows.test_shards import Deadly
+
+ray = pytest.importorskip("ray")
+pa = pytest.importorskip("pyarrow")
+pq = pytest.importorskip("pyarrow.parquet")
+
+torch.manual_seed(0)
+MODEL = GLN(0, 2, width=8, pair_width=8, steps=2).eval()
+RNG = np.random.default_rng(0)
+SETS = [RNG.random((size, 2)) for size in (3, 9, 30, 1, 12, 7)]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _cluster() -> Iterator[None]:
+    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, object_store_memory=10**8)
+    yield
+    ray.shutdown()
+
+
+def test_the_output_is_that_of_one_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(predicting, "WINDOW", 2)
+    columns = {"set": np.repeat(np.arange(6), [len(rows) for rows in SETS])}
+    columns |= dict(zip("xy", np.concatenate(SETS).T, strict=True))
+    pq.write_table(pa.table(columns), tmp_path / "p.parquet")
+    job = Job(MODEL, [tmp_path / "p.parquet"], tmp_path / "one.csv")
+    alone = predict_files(job)
+    assert predict_files(Job(MODEL, job.paths, tmp_path / "two.csv"), engine=on_ray(2)) == alone
+    assert (tmp_path / "one.csv").read_bytes() == (tmp_path / "two.csv").read_bytes()
+    assert predict_in_folder(Job(MODEL, job.paths, tmp_path / "edges"), on_ray(1)) == alone
+    assert ray.is_initialized()  # who started it stops it
+
+
+@pytest.mark.parametrize("always", [False, True])
+def test_a_killed_worker_costs_only_its_task(tmp_path: Path, always: bool) -> None:
+    work = Deadly(tmp_path / "mark", always)
+    found = dict(on_ray(2)(work, ((number, number) for number in range(5))))
+    assert found == {0: 0, 1: 10, 2: 20, 3: None if always else 30, 4: 40}
+    with pytest.raises(GLNError, match="five"):
+        list(on_ray(1)(work, [(5, 5)]))
+
+
+def test_a_dataset_of_sets_gives_a_dataset_of_edges() -> None:
+    bad = [np.zeros((0, 2)), np.array([[0.5, np.nan]])]
+    lists = [rows.tolist() for rows in (*SETS, *bad)]
+    sets = ray.data.from_arrow(pa.table({"name": [f"s{n}" for n in range(8)], "pos": lists}))
+    edges = predict_dataset(MODEL, sets, batch_size=3, choice=Choice(threshold=0.4), concurrency=2)
+    rows = sorted(edges.take_all(), key=lambda row: row["name"])
+    assert [bool(row["error"]) for row in rows] == [False] * 6 + [True] * 2
+    for row, points in zip(rows, SETS, strict=False):
+        answer = gln.predict(MODEL, points, threshold=0.4)
+        once = answer.edge_index[:, answer.edge_index[0] < answer.edge_index[1]]
+        assert np.array_equal([row["source"], row["target"]], once.numpy())
