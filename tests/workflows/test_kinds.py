@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from gln.workflows.parts import Part, PartsFolder
 
 import gln
 from gln.errors import GLNError
@@ -18,7 +19,6 @@ from gln.graphs.record import Graph
 from gln.io import Item, ReadOptions, read_items
 from gln.models.contract import kinds_of
 from gln.workflows.kinds import comparable, described, not_used, number_alike, options_for
-from gln.workflows.parts import Part, PartsFolder
 from gln.workflows.predict_files import KnownEdges, Outcome, Window, completed
 from tests.commands.test_cli import run
 

@@ -48,7 +48,8 @@ def on_ray(count: int | None = None, address: str | None = None) -> Engine:
                 raise GLNError(f"Got --address {address}; Ray cannot be reached there: {error}") from None
         workers = []
         try:
-            workers = _start(count, pickled(work))
+            copy = ray.put(pickled(work))  # kept, as workers that are made again need it
+            workers = _start(count, copy)
             yield from _spread(workers, tasks)
         finally:
             for worker in workers:
@@ -70,14 +71,14 @@ class _Worker:
         return pickled(self.work(pickle.loads(task)))
 
 
-def _start(count: int | None, work: bytes) -> list[Any]:
+def _start(count: int | None, work: Any) -> list[Any]:
     ray, there = _ray(), _ray().cluster_resources()
     gpus = int(there.get("GPU", 0))
     count = count or gpus or int(there.get("CPU", 1))
     share = 1 if count <= gpus else gpus / count if gpus else 0
     options = {"num_cpus": 1, "num_gpus": share, "max_restarts": -1, "max_task_retries": TRIES - 1}
-    kind, copy = ray.remote(_Worker).options(**options), ray.put(work)
-    return [kind.remote(copy) for _ in range(count)]
+    kind = ray.remote(_Worker).options(**options)
+    return [kind.remote(work) for _ in range(count)]
 
 
 def _spread(workers: list[Any], tasks: Iterable[Task]) -> Iterator[tuple[int, Any]]:
