@@ -12,9 +12,9 @@ LOCAL = 4  # the unit of length at a node is its mean distance to this many near
 SCALES = (0.1, 0.3, 1.0, 3.0, 10.0)  # lengths in the data's own unit that a pair is compared with
 
 
-def feature_count(pos: int, x: int, lengths: Lengths, directions: bool) -> int:
+def feature_count(pos: int, x: int, lengths: Lengths, directions: bool, sums: bool) -> int:
     """How many features a pair has whose nodes have ``pos`` and ``x`` of these widths."""
-    return 2 * pos * directions + 3 + (lengths == "absolute") * (1 + len(SCALES)) + 2 * x
+    return 2 * pos * directions + 3 + (lengths == "absolute") * (1 + len(SCALES)) + (2 + sums) * x
 
 
 def mlp(inputs: int, hidden: int, outputs: int) -> nn.Sequential:
@@ -30,6 +30,7 @@ def pair_features(
     unit: Tensor,
     lengths: Lengths = "local",
     directions: bool = True,
+    sums: bool = False,
 ) -> Tensor:
     """The input features of the pairs of a block, as many as :func:`feature_count`.
 
@@ -37,7 +38,7 @@ def pair_features(
     directions      the offset between the ends in local units, and its direction
     lengths         the distance in local units (``unit [..., 1]`` is :func:`local_unit`), also as logarithms
     in their unit   if ``lengths`` are absolute: the logarithm of the distance ``d``, and ``d / (d + s)`` for some ``s``
-    change          the difference of ``x``, and its size
+    change          the difference of ``x``, and its size; with ``sums``, also the sum
     ==============  ============================================================================================
     """
     offset = block.target(pos) - block.source(pos)
@@ -51,7 +52,10 @@ def pair_features(
         parts = turned + parts
     if lengths == "absolute":
         parts += [(distance + 1e-6).log(), *(distance / (distance + scale) for scale in SCALES)]
-    return block.only(torch.cat([*parts, change, change.abs()], dim=-1))
+    parts += [change, change.abs()]
+    if sums:
+        parts.append((block.target(x) + block.source(x)).expand(*block.shape, -1))
+    return block.only(torch.cat(parts, dim=-1))
 
 
 def pair_length(block: Block, where: Tensor) -> Tensor:

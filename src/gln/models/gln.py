@@ -86,7 +86,7 @@ class GLN(nn.Module):
         x_mean, x_std: per column; the model reads ``(x − x_mean) / x_std``. ``None`` leaves ``x`` unchanged.
         edge_types: how many types of edges there are; of more than one, it predicts the chances of each.
         directed: ``i → j`` and ``j → i`` are two edges, each with its own score, type and weight.
-        edge_weights: predict a positive number for every edge.
+        edge_weights: predict a positive number for every edge; pairs then also read the sum of ``x`` at their ends.
         node_types: how many types of nodes there are to predict; 0: none.
         lengths: ``"absolute"`` also reads lengths in the data's own unit, which then matters.
         directions: False reads only what rotating and mirroring ``pos`` leaves alone.
@@ -133,7 +133,7 @@ class GLN(nn.Module):
         features = in_channels + index_channels
         self.propose = Proposal(features, pos_channels, width, proposals, directions) if proposals else None
         self.embed_node = mlp(max(features, 1), width, width)
-        inputs = feature_count(pos_channels, features, lengths, directions)
+        inputs = feature_count(pos_channels, features, lengths, directions, sums=edge_weights)
         self.embed_pair = mlp(inputs, 2 * pair_width, pair_width)
         self.blocks = nn.ModuleList(
             Step(width, pair_width, kernels, mixing, self.kinds) for _ in range(1 if shared else steps)
@@ -288,11 +288,8 @@ class GLN(nn.Module):
         blocks: Sequence[Block] = pairs.blocks(block or block_size(x.device))
         unit = joined([local_unit(block, where) for block in blocks])[..., None]
         h = self.embed_node(x if x.shape[-1] else x.new_ones(*x.shape[:-1], 1))
-        e = [
-            self.embed_pair(pair_features(block, where, pos, x, unit, self.lengths, self.directions))
-            for block in blocks
-        ]
-        return blocks, h, e
+        how = (self.lengths, self.directions, self.kinds.edge_weights)
+        return blocks, h, [self.embed_pair(pair_features(block, where, pos, x, unit, *how)) for block in blocks]
 
     @never_compiled
     def _choose(

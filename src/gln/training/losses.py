@@ -71,7 +71,7 @@ class Loss:
         types: how the types of edges are weighted.
         weights: how predicted weights are compared with true ones.
         psi3: weight of the types of edges.
-        psi4: weight of the weights of edges.
+        psi4: weight of the weights of edges, whose squared differences soon are small numbers.
         psi5: weight of the types of nodes.
     """
 
@@ -84,7 +84,7 @@ class Loss:
     types: Types = "plain"
     weights: Weights = "squared"
     psi3: float = 1.0
-    psi4: float = 1.0
+    psi4: float = 10.0
     psi5: float = 1.0
 
     def __post_init__(self) -> None:
