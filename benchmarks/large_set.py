@@ -43,7 +43,12 @@ def run(
     if min(points, small, tile) < 10_000 or workers < 1:
         raise GLNError(f"Got points={points}, small={small}, tile={tile}; expected at least 10 000 each.")
     sizes = [measure(count, tile, workers, seed) for count in (small, points)]
-    settings = {"model": f"{MODEL}, as shipped", "tile": tile, "workers": workers, "seed": seed}
+    settings: dict[str, Any] = {
+        "model": f"{MODEL}, as shipped",
+        "tile": tile,
+        "workers": workers,
+        "seed": seed,
+    }
     settings |= {"load": [round(load, 1) for load in os.getloadavg()]}
     ratio = sizes[1]["microseconds_per_point"] / sizes[0]["microseconds_per_point"]
     return {"name": "large-set", "sizes": sizes, "per_point_ratio": ratio, "settings": settings}

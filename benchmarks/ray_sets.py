@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -45,7 +46,9 @@ def run(sets: int = 10_000, nodes: int = 20, seed: int = 0) -> dict[str, Any]:
     sizes = rng.integers(nodes // 2, nodes + nodes // 2 + 1, sets)
     columns = {"set": np.repeat(np.arange(sets), sizes)}
     columns |= dict(zip("xy", rng.random((2, sizes.sum()), dtype=np.float32), strict=True))
-    model, rows, tables = load_model(MODEL), [], []
+    model = load_model(MODEL)
+    rows: list[dict[str, Any]] = []
+    tables: list[Any] = []
     predict_graphs(model, [Graph(pos=torch.rand(30, 2))])  # compiles the kernels
     with TemporaryDirectory(prefix="gln-") as place:
         path = Path(place) / "sets.parquet"
@@ -56,7 +59,7 @@ def run(sets: int = 10_000, nodes: int = 20, seed: int = 0) -> dict[str, Any]:
                 _, begun = timed(lambda: ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False))
             engine = Begun(on_ray(workers)) if workers else Begun(in_this_process)
             job = Job(model, [path], Path(place) / f"edges-{workers}")
-            _, seconds = timed(lambda job=job, engine=engine: predict_in_folder(job, engine))
+            _, seconds = timed(partial(predict_in_folder, job, engine))
             ray.shutdown()
             tables.append(pq.read_table(job.output))
             row = {

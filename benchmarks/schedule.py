@@ -57,7 +57,7 @@ def run(
             carried = points * (4 * BYTES_IN + 3 * PAIRS) / (disk_gb * 1e9)
             binning = max(points * before / (16 * gpus), carried)
             rows.append({"points": f"{points:.0e}", "gpus": gpus, "binning_hours": binning / 3600} | found)
-    settings = {
+    settings: dict[str, Any] = {
         "tile": tile,
         "disk_gb": disk_gb,
         "hours_between_failures": hours_between_failures,

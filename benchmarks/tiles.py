@@ -51,7 +51,7 @@ def run(points: int = 200_000, tile: int = 50_000, double: bool = False, seed: i
         for axes in (2, 3)
         for kind in ("uniform", "clustered")
     ]
-    settings = {"points": points, "tile": tile, "double": double, "seed": seed}
+    settings: dict[str, Any] = {"points": points, "tile": tile, "double": double, "seed": seed}
     settings |= {"threads": torch.get_num_threads(), "load": [round(load, 1) for load in os.getloadavg()]}
     return {"name": "tiles", "rows": rows, "settings": settings}
 

@@ -22,6 +22,8 @@ from gln.workflows.engines import TRIES, Engine, Task, Work, pickled
 from gln.workflows.methods import load_for, put_on
 from gln.workflows.predict_files import answer_items
 
+PATIENCE = 300.0  # seconds in which a worker that was killed must be made again
+
 
 def _ray(module: str = "ray") -> Any:
     try:
@@ -48,7 +50,8 @@ def on_ray(count: int | None = None, address: str | None = None) -> Engine:
                 raise GLNError(f"Got --address {address}; Ray cannot be reached there: {error}") from None
         workers = []
         try:
-            workers = _start(count, pickled(work))
+            copy = ray.put(pickled(work))  # kept, as workers that are made again need it
+            workers = _start(count, copy)
             yield from _spread(workers, tasks)
         finally:
             for worker in workers:
@@ -66,18 +69,21 @@ class _Worker:
         self.work: Work = pickle.loads(work)  # from our own process
         self.work.begin(0)  # it sees only its own GPU
 
+    def alive(self) -> None:
+        """Answers once the worker has been made again."""
+
     def compute(self, task: bytes) -> bytes:
         return pickled(self.work(pickle.loads(task)))
 
 
-def _start(count: int | None, work: bytes) -> list[Any]:
+def _start(count: int | None, work: Any) -> list[Any]:
     ray, there = _ray(), _ray().cluster_resources()
     gpus = int(there.get("GPU", 0))
     count = count or gpus or int(there.get("CPU", 1))
     share = 1 if count <= gpus else gpus / count if gpus else 0
     options = {"num_cpus": 1, "num_gpus": share, "max_restarts": -1, "max_task_retries": TRIES - 1}
-    kind, copy = ray.remote(_Worker).options(**options), ray.put(work)
-    return [kind.remote(copy) for _ in range(count)]
+    kind = ray.remote(_Worker).options(**options)
+    return [kind.remote(work) for _ in range(count)]
 
 
 def _spread(workers: list[Any], tasks: Iterable[Task]) -> Iterator[tuple[int, Any]]:
@@ -99,8 +105,18 @@ def _spread(workers: list[Any], tasks: Iterable[Task]) -> Iterator[tuple[int, An
             yield number, pickle.loads(ray.get(ready))
         except errors.RayTaskError as error:
             raise error.cause if isinstance(error.cause, GLNError) else error from None
-        except (errors.RayActorError, errors.WorkerCrashedError, errors.OutOfMemoryError):
+        except errors.RayError:
+            _check_alive(worker)  # or nothing is wrong with the task
             yield number, None
+
+
+def _check_alive(worker: Any) -> None:
+    try:
+        _ray().get(worker.alive.remote(), timeout=PATIENCE)
+    except _ray("ray.exceptions").RayError:
+        raise GLNError(
+            "The Ray cluster was lost; start it again and repeat the command: a folder keeps what is done."
+        ) from None
 
 
 def predict_dataset(

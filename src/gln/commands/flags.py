@@ -129,11 +129,12 @@ class ShareFlags:
             return on_ray(self.devices if isinstance(self.devices, int) else None, self.address)
         from gln.workflows.engines import in_processes, in_this_process
 
-        count = self.devices or 1
-        if count == "auto":
+        if self.devices == "auto":
             import torch
 
             count = max(1, torch.cuda.device_count())
+        else:
+            count = self.devices or 1
         return in_this_process if count == 1 else in_processes(count)
 
 

@@ -141,17 +141,18 @@ def read_parquet(source: Source) -> Iterator[Item | Skipped]:
 def _sets(rows: Rows, roles: ColumnRoles, source: Source) -> Iterator[tuple[str | None, Any, int]]:
     """Every set: its name, its rows as one batch, and the number of its first row."""
     pa = arrow()
-    names = [name for name in (*roles.pos, *roles.x, roles.id, roles.group, roles.graph) if name]
+    named = (*roles.pos, *roles.x, roles.id, roles.group, roles.graph)
+    names = list(dict.fromkeys(name for name in named if name))
     if roles.graph is None:
         source.check_count(rows.count)
-        table = pa.Table.from_batches(rows.batches(dict.fromkeys(names)))
+        table = pa.Table.from_batches(rows.batches(names))
         yield None, table.combine_chunks().to_batches()[0], 0
         return
     seen: set[str] = set()
     held: list[Any] = []
     first = place = 0
     name: str | None = None
-    for batch in rows.batches(dict.fromkeys(names)):
+    for batch in rows.batches(names):
         keys = np.array(_words(batch, roles.graph))
         cuts = [0, *(np.flatnonzero(keys[1:] != keys[:-1]) + 1).tolist(), len(keys)]
         for start, end in pairwise(cuts):
@@ -221,7 +222,12 @@ class ListRoles:
         self.columns = [*self.pos, *self.x, *self.ends, *([self.key] if self.key else [])]
 
     def __str__(self) -> str:
-        said = (("a set per row: pos", self.pos), ("x", self.x), ("set", [self.key]), ("edges", self.ends))
+        said = (
+            ("a set per row: pos", self.pos),
+            ("x", self.x),
+            ("set", [self.key or ""]),
+            ("edges", self.ends),
+        )
         return "; ".join(f"{what} = {', '.join(some)}" for what, some in said if some and some[0])
 
     def read(self, batch: Any, source: Source, number: int = 0) -> Iterator[Item | Skipped]:

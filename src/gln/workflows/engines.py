@@ -26,7 +26,7 @@ class Work(Protocol):
     def begin(self, local: int | None) -> None:
         """Prepare, in the worker with number ``local`` of several on this machine."""
 
-    def __call__(self, task: Any) -> Any: ...
+    def __call__(self, task: Any, /) -> Any: ...
 
 
 #: Yields the numbers of tasks and their results in any order, ``None`` for one that has cost too many workers.

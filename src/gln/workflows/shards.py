@@ -138,6 +138,7 @@ def stamps(paths: Sequence[Path]) -> str:
 
 def fingerprint(model: Any) -> str:
     """A hash of all weights and settings of a model or baseline."""
+    settings: Any
     if isinstance(model, nn.Module):
         settings, state = model.config, model.state_dict()
     elif isinstance(model, Baseline):

@@ -56,7 +56,7 @@ class TileWork:
 
     def begin(self, local: int | None) -> None:
         self.model = put_on(self.model, self.device if self.stage == "edges" else "cpu", local)
-        self.bins = Bins(self.folder, self.model, self.choice.candidates or self.model.candidates)
+        self.bins = Bins(self.folder, self.model, nearest_of(self.model, self.choice))
 
     def __call__(self, tile: int) -> Any:
         return {"near": self.bins.find_near, "rows": self.bins.find_rows, "edges": self.edges}[self.stage](
@@ -74,13 +74,15 @@ class TileWork:
         batch = bins.nodes(nodes)
         device = next(self.model.parameters()).device
         with at_most(threads_for(1, len(nodes))):
-            given = [torch.from_numpy(values).to(device) for values in (ends, hop)]
-            pairs, score = score_region(self.model, batch.to(device), *given, steps)
+            away = torch.from_numpy(hop).to(device)
+            found, score = score_region(
+                self.model, batch.to(device), torch.from_numpy(ends).to(device), away, steps
+            )
         if score.isnan().any():
             raise GLNError("The model's scores are NaN; its weights are broken.")
         prob = score.float().sigmoid()
-        chosen = (prob >= self.choice.cut(self.model)) & (given[1][pairs[0]] == 0)
-        pairs, chance = nodes[pairs[:, chosen].numpy(force=True)], prob[chosen].numpy(force=True)
+        chosen = (prob >= self.choice.cut(self.model)) & (away[found[0]] == 0)
+        pairs, chance = nodes[found[:, chosen].numpy(force=True)], prob[chosen].numpy(force=True)
         pairs, chance = self.expanded(pairs, chance)
         both = [bins.file_rows(end) for end in pairs]
         mine = both[0] < both[1]  # from the other end it is seen too, by its tile
@@ -130,10 +132,20 @@ def too_large(job: Job, tile: int | None, say: Say) -> Stream | None:
     return stream
 
 
+def nearest_of(model: Any, choice: Choice) -> int:
+    """K, the number of nearest nodes that a node is paired with."""
+    return int(choice.candidates or model.candidates)
+
+
+def hops_of(model: Any, choice: Choice) -> int:
+    return hops(model, model.checked_steps(choice.steps))
+
+
 def room_for(job: Job) -> int:
     """How many nodes the memory has room for at once."""
-    candidates, config = job.choice.candidates or job.model.candidates, job.model.config
-    return int(SHARE * free_memory() / (STATE * candidates * config["pair_width"]))
+    model: Any = job.model
+    state = STATE * nearest_of(model, job.choice) * model.config["pair_width"]
+    return int(SHARE * free_memory() / state)
 
 
 def free_memory() -> float:
@@ -147,13 +159,10 @@ def free_memory() -> float:
 
 def size_for(job: Job, stream: Stream, workers: int = 1) -> int:
     """The largest tile that fits into the memory with its halo, if nodes lie evenly."""
-    room, axes = room_for(job) / workers, job.model.pos_channels or sum(stream.widths)
-    candidates, steps = (
-        job.choice.candidates or job.model.candidates,
-        job.model.checked_steps(job.choice.steps),
-    )
-    reach = (candidates ** (1 / axes)) / 2  # of a pair, in distances between nodes
-    side = room ** (1 / axes) - 2 * hops(job.model, steps) * reach
+    model: Any = job.model
+    room, axes = room_for(job) / workers, model.pos_channels or sum(stream.widths)
+    reach = (nearest_of(model, job.choice) ** (1 / axes)) / 2  # of a pair, in distances between nodes
+    side = room ** (1 / axes) - 2 * hops_of(model, job.choice) * reach
     return int(max(side, 0) ** axes) or max(int(room / 8), SMALLEST)
 
 
@@ -191,13 +200,13 @@ def _compute(
 ) -> None:
     """Write the shards that are missing, from what ``work`` holds already."""
     work.mkdir(exist_ok=True)
-    nearest = job.choice.candidates or job.model.candidates
+    model: Any = job.model
+    nearest, far = nearest_of(model, job.choice), hops_of(model, job.choice)
     if not (work / "bins.json").exists():
         with _bar("cutting into tiles", 2 * stream.count) as bar:
-            make_bins(stream, work, job.model, nearest, size, bar.update)
-    bins = Bins(work, job.model, nearest)
+            make_bins(stream, work, model, nearest, size, bar.update)
+    bins = Bins(work, model, nearest)
     tiles = len(bins.counts)
-    far = hops(job.model, job.model.checked_steps(job.choice.steps))
     say(
         f"{stream.count:,} nodes are predicted in {tiles:,} tiles of about {size:,}, each with a halo of {far} hops."
     )
