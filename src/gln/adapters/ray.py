@@ -14,7 +14,7 @@ from typing import Any
 from gln.errors import GLNError
 from gln.inference.choice import Choice
 from gln.io import Item, ReadOptions
-from gln.io.items import Source
+from gln.io.items import Source, quote
 from gln.io.parquet import ListRoles, arrow, is_list
 from gln.models.settings import misfit
 from gln.workflows import silent
@@ -47,7 +47,12 @@ def on_ray(count: int | None = None, address: str | None = None) -> Engine:
             try:
                 ray.init(address, log_to_driver=False, logging_level=logging.ERROR, include_dashboard=False)
             except (ConnectionError, ValueError) as error:
-                raise GLNError(f"Got --address {address}; Ray cannot be reached there: {error}") from None
+                where = (
+                    "Ray cannot be started or reached here" if address is None else f"Ray is not at {address}"
+                )
+                raise GLNError(
+                    f"{where} ({quote(str(error))}); see ray status, or stop and start it again."
+                ) from None
         workers = []
         try:
             copy = ray.put(pickled(work))  # kept, as workers that are made again need it
