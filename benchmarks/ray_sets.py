@@ -56,7 +56,9 @@ def run(sets: int = 10_000, nodes: int = 20, seed: int = 0) -> dict[str, Any]:
         for name, workers in (("one process", 0), ("Ray, one worker", 1), ("Ray, two workers", 2)):
             begun = 0.0
             if workers:
-                _, begun = timed(lambda: ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False))
+                _, begun = timed(
+                    lambda: ray.init("local", num_cpus=2, include_dashboard=False, log_to_driver=False)
+                )
             engine = Begun(on_ray(workers)) if workers else Begun(in_this_process)
             job = Job(model, [path], Path(place) / f"edges-{workers}")
             _, seconds = timed(partial(predict_in_folder, job, engine))

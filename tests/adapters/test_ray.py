@@ -31,7 +31,7 @@ SETS = [RNG.random((size, 2)) for size in (3, 9, 30, 1, 12, 7)]
 
 @pytest.fixture(scope="module", autouse=True)
 def _cluster() -> Iterator[None]:
-    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, object_store_memory=10**8)
+    ray.init("local", num_cpus=2, include_dashboard=False, log_to_driver=False, object_store_memory=10**8)
     yield
     ray.shutdown()
 

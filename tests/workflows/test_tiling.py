@@ -165,7 +165,7 @@ def test_processes_and_repetition_change_nothing(tmp_path: Path) -> None:
     assert stream is not None
     predict_tiles(job, stream, size=100, say=said.append)
     assert {path.name: path.read_bytes() for path in folder.glob("*.parquet")} == before
-    assert "600 nodes are predicted in 8 tiles of about 100" in said[0]
+    assert "600 nodes are predicted in 6 tiles of about 100" in said[0]
 
 
 def test_what_depends_on_the_whole_set_is_refused(tmp_path: Path) -> None:

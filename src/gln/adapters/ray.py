@@ -14,13 +14,15 @@ from typing import Any
 from gln.errors import GLNError
 from gln.inference.choice import Choice
 from gln.io import Item, ReadOptions
-from gln.io.items import Source
+from gln.io.items import Source, quote
 from gln.io.parquet import ListRoles, arrow, is_list
 from gln.models.settings import misfit
 from gln.workflows import silent
 from gln.workflows.engines import TRIES, Engine, Task, Work, pickled
 from gln.workflows.methods import load_for, put_on
 from gln.workflows.predict_files import answer_items
+
+PATIENCE = 300.0  # seconds in which a worker that was killed must be made again
 
 
 def _ray(module: str = "ray") -> Any:
@@ -45,7 +47,12 @@ def on_ray(count: int | None = None, address: str | None = None) -> Engine:
             try:
                 ray.init(address, log_to_driver=False, logging_level=logging.ERROR, include_dashboard=False)
             except (ConnectionError, ValueError) as error:
-                raise GLNError(f"Got --address {address}; Ray cannot be reached there: {error}") from None
+                where = (
+                    "Ray cannot be started or reached here" if address is None else f"Ray is not at {address}"
+                )
+                raise GLNError(
+                    f"{where} ({quote(str(error))}); see ray status, or stop and start it again."
+                ) from None
         workers = []
         try:
             copy = ray.put(pickled(work))  # kept, as workers that are made again need it
@@ -66,6 +73,9 @@ class _Worker:
     def __init__(self, work: bytes) -> None:
         self.work: Work = pickle.loads(work)  # from our own process
         self.work.begin(0)  # it sees only its own GPU
+
+    def alive(self) -> None:
+        """Answers once the worker has been made again."""
 
     def compute(self, task: bytes) -> bytes:
         return pickled(self.work(pickle.loads(task)))
@@ -100,8 +110,18 @@ def _spread(workers: list[Any], tasks: Iterable[Task]) -> Iterator[tuple[int, An
             yield number, pickle.loads(ray.get(ready))
         except errors.RayTaskError as error:
             raise error.cause if isinstance(error.cause, GLNError) else error from None
-        except (errors.RayActorError, errors.WorkerCrashedError, errors.OutOfMemoryError):
+        except errors.RayError:
+            _check_alive(worker)  # or nothing is wrong with the task
             yield number, None
+
+
+def _check_alive(worker: Any) -> None:
+    try:
+        _ray().get(worker.alive.remote(), timeout=PATIENCE)
+    except _ray("ray.exceptions").RayError:
+        raise GLNError(
+            "The Ray cluster was lost; start it again and repeat the command: a folder keeps what is done."
+        ) from None
 
 
 def predict_dataset(

@@ -9,7 +9,7 @@
       000003.near.npy      pairs of its nodes with their nearest, sorted by the tile of the other end; cuts.npy: where
       000003.rows.npy      the second ends of all candidate pairs of its nodes; begin.npy: where those of a node begin
 
-Tiles are the leaves of a tree that halves a sample of the nodes again and again along the widest side, so that they
+Tiles are the leaves of a tree that splits a sample of the nodes again and again across the widest side, so that they
 hold about as many nodes wherever these are dense or few; nodes that coincide are in one tile. A node's number is its
 place in all tiles, one after another. Nothing here holds more than a few tiles in memory.
 """
@@ -284,7 +284,7 @@ def _look_at(
 
 
 class Splits:
-    """A tree that halves a ``sample [n, c]`` by its first columns until no leaf holds more than ``size`` of it."""
+    """A tree that splits a ``sample [n, c]`` by its first columns until no leaf holds more than ``size`` of it."""
 
     def __init__(self, sample: np.ndarray, columns: int, size: float) -> None:
         self.nodes: list[
@@ -299,7 +299,10 @@ class Splits:
         column = int(spread.argmax())
         values = sample[:, column]
         if len(sample) > size and spread[column] > 0:
-            value = np.median(values)
+            leaves = int(
+                np.ceil(len(sample) / size)
+            )  # shared out evenly: halves alone might all be half empty
+            value = np.quantile(values, leaves // 2 / leaves)
             value = value if value > values.min() else values[values > value].min()
             # As single precision, in which nodes are compared with it.
             value = np.float32(value) if np.float32(value) > values.min() else np.float32(values.max())
