@@ -9,8 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
-from gln.workflows.parts import Part, PartsFolder
 
 import gln
 from gln.errors import GLNError
@@ -19,7 +17,7 @@ from gln.graphs.record import Graph
 from gln.io import Item, ReadOptions, read_items
 from gln.models.contract import kinds_of
 from gln.workflows.kinds import comparable, described, not_used, number_alike, options_for
-from gln.workflows.predict_files import KnownEdges, Outcome, Window, completed
+from gln.workflows.predict_files import KnownEdges, completed
 from tests.commands.test_cli import run
 
 QUICK = [
@@ -193,21 +191,6 @@ def test_known_edges_are_added_with_their_kinds(tmp_path: Path) -> None:
     assert answer.edge_type[at] == 1
     assert answer.edge_type_prob[at].tolist() == [0, 1]
     assert answer.num_edges == 6
-
-
-def test_parts_keep_kinds(tmp_path: Path) -> None:
-    graph = path(("a", "b"))
-    answer = graph.clone()
-    answer.edge_prob, answer.node_type = torch.ones(4), torch.tensor([0, 1, 0])
-    folder = PartsFolder(tmp_path / "out.csv", {})
-    folder.begin(False, lambda force: None)
-    window = Window(0, 0, last=True)
-    done = Outcome(1, 2, answers=[(Item("a", Path("a"), graph, False, None), answer)])
-    folder.write(window, Part(done))
-    ((_, again),) = folder.read("000000-000000-last.part").done.answers
-    assert tuple(again.edge_type_names) == ("a", "b")
-    for name in ("edge_index", "edge_prob", "edge_type", "node_type"):
-        assert torch.equal(again[name], answer[name])
 
 
 def test_options_follow_the_run(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:

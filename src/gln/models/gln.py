@@ -289,7 +289,11 @@ class GLN(nn.Module):
         unit = joined([local_unit(block, where) for block in blocks])[..., None]
         h = self.embed_node(x if x.shape[-1] else x.new_ones(*x.shape[:-1], 1))
         how = (self.lengths, self.directions, self.kinds.edge_weights)
-        return blocks, h, [self.embed_pair(pair_features(block, where, pos, x, unit, *how)) for block in blocks]
+        return (
+            blocks,
+            h,
+            [self.embed_pair(pair_features(block, where, pos, x, unit, *how)) for block in blocks],
+        )
 
     @never_compiled
     def _choose(
