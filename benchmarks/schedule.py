@@ -24,7 +24,7 @@ SPREAD = 0.15  # tiles take this share of their time more or less, at random
 
 
 def run(
-    tile: int = 4_000_000, disk_gb: float = 5.0, hours_between_failures: float = 500.0, seed: int = 0
+    tile: int = 4_000_000, disk_gb: float = 5.0, hours_between_failures: float = 100.0, seed: int = 0
 ) -> dict[str, Any]:
     """Hours and GPU-hours for 10⁹ and 10¹¹ points in the plane, with the shipped model, on 1 to 4096 GPUs.
 

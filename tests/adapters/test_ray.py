@@ -17,6 +17,7 @@ from gln.models import GLN
 from gln.workflows import predict_files as predicting
 from gln.workflows.predict_files import Job, predict_files
 from gln.workflows.shards import predict_in_folder
+from tests.docs.pages import blocks
 from tests.workflows.test_shards import Deadly
 
 ray = pytest.importorskip("ray")
@@ -56,6 +57,24 @@ def test_a_killed_worker_costs_only_its_task(tmp_path: Path, always: bool) -> No
     assert found == {0: 0, 1: 10, 2: 20, 3: None if always else 30, 4: 40}
     with pytest.raises(GLNError, match="five"):
         list(on_ray(1)(work, [(5, 5)]))
+
+
+def test_the_program_of_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    lists = {name: [rows[:, axis].tolist() for rows in SETS] for axis, name in enumerate("xy")}
+    pq.write_table(pa.table({"set": [f"s{n}" for n in range(6)], **lists}), "sets.parquet")
+    (program,) = (block.text for block in blocks("several-machines") if block.language == "python")
+    here = {
+        ", concurrency=4, num_gpus=0.5": "",
+        '"delaunay"': '"delaunay-small"',
+        'parquet("': f'parquet("{tmp_path}/',
+    }
+    for written, small in here.items():
+        program = program.replace(written, small)
+    exec(program, {})
+    table = pq.read_table("edges").sort_by("set").to_pylist()
+    found = gln.predict("delaunay-small", SETS[4])
+    assert len(table[4]["source"]) == found.num_edges // 2
 
 
 def test_a_dataset_of_sets_gives_a_dataset_of_edges() -> None:

@@ -40,7 +40,7 @@ NOT_RUN = {
     "python -m reproduction": "takes hours; tests/reproduction run it at scale smoke, and .ci/run all of it",
     "python -m benchmarks": "times for minutes; tests/benchmarks run each at a small size",
 }
-# Pages whose commands other tests run: what stands there is parsed.
+# Pages whose commands and programs other tests run: what stands there is parsed.
 ELSEWHERE = {"several-machines": "starts processes; the tests of several processes do"}
 # What a page says is large; the letters of the page are kept where it is not.
 SHORTER = {
@@ -88,7 +88,9 @@ def test_blocks_run(
         block = Block(written.language, shortened(written.text, shorter))
         as_written = block.text == written.text
         if block.language == "python":
-            exec(compile(block.text, f"{name}.md", "exec"), namespace)
+            code = compile(block.text, f"{name}.md", "exec")
+            if name not in ELSEWHERE:
+                exec(code, namespace)
         elif block.language == "sh":
             later += [command for command in block.commands if not run_command(name, command)]
         elif block.language == "json":
