@@ -3,6 +3,8 @@
     python recipes/kinds.py train springs-5 --run runs/springs-5 --minutes 8 --device cuda
     python recipes/kinds.py test springs-5 --run runs/springs-5 --output results/kinds/springs-5.json
     python recipes/kinds.py decide charged-5 --output results/kinds/charged-5-data.json    # what the data allow
+    python recipes/kinds.py small nearest --output results/kinds/nearest.json    # directions, minutes on a CPU
+    python recipes/kinds.py small roads --output results/kinds/roads.json        # weights, likewise
 
 The names are those of ``SYSTEMS``. How many epochs fit into the minutes is measured first; repeat the command to resume
 a run. Test sets come from a seed that neither training nor tuning uses.
@@ -25,6 +27,7 @@ import gln
 from gln.families import parse_family
 from gln.families.base import Family
 from gln.families.particles import BOX, EVERY, FAST, SAMPLES, STEP, STRENGTH
+from gln.graphs.features import feature_scale
 from gln.graphs.record import Graph
 from gln.seeds import TEST_SEED
 from gln.storage.provenance import check_source, write_result
@@ -41,6 +44,16 @@ SYSTEMS: dict[str, dict[str, Any]] = {
     "kuramoto-5": {"count": 150_000, "batch_size": 256},
 }
 MODEL = {"pos_channels": 0, "width": 96, "pair_width": 64, "steps": 4, "moments": SAMPLES}
+# family, model, training sets and epochs of what a CPU learns in minutes
+SMALL: dict[str, tuple[str, dict[str, Any], int, int]] = {
+    "nearest": ("nearest:points=30", {"in_channels": 3, "directed": True, "steps": 3}, 1500, 16),
+    "roads": (
+        "roads:points=20",
+        {"in_channels": 2, "edge_weights": True, "lengths": "absolute", "steps": 2},
+        1500,
+        12,
+    ),
+}
 FIT: dict[str, Any] = {"lr": 1e-3, "warmup": 0.05, "weight_decay": 1e-4, "progress": False}
 LOSS = Loss(edge="plain", structure="none", every_step=True)
 WALL, OFF = 0.3, 0.01  # how near a wall is, and which difference of velocities is middling
@@ -91,6 +104,25 @@ def test(name: str, run: Path, output: Path, device: str, count: int) -> None:
         "train_graphs": SYSTEMS[name]["count"],
     }
     write_result(output, command(), TEST_SEED, measured)
+
+
+def small(name: str, output: Path, count: int) -> None:
+    """Train a small model on a CPU and score it."""
+    check_source(output)
+    spec, settings, sets, epochs = SMALL[name]
+    family, start = parse_family(spec), time.perf_counter()
+    graphs = family.graphs(sets, TRAIN_SEED)
+    mean, deviation = feature_scale(graphs)
+    torch.manual_seed(0)
+    model = gln.GLN(pos_channels=2, width=32, pair_width=32, x_mean=mean, x_std=deviation, **settings)
+    how = FIT | {"lr": 3e-3, "batch_size": 16, "epochs": epochs, "accelerator": "cpu"}
+    loss = Loss(edge="plain", psi1=5, every_step=True)
+    result = gln.fit(model, graphs, family.graphs(100, VAL_SEED), loss=loss, **how)
+    seconds = time.perf_counter() - start
+    scores = gln.evaluate(model, family.graphs(count, TEST_SEED))
+    print(f"{name}: {result}, {seconds:.0f} seconds\n{scores}", flush=True)
+    facts = {"family": spec, "model": settings, "train_graphs": sets, "epochs": epochs, "graphs": count}
+    write_result(output, command(), TEST_SEED, facts | {"scores": dict(scores), "train_seconds": seconds})
 
 
 def decide(name: str, output: Path, count: int) -> None:
@@ -153,8 +185,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("action", choices=["train", "test", "decide"])
-    parser.add_argument("name", choices=list(SYSTEMS))
+    parser.add_argument("action", choices=["train", "test", "decide", "small"])
+    parser.add_argument("name", choices=[*SYSTEMS, *SMALL])
     parser.add_argument("--run", type=Path)
     parser.add_argument("--output", type=Path)
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
@@ -167,6 +199,8 @@ def main() -> None:
         train(given.name, given.run, given.device, given.minutes, given.workers, given.cache, given.count)
     elif given.action == "test":
         test(given.name, given.run, given.output, given.device, given.count or 5000)
+    elif given.action == "small":
+        small(given.name, given.output, given.count or 500)
     else:
         decide(given.name, given.output, given.count or 5000)
 
