@@ -65,10 +65,10 @@ def assert_same(one: GLN, points: np.ndarray, folder: Path, size: int, **more: A
     assert worst < 1e-6
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     seed=st.integers(0, 2**16),
-    count=st.integers(1, 400),
+    count=st.integers(1, 250),
     size=st.integers(1, 120),
     axes=st.integers(1, 3),
     kind=st.sampled_from(["uniform", "clustered", "grid", "line"]),
