@@ -1,7 +1,8 @@
 """Every command of the guides runs, in the order of its page, in an empty folder.
 
 As written, the pages train for a few minutes. By default smaller numbers stand in for theirs, so that a page takes
-seconds; with ``GLN_SLOW=1`` the pages run to the letter, and the F1 they print must reach what they promise.
+seconds; with ``GLN_SLOW=1`` the pages run to the letter, but for one that takes a quarter of an hour, and the F1 they
+print must reach what they promise.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ SHORTER = {
         "--epochs 40": "--epochs 1",
     },
 }  # fmt: skip
+LONG = "kinds"
 PROMISED = {"molecules": 0.99, "mesh": 0.85, "table": 0.85}
 
 
@@ -53,7 +55,7 @@ def test_commands_run(
     (tmp_path / "recipes").symlink_to(ROOT / "recipes")
     monkeypatch.chdir(tmp_path)
     for block in to_be_run(name):
-        text = block.text if SLOW else shortened(name, block.text)
+        text = block.text if SLOW and name != LONG else shortened(name, block.text)
         if block.language == "python":
             exec(compile(text, f"{name}.md", "exec"), {})
         else:
