@@ -53,7 +53,8 @@ def by_tiles(
 
 def at_once(one: GLN, points: np.ndarray) -> dict[tuple[int, int], float]:
     graph = Graph(pos=torch.from_numpy(points.astype(np.float32)))
-    edges, prob = _large_edges(one, graph, CHOICE, False)
+    found = _large_edges(one, graph, CHOICE, False)
+    edges, prob = found["edge_index"], found["edge_prob"]
     pairs = zip(edges.T.tolist(), prob.tolist(), strict=True)
     return {(a, b): chance for (a, b), chance in pairs if a < b}
 
@@ -145,7 +146,8 @@ def test_features_and_far_positions(tmp_path: Path) -> None:
     table = pq.read_table(tmp_path / "edges").to_pydict()
     middle = [(x.min() + x.max()) / 2, (y.min() + y.max()) / 2]
     pos = torch.tensor(np.stack([x, y], axis=1) - middle).float()
-    edges, prob = _large_edges(one, Graph(pos=pos, x=torch.tensor(heat[:, None]).float()), CHOICE, False)
+    found = _large_edges(one, Graph(pos=pos, x=torch.tensor(heat[:, None]).float()), CHOICE, False)
+    edges, prob = found["edge_index"], found["edge_prob"]
     expected = {tuple(pair): chance for pair, chance in zip(edges.T.tolist(), prob.tolist(), strict=True)}
     found = list(zip(table["source"], table["target"], table["probability"], strict=True))
     assert 2 * len(found) == len(expected)
