@@ -103,11 +103,17 @@ def matrix(batch: Any, columns: Sequence[str], first: int = 0) -> np.ndarray:
             values.append(np.asarray(column.to_numpy(zero_copy_only=False)))
     single = all(value.dtype == np.float32 for value in values)
     rows = np.stack([value.astype(np.float32 if single else np.float64) for value in values], axis=1)
+    return finite(rows, first, columns)
+
+
+def finite(rows: np.ndarray, first: int, columns: Sequence[str] | None = None) -> np.ndarray:
+    """``rows``, of which the first has the number ``first``, or an error that names what is not finite."""
     if not np.isfinite(rows).all():
         row, column = np.argwhere(~np.isfinite(rows))[0]
+        name = f"column {column}" if columns is None else columns[column]
         raise GLNError(
-            f"row {row + first} (counted from 0): {columns[column]} is {rows[row, column]}; remove or repair values "
-            "that are not finite."
+            f"row {row + first} (counted from 0): {name} is {rows[row, column]}; remove or repair values that are not "
+            "finite."
         )
     return rows
 

@@ -14,7 +14,7 @@ from gln.errors import GLNError
 from gln.files import open_regular
 from gln.io.arrays import NUMBERS, npy_header
 from gln.io.items import Item, ReadOptions, Source, decoding
-from gln.io.parquet import AT_ONCE, Rows, matrix
+from gln.io.parquet import AT_ONCE, Rows, finite, matrix
 
 PACKED = 4  # points for each byte of a LAZ file, at the very most
 
@@ -53,7 +53,7 @@ def _npy(source: Source) -> Stream | None:
         for start in range(0, shape[0], AT_ONCE):  # mapped anew, so that pages that were read are given back
             rows = np.memmap(source.path, dtype, "r", offset, shape)[start : start + AT_ONCE]
             yield (
-                _finite(np.asarray(rows, np.float32 if dtype == np.float32 else np.float64), start),
+                finite(np.asarray(rows, np.float32 if dtype == np.float32 else np.float64), start),
                 rows[:, :0],
             )
 
@@ -83,7 +83,7 @@ def _las(source: Source) -> Stream | None:
         with _open_las(source.path) as file, decoding("LAS or LAZ file"):
             for points in file.chunk_iterator(AT_ONCE):
                 rows = np.stack([points.x, points.y, points.z], axis=1).astype(np.float64)
-                yield _finite(rows, 0), rows[:, :0]
+                yield finite(rows, 0), rows[:, :0]
 
     with _open_las(source.path) as file:
         count = file.header.point_count
@@ -118,13 +118,3 @@ def _open_las(path: Path) -> Any:
         if head[:4] != b"LASF" or 54 * records > size:
             raise GLNError("this is not a readable LAS or LAZ file (its header is broken).")
         return laspy.open(path)
-
-
-def _finite(rows: np.ndarray, first: int) -> np.ndarray:
-    if not np.isfinite(rows).all():
-        row, column = np.argwhere(~np.isfinite(rows))[0]
-        raise GLNError(
-            f"row {row + first} (counted from 0) has {rows[row, column]} in column {column}; remove or repair values "
-            "that are not finite."
-        )
-    return rows
