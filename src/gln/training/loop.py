@@ -180,9 +180,12 @@ def compiled_steps(model: nn.Module, made: list[Any] | None = None, **options: A
     """Apply ``torch.compile`` with ``options`` to the steps of ``model`` for a while.
 
     The steps, its ``blocks``, are alike, so what is compiled for one serves all: a third of the time to compile the
-    whole network. A model without them is compiled as a whole. ``made`` keeps what was compiled for the next time.
+    whole network; so are the layers in front of them. A model without them is compiled as a whole. ``made`` keeps what
+    was compiled for the next time.
     """
-    parts = list(getattr(model, "blocks", [])) or [model]
+    blocks = list(getattr(model, "blocks", []))
+    parts = [*blocks, *(layers for layers in model.children() if isinstance(layers, nn.Sequential))]
+    parts = parts if blocks else [model]
     made = [] if made is None else made
     made[len(made) :] = [torch.compile(part.forward, **options) for part in parts[len(made) :]]
     for part, compiled in zip(parts, made, strict=True):
