@@ -40,12 +40,10 @@ class Neighbours(Predictor):
     most: int = 32
 
     sees_kinds = True
-    fitted: ClassVar[str] = "pooled: one k or radius for all graphs."
-    learned: ClassVar[tuple[str, ...]] = ("parameter", "scale")
-
-    def __post_init__(self) -> None:
-        self._check_choice("rule", get_args(Rule))
-        self._keep_whole("most")
+    fitted = "pooled: one k or radius for all graphs."
+    learned = ("parameter", "scale")
+    choices: ClassVar = {"rule": get_args(Rule)}
+    counts = ("most",)
 
     def learn(
         self, graphs: list[Graph], val: Sequence[Graph], seed: int, progress: bool, folder: Path | None

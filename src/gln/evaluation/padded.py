@@ -18,7 +18,7 @@ from gln.evaluation.edges import (
     real,
 )
 from gln.graphs.batch import pair_mask
-from gln.graphs.check import check_whole, real_number
+from gln.graphs.check import check_real, check_whole
 
 # Sums are kept as whole multiples of 2⁻³⁰: exact, hence equal for any order and any number of processes,
 # and possible on devices without float64.
@@ -116,10 +116,7 @@ class EdgeScores(_PaddedMetric):
 
     def __init__(self, threshold: float = 0.5, entries: Entries = "pairs") -> None:
         super().__init__(entries, scores=len(PER_GRAPH), counts=4)
-        number = real_number(threshold)
-        if number is None or not 0 <= number <= 1:
-            raise GLNError(f"Got threshold={threshold!r}; expected a probability between 0 and 1.")
-        self.threshold = float(number)
+        self.threshold = float(check_real("EdgeScores", "threshold", threshold, 0, 1))
 
     def update(self, probabilities: Tensor, adj: Tensor, mask: Tensor) -> None:
         """Add a batch: ``probabilities [B, N, N]``, ``adj [B, N, N]`` bool, ``mask [B, N]`` bool."""

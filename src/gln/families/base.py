@@ -16,7 +16,7 @@ from __future__ import annotations
 import hashlib
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
@@ -32,7 +32,7 @@ import numpy as np
 from gln.errors import GLNError
 from gln.files import digest_of, read_safetensors, write_atomically
 from gln.graphs import pack, unpack
-from gln.graphs.check import as_record, check_whole
+from gln.graphs.check import as_record, check_choice, check_whole
 from gln.graphs.record import Graph
 from gln.later import safetensors, torch
 from gln.registry import Registered, Registry, parse_spec
@@ -66,10 +66,14 @@ class Family(Registered, ABC):
     version: ClassVar[int] = 1  # raise it when the graphs of a seed change: caches depend on it
     orders: ClassVar[tuple[Order, ...]] = ("set",)
     paper_count: ClassVar[int | None] = None  # how many graphs the paper used
+    choices: ClassVar[Mapping[str, tuple[str, ...]]] = {}  # parameters that are one of a few words
+    least: ClassVar[Mapping[str, int]] = {}  # parameters that are whole numbers, and the smallest allowed
 
     def __post_init__(self) -> None:
-        if self.order not in self.orders:
-            raise GLNError(f"{self.name} has no order={self.order!r}; choose from {', '.join(self.orders)}.")
+        for name, known in {"order": self.orders, **self.choices}.items():
+            check_choice(self.name, name, getattr(self, name), known)
+        for name, least in self.least.items():
+            self._keep_whole(name, least)
 
     @abstractmethod
     def draw(self, rng: np.random.Generator, count: int) -> Sequence[Graph | Data]:

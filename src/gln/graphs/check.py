@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+import math
 import operator
 import warnings
+from collections.abc import Iterable
 from numbers import Real
 from typing import TYPE_CHECKING, Any
 
@@ -120,7 +122,7 @@ def real_number(value: Any) -> float | None:
         isinstance(value, Real) or (isinstance(value, torch.Tensor) and value.numel() == 1)
     ):
         return None
-    return value if isinstance(value, int | float) else float(value)
+    return value if type(value) is int else float(value)
 
 
 def check_whole(owner: str, name: str, value: Any, least: int, expected: str = "") -> int:
@@ -130,6 +132,23 @@ def check_whole(owner: str, name: str, value: Any, least: int, expected: str = "
         expected = expected or f"a whole number of at least {least}"
         raise GLNError(f"{owner} got {name}={value!r}; expected {expected}.")
     return number
+
+
+def check_real(
+    owner: str, name: str, value: Any, least: float = 0, most: float = math.inf, above: bool = False
+) -> float:
+    """``value`` as a finite number between ``least``, which may itself be excluded (``above``), and ``most``."""
+    number = real_number(value)
+    if number is None or not least <= number <= most or number == math.inf or (above and number == least):
+        low, high = "above" if above else "of at least", "" if most == math.inf else f" and at most {most:g}"
+        raise GLNError(f"{owner} got {name}={value!r}; expected a number {low} {least:g}{high}.")
+    return number
+
+
+def check_choice(owner: str, name: str, value: Any, known: Iterable[str]) -> None:
+    """Refuse a ``value`` that is not among those ``known``."""
+    if value not in known:
+        raise GLNError(f"{owner} got {name}={value!r}; choose from {', '.join(known)}.")
 
 
 def _check_per_edge(name: str, value: Any, columns: int, what: str = "columns of edge_index") -> Tensor:

@@ -45,6 +45,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 
 from gln.errors import GLNError
 from gln.graphs import GraphBatch
+from gln.graphs.check import check_choice, check_real
 from gln.models.contract import StructureOutput
 
 Edge = Literal["balanced", "literal", "plain", "released"]
@@ -89,14 +90,9 @@ class Loss:
 
     def __post_init__(self) -> None:
         for name, known in CHOICES.items():
-            value = getattr(self, name)
-            if value not in get_args(known):
-                raise GLNError(f"Loss got {name}={value!r}; choose from {', '.join(get_args(known))}.")
+            check_choice("Loss", name, getattr(self, name), get_args(known))
         for name in ("psi1", "psi2", "psi3", "psi4", "psi5", "regulariser"):
-            if not 0 <= getattr(self, name) < float("inf"):
-                raise GLNError(
-                    f"Loss got {name}={getattr(self, name)!r}; expected a finite number, at least 0."
-                )
+            check_real("Loss", name, getattr(self, name))
 
     def __call__(self, output: StructureOutput, batch: GraphBatch, model: nn.Module | None = None) -> Tensor:
         """The losses ``[B]``; only the regulariser needs ``model``."""
