@@ -132,14 +132,12 @@ class Predictor(Baseline):
         self.usual_ = state.get("usual")
 
     def _learn_kinds(self, graphs: Sequence[Graph]) -> None:
-        found = [float(graphs[0].directed) or -1.0]
-        for name in reversed(KINDS):
-            values = torch.cat([graph[name] for graph in graphs if name in graph] or [torch.tensor([-1])])
-            usual = (
-                (values.median() if name == "edge_weight" else values.mode().values) if len(values) else -1
-            )
-            found.insert(0, float(usual))
-        self.usual_ = torch.tensor(found, dtype=torch.float64)
+        usual = [-1.0, -1.0, -1.0, 1.0 if graphs[0].directed else -1.0]
+        for place, name in enumerate(KINDS):
+            values = torch.cat([graph[name] for graph in graphs if name in graph] or [torch.empty(0)])
+            if len(values):
+                usual[place] = float(values.median() if name == "edge_weight" else values.mode().values)
+        self.usual_ = torch.tensor(usual, dtype=torch.float64)
 
     def _with_kinds(self, answer: Graph) -> Graph:
         """``answer`` with the usual kinds."""

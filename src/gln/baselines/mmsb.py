@@ -126,10 +126,5 @@ def _fewest(terms: Sequence[Tensor]) -> int:
     pairs = len(terms[0])
     if pairs < 2:
         return 0  # too few pairs to hold any out
-    best = max(terms, key=lambda each: float(each.mean()))
-
-    def hardly_worse(each: Tensor) -> bool:
-        behind = best - each
-        return bool(behind.mean() <= SIGNIFICANT * behind.std() / pairs**0.5)
-
-    return next(number for number, each in enumerate(terms) if hardly_worse(each))
+    behind = [max(terms, key=torch.mean) - each for each in terms]
+    return next(n for n, gap in enumerate(behind) if gap.mean() <= SIGNIFICANT * gap.std() / pairs**0.5)

@@ -186,30 +186,24 @@ def as_rows(name: str, value: Any) -> Tensor:
         raise GLNError(f"{name} has shape {list(rows.shape)}; expected [nodes, values], one row per node.")
     if rows.is_complex():
         raise GLNError(f"{name} holds complex numbers; expected real ones; give each as two columns.")
-    if rows.dtype == torch.float32 and np.isfinite(rows.detach().numpy(force=True)).all():
-        if name == "pos" and rows.numel():
-            _check_spread(rows)
-        return rows
-    if (bad := _first(~rows.isfinite())) is not None:
-        raise GLNError(
-            f"{name} of node {bad} is {rows[bad].tolist()}; remove or repair values that are not finite."
-        )
-    if name == "pos" and (origin := far_from(rows)) is not None:  # no model sees the origin
-        rows = rows - torch.tensor(origin, dtype=torch.float64, device=rows.device)
     single = rows.to(torch.float32)
-    if (bad := _first(~single.isfinite())) is not None:
-        raise GLNError(
-            f"{name} of node {bad} is {rows[bad].tolist()}, too large for float32; change the unit."
+    if (
+        single is not rows and name == "pos" and (origin := far_from(rows)) is not None
+    ):  # no model sees the origin
+        single = (rows - torch.tensor(origin, dtype=torch.float64, device=rows.device)).to(torch.float32)
+    finite = np.isfinite(single.detach().numpy(force=True)).all(axis=1)
+    if not finite.all():
+        bad = int(finite.argmin())
+        large = bool(rows[bad].isfinite().all())
+        how = (
+            ", too large for float32; change the unit."
+            if large
+            else "; remove or repair values that are not finite."
         )
+        raise GLNError(f"{name} of node {bad} is {rows[bad].tolist()}{how}")
     if name == "pos" and rows.numel():
         _check_spread(single)
     return single
-
-
-def _first(bad: Tensor) -> int | None:
-    """The number of the first row of ``bad [n, w]`` with a True in it; ``None`` without one."""
-    rows = bad.any(dim=1)
-    return int(rows.nonzero()[0]) if rows.any() else None
 
 
 def _as_floats(value: Any) -> np.ndarray:
