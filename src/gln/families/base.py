@@ -119,14 +119,10 @@ class Family(Registered, ABC):
         if workers == 1 or len(blocks) == 1:
             drawn = (self._block(seed, block) for block in blocks)
             return [graph for graphs in drawn for graph in graphs][:count]
-        # Each worker sends its blocks back packed: a few large arrays instead of thousands of small tensors.
-        share = -(-len(blocks) // (4 * workers))
-        starts = blocks[::share]
+        share = -(-len(blocks) // (4 * workers))  # of a worker at a time
         try:
             with ProcessPoolExecutor(workers, mp_context=_clean_processes()) as pool:
-                packed = pool.map(
-                    _draw_packed, repeat(self), repeat(seed), [blocks[s : s + share] for s in starts]
-                )
+                packed = pool.map(_draw_packed, repeat(self), repeat(seed), blocks, chunksize=share)
                 parts = [{key: torch.from_numpy(value) for key, value in part.items()} for part in packed]
         except BrokenProcessPool:
             raise GLNError(
@@ -158,9 +154,9 @@ def _clean_processes() -> BaseContext:
     return context
 
 
-def _draw_packed(family: Family, seed: int, blocks: range) -> dict[str, np.ndarray]:
-    graphs = [graph for block in blocks for graph in family._block(seed, block)]
-    return {key: value.numpy() for key, value in pack(graphs).items()}
+def _draw_packed(family: Family, seed: int, block: int) -> dict[str, np.ndarray]:
+    """A block as a worker sends it back: a few large arrays instead of many small tensors."""
+    return {key: value.numpy() for key, value in pack(family._block(seed, block)).items()}
 
 
 #: Every registered family by name.
