@@ -23,7 +23,7 @@ from gln.commands.flags import (
     remark,
 )
 from gln.errors import GLNError, escaped
-from gln.files import apart_from, open_regular, same_place
+from gln.files import apart_from, check_page, open_regular, same_place
 from gln.training.config import SEVERAL
 
 
@@ -75,7 +75,6 @@ def predict(
     from gln.inference.choice import Choice
     from gln.io import find_files
     from gln.io.writing import check_output
-    from gln.viewing.paths import check_page
     from gln.workflows.asked import check_device, check_nodes
     from gln.workflows.kinds import options_for
 

@@ -12,6 +12,7 @@ from tyro.conf import OmitArgPrefixes, Positional, arg
 from gln.commands.flags import File, FitFlags, Maybe, PagePath, ReadFlags, Skips, Whole, Word, remark
 from gln.commands.look import write_shown
 from gln.errors import GLNError, escaped
+from gln.files import check_page
 from gln.training.config import SEVERAL
 
 ANY_METHOD = ("seed", "progress")  # the settings of FitConfig that a baseline has too
@@ -70,7 +71,6 @@ def train(
         resume: Continue the run in RUN exactly where it stopped.
     """
     from gln.storage.runs import refuse_run
-    from gln.viewing.paths import check_page
     from gln.workflows.asked import check_graphs, check_labelled
     from gln.workflows.divide import check_patches
     from gln.workflows.methods import find_method

@@ -1,4 +1,4 @@
-"""Parquet and Arrow files (``gln[arrow]``): nodes in, edges out.
+"""Parquet and Arrow files (``gln[arrow]``) of nodes.
 
 ==============  =====================================================================================
 one set         a row per node, columns as in a table
@@ -9,8 +9,6 @@ lists           a row per set; what is of its nodes are lists: ``x``, ``y``, or 
 
 from __future__ import annotations
 
-import io
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -20,19 +18,14 @@ from typing import Any
 import numpy as np
 
 from gln.errors import GLNError
-from gln.files import Staged, naming, open_regular
-from gln.graphs.check import as_record
+from gln.files import open_regular
 from gln.graphs.columns import GRAPHS, first_of
-from gln.graphs.record import Graph
 from gln.io.items import Item, ReadOptions, Skipped, Source, decoding, quote
 from gln.io.tables import ColumnRoles, choose_ends, choose_roles
-from gln.io.writing import Writer
-from gln.storage.facts import parse_facts
 
 SETS = ("set", "set_id", *GRAPHS)  # names of the column that says to which set a node belongs
 AT_ONCE = 2**20  # rows read at a time
 LISTS_AT_ONCE = 2**12
-BUFFERED = 2**18  # edges kept until they are written as one group of rows
 WHOLE = ("pos", "positions", "points"), ("x", "features")  # list columns of whole rows
 
 
@@ -262,100 +255,3 @@ def _stacked(batch: Any, columns: Sequence[str], row: int) -> np.ndarray | None:
     if found.ndim != 2 or not np.isfinite(found).all():
         raise GLNError(f"{', '.join(columns)} must be lists of equally many finite numbers.")
     return found
-
-
-def edge_table(answers: Sequence[tuple[Item, Graph]]) -> Any:
-    """The columns graph, source, target and probability, and type and weight where edges have them."""
-    pa = arrow()
-    columns: dict[str, list[np.ndarray]] = {"source": [], "target": [], "probability": []}
-    counts = []
-    for item, answer in answers:
-        pairs, chances = answer.scored_once()
-        once = slice(None)
-        if len(chances) < answer.num_edges:
-            once = (answer.edge_index[0] < answer.edge_index[1]).numpy(force=True)
-        ends = pairs if item.ids is None else _names(item.ids)[pairs]
-        found = {"source": ends[:, 0], "target": ends[:, 1], "probability": chances}
-        for name in answer.keys():  # noqa: SIM118
-            if name.startswith("edge_") and name not in ("edge_index", "edge_prob"):
-                found[name.removeprefix("edge_")] = answer[name].numpy(force=True)[once]
-        for name, values in found.items():
-            columns.setdefault(name, []).append(values)
-        counts.append(len(chances))
-    labels = pa.array([item.label for item, _ in answers], pa.string())
-    graph = pa.DictionaryArray.from_arrays(np.repeat(np.arange(len(counts), dtype=np.int32), counts), labels)
-    kinds = {"source": np.int64, "target": np.int64, "probability": np.float32}
-    arrays = {
-        name: pa.array(np.concatenate(values) if values else np.empty(0, kinds[name]))
-        for name, values in columns.items()
-    }
-    return pa.table({"graph": graph, **arrays})
-
-
-def _names(ids: Sequence[str]) -> np.ndarray:
-    """The user's ids, as whole numbers if they are."""
-    try:
-        numbers = np.array(ids, dtype=np.int64)
-        return numbers if [str(number) for number in numbers] == list(ids) else np.array(ids, dtype=object)
-    except (ValueError, OverflowError):
-        return np.array(ids, dtype=object)
-
-
-def pack_edges(answers: Sequence[tuple[Item, Graph]], facts: dict[str, Any]) -> bytes:
-    """A Parquet file with the edges of some graphs, and facts to be read by :func:`facts_in`."""
-    return _pack(edge_table(answers), facts)
-
-
-def pack_columns(graph: str, pairs: np.ndarray, chances: np.ndarray, facts: dict[str, Any]) -> bytes:
-    """The same for edges ``[m, 2]`` of one graph, and their probabilities ``[m]``."""
-    labels = arrow().DictionaryArray.from_arrays(np.zeros(len(pairs), np.int32), [graph])
-    columns = {"graph": labels, "source": pairs[:, 0], "target": pairs[:, 1], "probability": chances}
-    return _pack(arrow().table(columns), facts)
-
-
-def _pack(table: Any, facts: dict[str, Any]) -> bytes:
-    file = io.BytesIO()
-    table = table.replace_schema_metadata({"gln": json.dumps(facts)})
-    arrow("pyarrow.parquet").write_table(table, file)
-    return file.getvalue()
-
-
-def facts_in(path: Path) -> dict[str, Any]:
-    with decoding("Parquet file"):
-        metadata = arrow("pyarrow.parquet").read_schema(path).metadata or {}
-        return parse_facts(metadata[b"gln"].decode(), path)
-
-
-class ParquetWriter(Writer):
-    """Writes all graphs into one table, some at a time."""
-
-    def __init__(self, path: Path, force: bool) -> None:
-        super().__init__(path, force)
-        arrow()
-        self.staged[""] = Staged(path)
-        self.writer: Any = None
-        self.waiting: list[tuple[Item, Graph]] = []
-        self.edges = 0
-
-    def add(self, item: Item, answer: Graph) -> None:
-        answer = as_record(answer)  # a user's prediction is a Data
-        self.waiting.append((item, answer))
-        self.edges += answer.num_edges
-        if self.edges > BUFFERED:
-            self._flush()
-
-    def _flush(self) -> None:
-        table = edge_table(self.waiting)
-        table = table.set_column(0, "graph", table.column("graph").cast("string"))
-        self.waiting, self.edges = [], 0
-        with naming(self.path):
-            if self.writer is None:
-                self.writer = arrow("pyarrow.parquet").ParquetWriter(self.staged[""].file, table.schema)
-            if table.schema != self.writer.schema:
-                raise GLNError("The graphs have different kinds of node ids or of edges; write a .csv.")
-            self.writer.write_table(table)
-
-    def finish(self) -> None:
-        self._flush()
-        self.writer.close()
-        super().finish()

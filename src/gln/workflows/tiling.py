@@ -23,8 +23,8 @@ from gln.files import write_atomically
 from gln.graphs.record import Graph
 from gln.inference.choice import Choice
 from gln.inference.predict import LARGE
-from gln.io.parquet import facts_in, pack_columns
 from gln.io.streams import Stream, open_stream
+from gln.io.table_writers import facts_in, pack_edges
 from gln.models.crowds import MOST_COPIES
 from gln.models.region import check_local, hops, score_region
 from gln.models.settings import misfit
@@ -229,7 +229,8 @@ def _compute(
                 if mark is None:
                     pairs, chance, nodes = found
                     facts = Outcome(edges=len(chance)).facts() | {"tiles": tiles, "nodes": nodes}
-                    write_atomically(folder.file(tile), pack_columns(label, pairs, chance, facts))
+                    columns = {"source": pairs[:, 0], "target": pairs[:, 1], "probability": chance}
+                    write_atomically(folder.file(tile), pack_edges([(label, columns)], facts))
                     scored += nodes
                 bar.update(int(bins.counts[tile]))
     say(
