@@ -16,8 +16,9 @@ from gln.graphs.check import make_graph
 from gln.graphs.record import Graph
 from gln.io import Item, ReadOptions, read_items
 from gln.models.contract import kinds_of
-from gln.workflows.kinds import comparable, described, not_used, number_alike, options_for
-from gln.workflows.predict_files import KnownEdges, completed
+from gln.workflows.answers import KnownEdges, completed
+from gln.workflows.methods import comparable, described, not_used, options_for
+from gln.workflows.training_data import number_alike
 from tests.commands.test_cli import run
 
 QUICK = [

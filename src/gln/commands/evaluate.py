@@ -38,7 +38,7 @@ def evaluate(
     """
     from gln.inference.choice import Choice
     from gln.workflows.asked import check_graphs, check_labelled
-    from gln.workflows.kinds import options_for
+    from gln.workflows.methods import options_for
     from gln.workflows.training_data import find_data, is_family
 
     if view is not None:

@@ -131,7 +131,7 @@ def view(
     """
     from gln.inference.choice import Choice
     from gln.workflows.asked import check_view
-    from gln.workflows.kinds import options_for
+    from gln.workflows.methods import options_for
 
     check_page(output)
     options, choice = read.options(), Choice(threshold, steps=steps)

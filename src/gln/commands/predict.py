@@ -76,7 +76,7 @@ def predict(
     from gln.io import find_files
     from gln.io.writing import check_output
     from gln.workflows.asked import check_device, check_nodes
-    from gln.workflows.kinds import options_for
+    from gln.workflows.methods import options_for
 
     if view is not None:
         check_page(view)
@@ -155,12 +155,14 @@ def predict(
         write_page(view, job_views(job, shown), f"{model} on {' '.join(files)}")
         print(f"Wrote {escaped(str(view))}.")
     if outcome.labelled:
+        from gln.evaluation.metrics import Scores
         from gln.workflows.runs import has_learned_from
 
         if words := has_learned_from(model, paths):
             remark(words)
         note = f"mean over {count_of(outcome.labelled, 'graph')} that came with true edges"
-        print(f"\n{outcome.table([note, *filter(None, [job.about_rules])])}")
+        notes = [note, *filter(None, [job.about_rules])]
+        print(f"\n{Scores(outcome.scores, notes, rules=outcome.rules)}")
     if outcome.skipped:
         print(f"\nSkipped {len(outcome.skipped)}:\n{outcome.reasons()}")
         sys.exit(1)

@@ -17,8 +17,8 @@ from numpy.lib import format as npy
 from gln.errors import GLNError, quote
 from gln.files import open_regular
 from gln.graphs.record import ROWS
+from gln.io.file_edges import FileEdges, Numbered, Values, check_numbers
 from gln.io.items import MAX_BYTES, Item, Skipped, Source, decoding
-from gln.io.kinds import FileEdges, Numbered, Values, check_numbers
 
 WANTED = ("pos", "x", "edge_index", "edges", "batch", "directed")
 OF_EDGES, OF_NODES = ("edge_type", "edge_weight"), ("node_type",)  # the usual names

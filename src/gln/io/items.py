@@ -15,7 +15,7 @@ from gln.errors import GLNError, escaped, quote, whole_text
 from gln.files import read_regular
 from gln.graphs.check import as_rows, check_graph, far_from
 from gln.graphs.record import Graph
-from gln.io.kinds import FileEdges, Values, node_fields
+from gln.io.file_edges import FileEdges, Values, node_fields
 from gln.later import torch
 
 MAX_BYTES = 2**28  # limit for files that are read whole: meshes, images, XML, JSON
@@ -60,6 +60,10 @@ class Item:
     def caption(self) -> str:
         """The label and the title, for a reader."""
         return f"{self.label} · {self.title}" if self.title else self.label
+
+    def numbers(self) -> dict[str, int]:
+        """The number of every node by its id."""
+        return {str(node): number for number, node in enumerate(self.ids or range(self.graph.num_nodes))}
 
     def rows(self) -> dict[str, np.ndarray]:
         """``pos`` and ``x`` as in the file."""

@@ -17,8 +17,8 @@ import numpy as np
 from gln.errors import GLNError, quote
 from gln.files import open_regular
 from gln.io.csvfile import reads_as_number
+from gln.io.file_edges import FileEdges, Numbered
 from gln.io.items import Item, ReadOptions, Skipped, Source, floats, ints
-from gln.io.kinds import FileEdges, Numbered
 
 ELEMENTS = ("H", "C", "N", "O", "F", "P", "S", "Cl", "Br", "I")
 # All elements by atomic number, two letters each.

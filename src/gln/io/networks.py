@@ -14,8 +14,8 @@ import numpy as np
 
 from gln.errors import GLNError, quote
 from gln.graphs.record import ROWS
+from gln.io.file_edges import FileEdges
 from gln.io.items import Item, Source, decoding, load
-from gln.io.kinds import FileEdges
 from gln.io.tables import choose_roles
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from gln.files import open_regular
 from gln.graphs.record import KINDS, NAMES
 from gln.io.arrays import NUMBERS, load_archive, members_of
 from gln.io.csvfile import plain
+from gln.io.file_edges import as_types, as_weights
 from gln.io.items import decoding
-from gln.io.kinds import as_types, as_weights
 
 COLUMNS = ("graph", "source", "target", "probability")
 MORE = ("type", "weight", "direction")  # columns that may follow

@@ -15,8 +15,8 @@ import numpy as np
 from gln.errors import GLNError, quote
 from gln.graphs.columns import GRAPHS, IDS, first_of, guess_positions
 from gln.io.csvfile import BrokenTable, CSVFile, Row, plain, reads_as_number
+from gln.io.file_edges import WEIGHTS, FileEdges
 from gln.io.items import Item, ReadOptions, Skipped, Source
-from gln.io.kinds import WEIGHTS, FileEdges
 
 SHOWN = 20  # names in a message
 ENDS = (("source", "target"), ("from", "to"), ("src", "dst"))

@@ -37,8 +37,9 @@ from gln.storage.provenance import versions
 from gln.storage.tensors import clear_disk_errors, write_json
 from gln.training import Interrupted
 from gln.workflows import Say, silent
+from gln.workflows.answers import Outcome
 from gln.workflows.engines import Engine, in_this_process
-from gln.workflows.predict_files import Job, Outcome, once
+from gln.workflows.predict_files import Job, once
 
 
 class Folder:

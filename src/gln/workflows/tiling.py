@@ -30,10 +30,11 @@ from gln.models.region import check_local, hops, score_region
 from gln.models.settings import misfit
 from gln.threads import at_most, threads_for
 from gln.workflows import Say, silent
+from gln.workflows.answers import Outcome
 from gln.workflows.bins import Bins, make_bins
 from gln.workflows.engines import Engine, in_this_process
 from gln.workflows.methods import put_on
-from gln.workflows.predict_files import Job, Outcome
+from gln.workflows.predict_files import Job
 from gln.workflows.shards import Folder, manifest
 
 STATE = (

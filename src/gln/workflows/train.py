@@ -29,8 +29,7 @@ from gln.training.losses import Loss
 from gln.training.processes import is_first
 from gln.workflows import Say, Skip, silent
 from gln.workflows.judge import Judged, judge
-from gln.workflows.kinds import described, not_used
-from gln.workflows.methods import find_method
+from gln.workflows.methods import described, find_method, not_used
 from gln.workflows.recipe import Recipe, check_new_recipe, choose_recipe
 from gln.workflows.rules import fit_rules, save_rules
 from gln.workflows.runs import noting_data

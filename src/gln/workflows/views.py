@@ -24,9 +24,9 @@ from gln.io import Item, ReadOptions, read_items
 from gln.io.read_predictions import PredictedEdges, is_archive, is_table, read_predictions
 from gln.models.settings import misfit
 from gln.workflows import Say, Skip, silent
-from gln.workflows.kinds import comparable, without_kinds
-from gln.workflows.methods import check_fit, load_for
-from gln.workflows.predict_files import Job, ask
+from gln.workflows.answers import ask
+from gln.workflows.methods import check_fit, comparable, load_for, without_kinds
+from gln.workflows.predict_files import Job
 from gln.workflows.runs import is_run, learned_from, run_data
 from gln.workflows.training_data import find_data, is_family
 
