@@ -120,6 +120,11 @@ class Job:
             raise GLNError(f"There is nothing to read besides {others}; give files of nodes.")
         self.paths = node_files(paths, self.options)
 
+    @property
+    def in_folder(self) -> bool:
+        """Whether the output is a folder of shards."""
+        return self.output.is_dir() or not self.output.suffix
+
     def known_edges(self) -> KnownEdges | None:
         if self.known is None:
             return None
@@ -195,7 +200,7 @@ class Job:
 
 
 def predict_files(
-    job: Job, *, engine: Engine = in_this_process, say: Say = silent, complain: Say = silent
+    job: Job, engine: Engine = in_this_process, say: Say = silent, complain: Say = silent
 ) -> Outcome:
     """Predict the edges of every set of nodes in the files and write them to the output, in the order of the input.
 

@@ -34,8 +34,8 @@ from gln.workflows.answers import Outcome
 from gln.workflows.bins import Bins, make_bins
 from gln.workflows.engines import Engine, in_this_process
 from gln.workflows.methods import put_on
-from gln.workflows.predict_files import Job
-from gln.workflows.shards import Folder, manifest
+from gln.workflows.predict_files import Job, predict_files
+from gln.workflows.shards import Folder, manifest, predict_in_folder
 
 STATE = (
     20  # bytes for each of the K · c values of a node's pairs: measured, with what a step needs beside them
@@ -165,6 +165,21 @@ def size_for(job: Job, stream: Stream, workers: int = 1) -> int:
     reach = (nearest_of(model, job.choice) ** (1 / axes)) / 2  # of a pair, in distances between nodes
     side = room ** (1 / axes) - 2 * hops_of(model, job.choice) * reach
     return int(max(side, 0) ** axes) or max(int(room / 8), SMALLEST)
+
+
+def predict_job(job: Job, engine: Engine, tile: int | None, workers: int, say: Say, complain: Say) -> Outcome:
+    """Predict into a file or a folder; a single set that is too large for the memory, in tiles into a folder."""
+    said: list[str] = []
+    stream = too_large(job, tile, said.append)
+    if stream is None:
+        return (predict_in_folder if job.in_folder else predict_files)(job, engine, say, complain)
+    if not job.in_folder:
+        raise GLNError(
+            f"{stream.count:,} nodes are predicted in tiles; name a folder for the output, such as {job.output.stem}/."
+        )
+    for text in said:
+        say(text)
+    return predict_tiles(job, stream, engine, tile, workers, say)
 
 
 def predict_tiles(
