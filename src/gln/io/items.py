@@ -15,6 +15,7 @@ from gln.errors import GLNError, escaped, quote, whole_text
 from gln.files import read_regular
 from gln.graphs.check import as_rows, check_graph, far_from
 from gln.graphs.record import Graph
+from gln.io.csvfile import BrokenTable
 from gln.io.file_edges import FileEdges, Values, node_fields
 from gln.later import torch
 
@@ -214,9 +215,14 @@ class Source:
         shared = f"{self.path.stem}."
         return f"*.{path.name.removeprefix(shared)}" if path.name.startswith(shared) else path.name
 
-    def skip(self, error: GLNError, part: str | int) -> Skipped:
-        """Report a bad graph of the file; the reader goes on with the next."""
-        return Skipped(self.path, f"graph {escaped(str(part))}: {error}")
+    def attempt(self, part: str | int | None, make: Callable[[], Item]) -> Item | Skipped:
+        """What ``make`` gives, or why it fails; a file whose only graph it is cannot be read at all."""
+        try:
+            return make()
+        except GLNError as error:
+            if part is None or isinstance(error, BrokenTable):
+                raise
+            return Skipped(self.path, f"graph {escaped(str(part))}: {error}")
 
 
 Reader = Callable[[Source], Iterator[Item | Skipped]]

@@ -9,8 +9,9 @@ lists           a row per set; what is of its nodes are lists: ``x``, ``y``, or 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -117,35 +118,31 @@ def read_parquet(source: Source) -> Iterator[Item | Skipped]:
     if not rows.count:
         raise GLNError("the file has no rows.")
     if rows.lists:
-        yield from _read_lists(source, rows)
+        lists, number = ListRoles(rows.names, rows.lists, source.options), 0
+        source.say(str(lists))
+        for batch in rows.batches(lists.columns, LISTS_AT_ONCE):
+            yield from lists.read(batch, source, number)
+            number += batch.num_rows
         return
     roles = rows.roles(source)
     for part, batch, first in _sets(rows, roles, source):
-        try:
-            values = matrix(batch, roles.pos + roles.x, first)
-            pos, x = np.split(values, [len(roles.pos)], axis=1)
-            ids = None if roles.id is None else _unique(_words(batch, roles.id))
-            groups = None if roles.group is None else _words(batch, roles.group)
-            item = source.item(
-                pos if roles.pos else None, x if roles.x else None, None, part, ids, groups=groups
-            )
-        except GLNError as error:
-            if part is None:
-                raise
-            yield source.skip(error, part)
-        else:
-            yield item
+        yield source.attempt(part, partial(_read_set, source, roles, batch, first, part))
+
+
+def _read_set(source: Source, roles: ColumnRoles, batch: Any, first: int, part: str | None) -> Item:
+    pos, x = np.split(matrix(batch, roles.pos + roles.x, first), [len(roles.pos)], axis=1)
+    ids = None if roles.id is None else _unique(_words(batch, roles.id))
+    groups = None if roles.group is None else _words(batch, roles.group)
+    return source.item(pos if roles.pos else None, x if roles.x else None, None, part, ids, groups=groups)
 
 
 def _sets(rows: Rows, roles: ColumnRoles, source: Source) -> Iterator[tuple[str | None, Any, int]]:
     """Every set: its name, its rows as one batch, and the number of its first row."""
-    pa = arrow()
     named = (*roles.pos, *roles.x, roles.id, roles.group, roles.graph)
     names = list(dict.fromkeys(name for name in named if name))
     if roles.graph is None:
         source.check_count(rows.count)
-        table = pa.Table.from_batches(rows.batches(names))
-        yield None, table.combine_chunks().to_batches()[0], 0
+        yield None, _joined(rows.batches(names)), 0
         return
     seen: set[str] = set()
     held: list[Any] = []
@@ -171,12 +168,8 @@ def _sets(rows: Rows, roles: ColumnRoles, source: Source) -> Iterator[tuple[str 
         yield name, _joined(held), first
 
 
-def _joined(batches: list[Any]) -> Any:
-    return (
-        batches[0]
-        if len(batches) == 1
-        else arrow().Table.from_batches(batches).combine_chunks().to_batches()[0]
-    )
+def _joined(batches: Iterable[Any]) -> Any:
+    return arrow().Table.from_batches(batches).combine_chunks().to_batches()[0]
 
 
 def _words(batch: Any, name: str) -> list[str]:
@@ -193,18 +186,8 @@ def _unique(ids: list[str]) -> list[str]:
     return ids
 
 
-def _read_lists(source: Source, rows: Rows) -> Iterator[Item | Skipped]:
-    """One set per row: lists of coordinates, or one list of rows; edges as lists ``source`` and ``target``."""
-    lists = ListRoles(rows.names, rows.lists, source.options)
-    source.say(str(lists))
-    number = 0
-    for batch in rows.batches(lists.columns, LISTS_AT_ONCE):
-        yield from lists.read(batch, source, number)
-        number += batch.num_rows
-
-
 class ListRoles:
-    """What the list columns of a table with a set per row stand for."""
+    """What the list columns of a table with a set per row stand for: coordinates, or whole rows, and edges."""
 
     def __init__(self, names: Sequence[str], lists: Sequence[str], options: ReadOptions) -> None:
         self.ends = choose_ends(lists, True) or ()
@@ -233,15 +216,12 @@ class ListRoles:
         """The set of every row; they are called by their key, or counted from ``number``."""
         names: Sequence[Any] = _words(batch, self.key) if self.key else range(number, number + batch.num_rows)
         for row, name in enumerate(names):
-            try:
-                given = [_stacked(batch, some, row) for some in (self.pos, self.x)]
-                edges = _stacked(batch, self.ends, row) if self.ends else None
-                edges = None if edges is None else edges.astype(np.int64).reshape(-1, 2)
-                item = source.item(given[0], given[1], edges, name, predicted=self.predicted)
-            except GLNError as error:
-                yield source.skip(error, name)
-            else:
-                yield item
+            yield source.attempt(name, partial(self._read_row, batch, row, source, name))
+
+    def _read_row(self, batch: Any, row: int, source: Source, name: Any) -> Item:
+        pos, x, edges = (_stacked(batch, some, row) for some in (self.pos, self.x, self.ends))
+        edges = None if edges is None else edges.astype(np.int64).reshape(-1, 2)
+        return source.item(pos, x, edges, name, predicted=self.predicted)
 
 
 def _stacked(batch: Any, columns: Sequence[str], row: int) -> np.ndarray | None:

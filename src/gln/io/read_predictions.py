@@ -14,7 +14,7 @@ import numpy as np
 from gln.errors import GLNError, quote
 from gln.files import open_regular
 from gln.graphs.record import KINDS, NAMES
-from gln.io.arrays import NUMBERS, load_archive, members_of
+from gln.io.arrays import load_archive, members_of
 from gln.io.csvfile import plain
 from gln.io.file_edges import as_types, as_weights
 from gln.io.items import decoding
@@ -129,9 +129,7 @@ def _of_rows(path: Path, header: list[str], rows: list[list[str]]) -> PredictedE
 
 
 def _read_archive(path: Path) -> dict[str, PredictedEdges]:
-    there = members_of(path)
-    wanted = (*ARRAYS, *KINDS, *NAMES, "directed")
-    arrays = load_archive(path, {name: name for name in wanted if name in there}, f"{NUMBERS}U")
+    arrays = load_archive(path, (*ARRAYS, *KINDS, *NAMES, "directed"))
     with decoding("npz archive"):
         edges, prob, batch = (arrays[name] for name in ARRAYS[:3])
         names = arrays["names"].tolist() if "names" in arrays else np.unique(batch).tolist()

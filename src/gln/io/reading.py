@@ -19,34 +19,22 @@ from gln.io.parquet import read_parquet
 from gln.io.streams import read_las
 from gln.io.tables import edges_of, read_table
 
-READERS: dict[str, Reader] = {
-    ".csv": read_table,
-    ".tsv": read_table,
-    ".txt": read_table,
-    ".npy": read_npy,
-    ".npz": read_npz,
-    ".parquet": read_parquet,
-    ".arrow": read_parquet,
-    ".feather": read_parquet,
-    ".las": read_las,
-    ".laz": read_las,
-    ".ply": read_mesh,
-    ".obj": read_mesh,
-    ".stl": read_mesh,
-    ".off": read_mesh,
-    ".vtk": read_mesh,
-    ".pcd": read_mesh,
-    ".xyz": read_xyz,
-    ".sdf": read_sdf,
-    ".mol": read_sdf,
-    ".png": read_image,
-    ".jpg": read_image,
-    ".jpeg": read_image,
-    ".graphml": read_graphml,
-    ".gexf": read_gexf,
-    ".gml": read_gml,
-    ".json": read_json,
-}
+SUFFIXES: list[tuple[Reader, str]] = [
+    (read_table, ".csv .tsv .txt"),
+    (read_npy, ".npy"),
+    (read_npz, ".npz"),
+    (read_parquet, ".parquet .arrow .feather"),
+    (read_las, ".las .laz"),
+    (read_mesh, ".ply .obj .stl .off .vtk .pcd"),
+    (read_xyz, ".xyz"),
+    (read_sdf, ".sdf .mol"),
+    (read_image, ".png .jpg .jpeg"),
+    (read_graphml, ".graphml"),
+    (read_gexf, ".gexf"),
+    (read_gml, ".gml"),
+    (read_json, ".json"),
+]
+READERS = {suffix: reader for reader, suffixes in SUFFIXES for suffix in suffixes.split()}
 READABLE = tuple(READERS)
 GLANCE = 2**20  # bytes: more take longer to read than torch to be imported
 

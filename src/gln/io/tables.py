@@ -6,6 +6,7 @@ from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
@@ -136,14 +137,8 @@ def read_table(source: Source) -> Iterator[Item | Skipped]:
             edges.expect(part, source.named(part if roles.graph else None))
             if roles.graph is None:  # the whole table is this graph: check before it is yielded without edges
                 edges.check_expected(all_of_them=given.edges is None)
-        try:
-            item = _read_graph(source, table, roles, rows, part if roles.graph else None, edges)
-        except GLNError as error:
-            if roles.graph is None or isinstance(error, BrokenTable):
-                raise
-            yield source.skip(error, part)
-        else:
-            yield item
+        name = part if roles.graph else None
+        yield source.attempt(name, partial(_read_graph, source, table, roles, rows, name, edges))
     if edges is not None:
         edges.check_expected(all_of_them=given.edges is None)
 
