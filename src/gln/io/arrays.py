@@ -60,6 +60,9 @@ def read_npz(source: Source) -> Iterator[Item | Skipped]:
     if not rows:
         raise GLNError("the archive has neither pos nor x; save the nodes under one of these names.")
     edges, predicted = _pairs(arrays), "edge_prob" in there
+    if source.chances and predicted:
+        of_edges.add("edge_prob")
+        arrays |= load_archive(source.path, ["edge_prob", "names"])
     nodes_said = _values(arrays, of_nodes, next(iter(rows.values())))
     edges_said = {} if edges is None else _values(arrays, of_edges, edges)
     directed = bool(arrays["directed"].any()) if "directed" in arrays else None
@@ -92,8 +95,9 @@ def read_npz(source: Source) -> Iterator[Item | Skipped]:
             said = {name: _part(each, mine) for name, each in edges_said.items()}
             listed = FileEdges(edges[mine] - start, said, directed)
         labels = {name: _part(each, np.arange(start, end)) for name, each in nodes_said.items()}
-        more: dict[str, Any] = {"part": int(batch[start]), "predicted": predicted, "of_nodes": labels}
-        yield source.attempt(int(batch[start]), partial(source.item, **nodes, edges=listed, **more))
+        part = str(arrays["names"][number]) if "names" in arrays else int(batch[start])
+        more: dict[str, Any] = {"part": part, "predicted": predicted, "of_nodes": labels}
+        yield source.attempt(part, partial(source.item, **nodes, edges=listed, **more))
 
 
 def _values(

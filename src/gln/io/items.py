@@ -141,6 +141,7 @@ class Source:
     memo: dict[Path, Any] = field(default_factory=dict)  # kept for the next file
     look: bool = False  # items hold unchecked arrays: enough to see what a file gives, without torch
     alone: bool = False  # no other file is read
+    chances: bool = False  # predicted edges of an archive get their ``edge_prob``, and graphs their names
 
     def check_count(self, nodes: int) -> None:
         if nodes > self.options.max_nodes:

@@ -119,6 +119,7 @@ def read_items(
     on_bad: Callable[[Skipped], None] | None = None,
     say: Callable[[str], None] | None = None,
     among: Sequence[Path] | None = None,
+    chances: bool = False,
 ) -> Iterator[Item]:
     """Read the sets of nodes in ``paths`` lazily, one after another.
 
@@ -129,8 +130,9 @@ def read_items(
             one raises :class:`GLNError`.
         say: called with each guess in words (``table.csv: pos = x, y; graph = frame``), the same guess only once.
         among: the files that ``paths`` are some of: items have the same names as when all are read.
+        chances: as in :class:`Source`.
     """
-    for item in read_all(paths, options, say, among):
+    for item in read_all(paths, options, say, among, chances=chances):
         if isinstance(item, Item):
             yield item
         elif on_bad is None:
@@ -145,6 +147,7 @@ def read_all(
     say: Callable[[str], None] | None = None,
     among: Sequence[Path] | None = None,
     look: bool = False,
+    chances: bool = False,
 ) -> Iterator[Item | Skipped]:
     """As :func:`read_items`, with each file or graph that cannot be read in its place; ``look``: see ``Source``."""
     files = node_files(paths, options)
@@ -159,7 +162,8 @@ def read_all(
                 said.add(text)
                 say(escaped(f"{name}: {text}"))
 
-        yield from _read(Source(path, name, options, say_once, memo, look, len(among or files) == 1))
+        alone = len(among or files) == 1
+        yield from _read(Source(path, name, options, say_once, memo, look, alone, chances))
 
 
 def reasons_against(

@@ -244,10 +244,12 @@ def _named(cell: str, known: dict[str, int]) -> str:
 class EdgeTable:
     """A table of edges, read one graph at a time; it remembers only where each graph begins."""
 
-    def __init__(self, path: Path, options: ReadOptions = ReadOptions()) -> None:  # noqa: B008 - frozen
+    def __init__(self, path: Path, options: ReadOptions = ReadOptions(), chances: bool = False) -> None:  # noqa: B008
         self.path = path
         try:
             self._open(options)
+            if chances:
+                self.read["edge_prob"] = self.file.at["probability"]
         except GLNError as error:
             raise GLNError(f"{path.name}: {error}") from None
 
