@@ -21,8 +21,8 @@ from gln.workflows import silent
 from gln.workflows.predict_files import Job
 from gln.workflows.runs import noting_data
 from gln.workflows.views import View, add_predictions, family_views, file_views, job_items, run_views, watch
-from tests.commands.test_cli import run
 from tests.commands.test_train import write_graphs
+from tests.conftest import run
 from tests.viewing import decoding
 
 
@@ -43,14 +43,13 @@ def model() -> nn.Module:
 
 
 @pytest.fixture
-def predict(model: nn.Module, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
+def predict(model: nn.Module, tmp_path: Path) -> Callable[..., Path]:
     """``gln predict`` with the model."""
     gln.save(model, tmp_path / "model")
 
     def predicted(table: Path, output: str, *flags: str) -> Path:
         assert (
             run(
-                monkeypatch,
                 "predict",
                 str(tmp_path / "model"),
                 str(table),
