@@ -28,6 +28,9 @@ SMALL = {
     "nearest": ["nearest:points=9", "nearest:points=12,colours=1"],
     "particles": ["particles:count=3", "particles:count=4,kind=charged", "particles:kind=kuramoto"],
     "roads": ["roads:points=8"],
+    "planar": ["planar:nodes=12"],
+    "tree": ["tree:nodes=9"],
+    "sbm": ["sbm"],
 }
 MEMBERS = [spec for specs in SMALL.values() for spec in specs]
 

@@ -66,6 +66,7 @@ class Family(Registered, ABC):
     version: ClassVar[int] = 1  # raise it when the graphs of a seed change: caches depend on it
     orders: ClassVar[tuple[Order, ...]] = ("set",)
     paper_count: ClassVar[int | None] = None  # how many graphs the paper used
+    val_share: ClassVar[float] = 0.1  # of the graphs that are not for testing
 
     def __post_init__(self) -> None:
         if self.order not in self.orders:

@@ -23,6 +23,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from gln.errors import GLNError
@@ -196,6 +197,7 @@ class Checkpoint:
     best: dict[str, Tensor]  # the weights of the best epoch; empty before the first epoch has ended
     optimizer: dict[int, dict[str, Tensor]]  # the ``state`` in torch's ``Optimizer.state_dict``
     progress: Facts  # the counters of the run
+    average: dict[str, Tensor] = dataclasses.field(default_factory=dict)  # averaged weights, if there are any
 
 
 def write_checkpoint(
@@ -204,10 +206,12 @@ def write_checkpoint(
     best: Mapping[str, Tensor],
     optimizer: Optimizer,
     progress: Facts,
+    average: Mapping[str, Tensor] = MappingProxyType({}),
 ) -> None:
     """Write the state of a run to ``path`` atomically."""
     tensors = {f"weights.{name}": tensor for name, tensor in weights.items()}
     tensors |= {f"best.{name}": tensor for name, tensor in best.items()}
+    tensors |= {f"average.{name}": tensor for name, tensor in average.items()}
     for index, values in optimizer.state_dict()["state"].items():
         tensors |= {f"optimizer.{index}.{name}": torch.as_tensor(value) for name, value in values.items()}
     write_tensors(path, tensors, {"format": CHECKPOINT, "progress": progress})
@@ -233,7 +237,7 @@ def read_checkpoint(path: Path) -> Checkpoint:
     tensors, facts = read_tensors(path)
     check_format(facts.get("format"), CHECKPOINT, path, "the checkpoint.safetensors of a run")
     found = as_kind(facts, CheckpointFacts, path)
-    groups: dict[str, dict[str, Tensor]] = {"weights": {}, "best": {}}
+    groups: dict[str, dict[str, Tensor]] = {"weights": {}, "best": {}, "average": {}}
     state: dict[int, dict[str, Tensor]] = {}
     try:
         for key, tensor in tensors.items():
@@ -243,7 +247,7 @@ def read_checkpoint(path: Path) -> Checkpoint:
             else:
                 index, _, name = name.partition(".")
                 state.setdefault(int(index), {})[name] = tensor
-        return Checkpoint(groups["weights"], groups["best"], state, found["progress"])
+        return Checkpoint(groups["weights"], groups["best"], state, found["progress"], groups["average"])
     except ValueError:  # the name of a tensor
         raise GLNError(
             f"{path} claims to be a {CHECKPOINT!r}, but holds other tensors; use another checkpoint."

@@ -128,8 +128,11 @@ def _is_ours(found: ClusterEnvironment) -> bool:
     return isinstance(found, LightningEnvironment)
 
 
-def with_precision(config: FitConfig, model: nn.Module) -> FitConfig:
-    """The settings with a precision that suits ``model`` and the device in place of ``auto``."""
+def suited(config: FitConfig, model: nn.Module) -> FitConfig:
+    """The settings with what suits ``model`` and the device where they leave it open."""
+    for name, own in (("average", "averages"), ("keep_last", "keeps_last")):
+        if getattr(config, name) is None:
+            config = config.changed(**{name: getattr(model, own, None)})
     if config.precision != "auto":
         return config
     on_gpu = torch.cuda.is_available() and config.accelerator in ("auto", "gpu", "cuda")
