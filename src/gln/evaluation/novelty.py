@@ -109,7 +109,7 @@ def as_undirected(graphs: Iterable[Any], what: str) -> CheckedGraphs:
             raise GLNError(
                 f"{what}[{number}] is directed; expected undirected graphs, which alone are compared."
             )
-    return out
+    return CheckedGraphs(out)
 
 
 def _single_out(colour: Colours, node: int | None) -> Colours:
