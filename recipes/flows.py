@@ -104,7 +104,7 @@ def test(name: str, run: Path, output: Path, given: argparse.Namespace) -> None:
     rows = []
     for steps in given.sampling_steps or [flow.config["sampling_steps"]]:
         for eta in given.stochasticity or [flow.config["stochasticity"]]:
-            how = Sampling(steps, eta, given.guidance, given.lateness)
+            how = Sampling(steps, eta, given.guidance, given.lateness).of(flow.config)
             made, seconds = sampled(flow, how, given, name)
             found = scored(name, train, reference, made, given.graph_tool)
             row = {**vars(how), "seconds": seconds, **found}
@@ -294,8 +294,8 @@ def main() -> None:
     parser.add_argument("--samples", type=int, default=1024)
     parser.add_argument("--sampling-steps", type=int, nargs="*")
     parser.add_argument("--stochasticity", type=float, nargs="*")
-    parser.add_argument("--guidance", type=float, default=0.0)
-    parser.add_argument("--lateness", type=float, default=2.0)
+    parser.add_argument("--guidance", type=float)
+    parser.add_argument("--lateness", type=float)
     parser.add_argument("--against", choices=["test", "val"], default="test")
     parser.add_argument("--keep", type=Path, help="folder for the samples")
     parser.add_argument("--graph-tool", help="a Python that has graph-tool, such as /usr/bin/python3")

@@ -1,4 +1,4 @@
-"""The blocks of stochastic block models, by graph-tool: for a Python that has it, such as Debian's; nothing of ours is used.
+"""The blocks of stochastic block models, by graph-tool: for a Python that has it, such as that of Debian.
 
     python3 recipes/sbm_blocks.py graphs.npz blocks.npz
 

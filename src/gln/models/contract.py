@@ -271,7 +271,7 @@ class Prepares(Protocol):
 class Generates(Protocol):
     """Draws graphs of its own."""
 
-    def sampled(self, count: int = 1, seed: int = 0) -> list[Graph]: ...
+    def sampled(self, count: int, seed: int, nodes: Any, how: Any, *, progress: bool) -> list[Graph]: ...
 
 
 @runtime_checkable

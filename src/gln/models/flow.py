@@ -38,7 +38,7 @@ from gln.graphs.record import Graph, is_data
 from gln.models.contract import StructureOutput, in_bfloat16, kind_names
 from gln.models.features import mlp
 from gln.models.gln import GLN
-from gln.models.settings import APART, check_flow
+from gln.models.settings import APART, check_flow, check_sampling
 from gln.ops.replay import Replay, padded_size
 from gln.seeds import GENERATE, check_seed, seed_of
 
@@ -52,7 +52,7 @@ TRIPLES = 2**28  # the most triples of nodes in a batch of samples
 
 @dataclass(frozen=True)
 class Sampling:
-    """How graphs are drawn.
+    """How graphs are drawn; ``None``: as the model says.
 
     Args:
         steps: how many; more are better and take longer.
@@ -62,22 +62,25 @@ class Sampling:
             even ``u``.
     """
 
-    steps: int
-    stochasticity: float
-    guidance: float = 0.0
-    lateness: float = 2.0
+    steps: Any = None
+    stochasticity: Any = None
+    guidance: Any = None
+    lateness: Any = None
 
     def __post_init__(self) -> None:
-        check_whole("sample", "steps", self.steps, 1)
-        for name, least in (("stochasticity", 0), ("guidance", 0), ("lateness", 1)):
-            if not least <= getattr(self, name) < float("inf"):
-                raise GLNError(
-                    f"sample got {name}={getattr(self, name)!r}; expected a number of at least {least}."
-                )
+        check_sampling("sample", {name: value for name, value in vars(self).items() if value is not None})
+
+    def of(self, config: dict[str, Any]) -> Sampling:
+        """The same with what the model says where it is left open."""
+        own = {name: config["sampling_steps" if name == "steps" else name] for name in vars(self)}
+        return Sampling(**own | {name: value for name, value in vars(self).items() if value is not None})
 
     def times(self) -> list[float]:
         """From 0 to 1, one more than there are steps."""
         return [1 - (1 - number / self.steps) ** self.lateness for number in range(self.steps + 1)]
+
+
+AS_SET = Sampling()
 
 
 class GraphFlow(nn.Module):
@@ -95,7 +98,7 @@ class GraphFlow(nn.Module):
         walks: let nodes and pairs also read the chances that a random walk on the noisy graph, of one to so many
             steps, leads from one end to the other.
         late: train more often at times near 1, where a graph is almost clean.
-        sampling_steps, stochasticity: those of :meth:`sample`, unless others are asked for.
+        sampling_steps, stochasticity, guidance, lateness: those of :meth:`sample`, unless others are asked for.
         marginal: how common each state of a pair is; found in the training graphs unless given.
         x_mean, x_std: as in :class:`gln.GLN`.
     """
@@ -125,6 +128,8 @@ class GraphFlow(nn.Module):
         late: bool = False,
         sampling_steps: int = 200,
         stochasticity: float = 50.0,
+        guidance: float = 0.0,
+        lateness: float = 2.0,
         marginal: Sequence[float] | None = None,
         x_mean: Sequence[float] | None = None,
         x_std: Sequence[float] | None = None,
@@ -225,8 +230,8 @@ class GraphFlow(nn.Module):
         nodes: Any = None,
         steps: int | None = None,
         stochasticity: float | None = None,
-        guidance: float = 0.0,
-        lateness: float = 2.0,
+        guidance: float | None = None,
+        lateness: float | None = None,
         batch_size: int = 64,
         progress: bool = False,
         keep: int = 0,
@@ -244,15 +249,9 @@ class GraphFlow(nn.Module):
             keep: also keep the noisy graph at so many times, evenly spread over the steps: ``forming`` is a list of
                 their ``edge_index``.
         """
-        how = Sampling(
-            self.config["sampling_steps"] if steps is None else steps,
-            self.config["stochasticity"] if stochasticity is None else stochasticity,
-            guidance,
-            lateness,
-        )
-        return [
-            graph.to_data() for graph in self.sampled(count, seed, nodes, how, batch_size, progress, keep)
-        ]
+        how = Sampling(steps, stochasticity, guidance, lateness)
+        made = self.sampled(count, seed, nodes, how, batch_size, progress, keep)
+        return [graph.to_data() for graph in made]
 
     @torch.no_grad()
     def sampled(
@@ -260,7 +259,7 @@ class GraphFlow(nn.Module):
         count: int = 1,
         seed: int = 0,
         nodes: Any = None,
-        how: Sampling | None = None,
+        how: Sampling = AS_SET,
         batch_size: int = 64,
         progress: bool = False,
         keep: int = 0,
@@ -270,7 +269,7 @@ class GraphFlow(nn.Module):
 
         count, seed = check_whole("sample", "count", count, 1), check_seed("sample", seed)
         batch_size = check_whole("sample", "batch_size", batch_size, 1)
-        how = how or Sampling(self.config["sampling_steps"], self.config["stochasticity"])
+        how = how.of(self.config)
         sets = self._node_sets(count, seed, nodes)
         order = sorted(range(len(sets)), key=lambda number: sets[number].num_nodes)  # less padding
         alike = sets[order[0]].num_nodes == sets[order[-1]].num_nodes
@@ -389,7 +388,7 @@ class Chain:
     """The steps from noise to graphs; on a GPU the network is replayed where shapes repeat."""
 
     def __init__(self, flow: GraphFlow, how: Sampling, alike: bool) -> None:
-        self.flow, self.how, self.alike = flow, how, alike
+        self.flow, self.how, self.alike = flow, how.of(flow.config), alike
         self.device = flow.marginal.device
         self.replay = Replay(self._replayed) if self.device.type == "cuda" else None
 

@@ -58,13 +58,9 @@ def check_flow(given: Settings) -> Settings:
         name: check_whole("GraphFlow", name, given[name], least)
         for name, least in (("in_channels", 0), ("pos_channels", 0), ("edge_types", 1), ("walks", 0))
     }
-    config["sampling_steps"] = check_whole("GraphFlow", "sampling_steps", given["sampling_steps"], 1)
+    check_sampling("GraphFlow", given)
     if config["walks"] > LIMITS["steps"][1]:
         raise GLNError(f"GraphFlow got walks={config['walks']}; expected at most {LIMITS['steps'][1]}.")
-    if not 0 <= given["stochasticity"] < float("inf"):
-        raise GLNError(
-            f"GraphFlow got stochasticity={given['stochasticity']!r}; expected a number of at least 0."
-        )
     _check_flags("GraphFlow", config, ("directed", "late"))
     chances = given["marginal"]
     if chances is not None:
@@ -75,6 +71,16 @@ def check_flow(given: Settings) -> Settings:
                 "edge, and of each type."
             )
     return config
+
+
+def check_sampling(owner: str, given: Settings) -> None:
+    """Refuse how graphs cannot be drawn, as far as ``given`` says it."""
+    for name in ("steps", "sampling_steps"):
+        if name in given:
+            check_whole(owner, name, given[name], 1)
+    for name, least in (("stochasticity", 0), ("guidance", 0), ("lateness", 1)):
+        if name in given and not least <= given[name] < float("inf"):
+            raise GLNError(f"{owner} got {name}={given[name]!r}; expected a number of at least {least}.")
 
 
 def check_set2graph(given: Settings) -> Settings:

@@ -22,6 +22,7 @@ import io
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from inspect import Parameter
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypedDict
@@ -29,6 +30,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 from gln.errors import GLNError
 from gln.files import check_format, remove_unfinished, write_atomically
 from gln.later import torch
+from gln.models import MODELS
 from gln.storage.facts import Facts, as_kind, read_facts
 from gln.storage.provenance import environment
 from gln.storage.tensors import clear_disk_errors, read_tensors, write_json, write_tensors
@@ -101,7 +103,7 @@ class RunFolder:
             if not resume:
                 refuse_run(self.path)
             saved = read_config(self.config)
-            check_same(saved, config, free)
+            check_same(_completed(saved), config, free)
             before, after = saved["fit"]["epochs"], config["fit"]["epochs"]
             if after < before:
                 raise GLNError(
@@ -162,6 +164,17 @@ def _call(function: Any) -> Facts:
     fields = dataclasses.is_dataclass(function) and not isinstance(function, type)
     name = getattr(function, "__qualname__", type(function).__name__)
     return {"name": name, **(dataclasses.asdict(function) if fields else {})}
+
+
+def _completed(saved: Facts) -> Facts:
+    """The config of a run with the defaults of those settings of its model that there were not yet when it began."""
+    model = saved.get("model")
+    if not model or model["name"] not in MODELS:
+        return saved
+    known = {
+        key: value for key, value in MODELS.settings(model["name"]).items() if value is not Parameter.empty
+    }
+    return saved | {"model": model | {"config": known | model["config"]}}
 
 
 def check_same(saved: Facts, now: Facts, free: Sequence[str]) -> None:

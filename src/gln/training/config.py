@@ -41,6 +41,9 @@ FREE = (
     "progress",
 )
 
+# Settings that a model may know best, and its attribute that says so.
+OWN = {"average": "averages", "keep_last": "keeps_last"}
+
 # The least that each number may be.
 LEAST_WHOLE = {"epochs": 1, "batch_size": 1, "patience": 1, "num_workers": 0, "num_nodes": 1}
 LEAST = {"lr": 0, "weight_decay": 0, "warmup": 0, "clip": 0, "checkpoint_minutes": 0, "average": 0}

@@ -26,7 +26,7 @@ from gln.errors import GLNError
 from gln.models.contract import in_bfloat16
 from gln.storage.runs import RunFolder
 from gln.storage.tensors import clear_disk_errors
-from gln.training.config import SEVERAL, FitConfig
+from gln.training.config import OWN, SEVERAL, FitConfig
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
@@ -130,7 +130,7 @@ def _is_ours(found: ClusterEnvironment) -> bool:
 
 def suited(config: FitConfig, model: nn.Module) -> FitConfig:
     """The settings with what suits ``model`` and the device where they leave it open."""
-    for name, own in (("average", "averages"), ("keep_last", "keeps_last")):
+    for name, own in OWN.items():
         if getattr(config, name) is None:
             config = config.changed(**{name: getattr(model, own, None)})
     if config.precision != "auto":

@@ -32,6 +32,7 @@ FROM_DATA = (
     "directed",
     "edge_weights",
     "node_types",
+    "marginal",
 )
 
 T = TypeVar("T")
