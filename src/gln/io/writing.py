@@ -238,6 +238,8 @@ class ArchiveWriter(Writer):
         }
 
     def add(self, item: Item, answer: Graph) -> None:
+        if not self.names and "edge_prob" not in answer:  # these edges are not predictions
+            self.parts.pop("edge_prob", None)
         rows = item.rows()
         widths = {name: value.shape[1] for name, value in rows.items()}
         before = {name: values[0].shape[1] for name, values in self.parts.items() if name in ROWS}
@@ -276,6 +278,14 @@ class ArchiveWriter(Writer):
 
 
 Encode = Callable[[Item, Graph], bytes]
+
+
+def write_graphs(graphs: Sequence[Graph], path: Path, force: bool = False) -> None:
+    """Write graphs, such as generated ones, with all edges that they have; ``path`` as in :func:`open_writer`."""
+    with open_writer(path, force=force) as writer:
+        for number, graph in enumerate(graphs):
+            nodes = Graph(graph.num_nodes, **graph.rows())
+            writer.add(Item(str(number), path, nodes, labelled=True, ids=None), graph)
 
 
 class FilesWriter(Writer):

@@ -103,6 +103,7 @@ class GraphFlow(nn.Module):
         x_mean, x_std: as in :class:`gln.GLN`.
     """
 
+    name = "GraphFlow"
     every_step = True  # by default its loss is on every step's structure
     trains_in_bfloat16 = True
     loss_settings: ClassVar[dict[str, Any]] = {
@@ -152,6 +153,11 @@ class GraphFlow(nn.Module):
         self.walks = Walks(walks, width, pair_width) if walks else None
         self._keep_marginal(marginal)
         self.scale_features(x_mean, x_std)
+
+    @property
+    def kind(self) -> str:
+        """What commands use it for: to sample graphs, or to predict them over given nodes."""
+        return "predict" if self.config["pos_channels"] or self.config["in_channels"] else "sample"
 
     @property
     def blocks(self) -> nn.ModuleList:
@@ -309,8 +315,7 @@ class GraphFlow(nn.Module):
 
     def _node_sets(self, count: int, seed: int, nodes: Any) -> list[Graph]:
         """The nodes of every graph that is to be drawn."""
-        bare = not self.config["pos_channels"] and not self.config["in_channels"]
-        if bare and (nodes is None or whole_number(nodes) is not None):
+        if self.kind == "sample" and (nodes is None or whole_number(nodes) is not None):
             if nodes is not None:
                 return [Graph(check_whole("sample", "nodes", nodes, 1)) for _ in range(count)]
             known = ((self.training_facts or {}).get("noise") or {}).get("sizes")
