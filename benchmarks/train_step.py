@@ -24,10 +24,10 @@ from gln.models.contract import Replayable
 from gln.models.set2graph import Set2Graph
 from gln.models.set2graph import Size as Widths
 from gln.ops import mix
+from gln.ops.replay import Replay
 from gln.training import fit
 from gln.training.loop import compiled_steps
 from gln.training.losses import Loss
-from gln.training.replay import Replay
 
 BACKWARD = 2  # the gradients of a product are two products of its size
 OPTIMISER = 7  # per weight, AdamW reads it, its gradient and two moments, and writes all but the gradient

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from gln.inference.evaluate import evaluate
     from gln.inference.generate import generate
     from gln.inference.predict import predict
-    from gln.models import GLN, PaperGLN
+    from gln.models import GLN, GraphFlow, PaperGLN
     from gln.storage.models import save
     from gln.training import FitConfig, Fresh, fit
     from gln.training.losses import Loss
@@ -43,7 +43,7 @@ _HOME = {
     "gln.inference.evaluate": ["evaluate"],
     "gln.inference.generate": ["generate"],
     "gln.inference.predict": ["predict"],
-    "gln.models": ["GLN", "PaperGLN"],
+    "gln.models": ["GLN", "GraphFlow", "PaperGLN"],
     "gln.storage.models": ["save"],
     "gln.training": ["FitConfig", "Fresh", "fit"],
     "gln.training.losses": ["Loss"],
@@ -61,6 +61,7 @@ __all__ = [
     "GLNError",
     "GLNGraph",
     "GraphBatch",
+    "GraphFlow",
     "GraphLearner",
     "Loss",
     "PaperGLN",

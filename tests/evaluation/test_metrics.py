@@ -18,6 +18,8 @@ from gln.evaluation import (
     novelty,
     segmentation_scores,
 )
+from gln.evaluation.generation import generation_scores
+from gln.evaluation.validity import is_tree
 from gln.graphs import as_graph, make_graph
 
 TRUE = [as_graph(nx.disjoint_union(nx.complete_graph(4), nx.path_graph(3))), as_graph(nx.star_graph(4))]
@@ -62,6 +64,13 @@ def kinds(name: str) -> tuple[float, float]:
     return kind_scores([true], [sure])[name], kind_scores([true], [bad])[name]
 
 
+def generated(name: str) -> tuple[float, float]:
+    test = [as_graph(nx.path_graph(7)), as_graph(nx.star_graph(6))]
+    train = [as_graph(nx.balanced_tree(2, 2)), as_graph(nx.path_graph(6))]
+    good, bad = (generation_scores(train, test, made, is_tree, group=2) for made in (test, BAD))
+    return good[name], bad[name]
+
+
 CASES: dict[str, Callable[[], tuple[float, float]]] = {
     **{
         name: lambda name=name: edges(name)
@@ -69,7 +78,7 @@ CASES: dict[str, Callable[[], tuple[float, float]]] = {
     },
     **{
         f"mmd_{name}": lambda name=name: discrepancy(name)
-        for name in ("degree", "clustering", "orbit", "spectrum")
+        for name in ("degree", "clustering", "orbit", "spectrum", "wavelet")
     },
     **{name: lambda name=name: segments(name) for name in ("ari_components", "ari_regions")},
     "calibration_error": calibration,
@@ -78,6 +87,7 @@ CASES: dict[str, Callable[[], tuple[float, float]]] = {
         for name in METRICS
         if name.startswith(("type_", "weight_")) or name in ("directions", "node_accuracy", "exact_kinds")
     },
+    **{name: lambda name=name: generated(name) for name in ("valid", "vun", "mmd_ratio")},
     "novelty": lambda: (novelty(TRUE, BAD)["novelty"], novelty(TRUE, TRUE)["novelty"]),
     "uniqueness": lambda: (novelty(TRUE, BAD)["uniqueness"], novelty(TRUE, BAD * 2)["uniqueness"]),
 }

@@ -14,11 +14,11 @@ from gln.graphs import GraphBatch, as_graphs
 from gln.inference.predict import predict
 from gln.models import GLN, PaperGLN, Set2Graph
 from gln.models.contract import Replayable
+from gln.ops import replay as replaying
+from gln.ops.replay import padded_size
 from gln.training import fit
-from gln.training import replay as replaying
 from gln.training.data import RandomRotation, Shares, SharesOnDevice, global_batches
 from gln.training.losses import Loss
-from gln.training.replay import padded_size
 
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 GRAPHS = parse_family("delaunay:points=10-23").sample(50, 0)

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import random
 import time
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 
+from gln.errors import GLNError
+from gln.families import family
+from gln.models import GraphFlow
 from gln.storage.runs import read_checkpoint
 from gln.training import fit
 from tests.training.processes import start
@@ -61,3 +66,17 @@ def test_a_killed_run_ends_with_bitwise_the_same_weights(tmp_path: Path) -> None
 
 def _timeless(history: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [{key: value for key, value in row.items() if key != "seconds"} for row in history]
+
+
+def test_a_run_of_a_time_with_fewer_settings_goes_on(tmp_path: Path) -> None:
+    """A setting that a model has got since has its default; another value would make it another run."""
+    trees = family("tree", nodes=5).graphs(8)
+    flow = {"width": 8, "pair_width": 8, "kernels": 2, "steps": 1}
+    how: dict[str, Any] = {"run": tmp_path, "progress": False, "accelerator": "cpu"}
+    fit(GraphFlow(**flow), trees, epochs=1, **how)
+    config = json.loads((tmp_path / "config.json").read_text())
+    del config["model"]["config"]["lateness"]
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    with pytest.raises(GLNError, match="lateness"):
+        fit(GraphFlow(**flow, lateness=3.0), trees, epochs=2, resume=True, **how)
+    assert len(fit(GraphFlow(**flow), trees, epochs=2, resume=True, **how).history) == 2

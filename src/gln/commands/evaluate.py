@@ -7,7 +7,7 @@ from typing import Annotated
 
 from tyro.conf import OmitArgPrefixes, arg
 
-from gln.commands.flags import ModelPath, PagePath, ReadFlags, Seed, Skips, Steps, remark
+from gln.commands.flags import ModelPath, Number, PagePath, ReadFlags, Seed, Skips, Steps, Whole, remark
 from gln.commands.look import write_shown
 from gln.errors import GLNError, escaped
 from gln.files import FORMATS, check_page, refuse_existing
@@ -66,26 +66,39 @@ def generate(
     count: int = 100,
     seed: Seed = 0,
     against: Annotated[str | None, arg(metavar="FAMILY")] = None,
+    sampling_steps: Whole = None,
+    stochasticity: Number = None,
+    device: str = "auto",
     force: bool = False,
 ) -> None:
-    """Generate graphs from noise, as in the paper; a baseline that samples graphs does so in its own way.
+    """Generate graphs: a flow (GraphFlow) or a baseline samples them, any other model turns noise into them.
 
-    Example: gln generate runs/community -o graphs.png --count 6 --against community
+    A flow trades fidelity for variety: the higher its stochasticity, the more often it revises what it has drawn, so
+    that more graphs are valid, but the less they vary, and the more steps it needs. 0 revises nothing.
+
+    Examples: gln generate runs/planar --count 100 -o graphs.npz; gln generate runs/community -o graphs.png --count 6
 
     Args:
-        output: Write graphs (.safetensors) or a picture (.png, .pdf, .svg).
+        output: Write graphs (.npz, .safetensors) or a picture (.png, .pdf, .svg).
         count: Number of graphs.
-        against: Compare with this family by MMD, novelty and uniqueness.
+        against: Compare with this family by MMD, novelty and uniqueness, and validity where there is a rule.
+        sampling_steps: Of a flow: from noise to a graph; more are better and slower. As the model says if omitted.
+        stochasticity: Of a flow: how much it revises, such as 0, 25 or 100. As the model says if omitted.
+        device: Where to compute: auto, cpu, cuda, cuda:1, ….
         force: Replace graphs that exist; a picture is always replaced.
     """
     from gln.families import parse_family
     from gln.graphs.check import check_whole
     from gln.seeds import check_seed
     from gln.storage.models import find_saved
+    from gln.workflows.asked import check_device
 
     pictured = output.suffix.lstrip(".").lower() in FORMATS
-    if not pictured and output.suffix != ".safetensors":
-        raise GLNError(f"Got {output.name!r}; expected a name that ends in .safetensors, .png, .pdf or .svg.")
+    if not pictured and output.suffix not in (".npz", ".safetensors"):
+        raise GLNError(
+            f"Got {output.name!r}; expected a name that ends in .npz, .safetensors, .png, .pdf or .svg."
+        )
+    check_device(device)
     if not pictured:
         refuse_existing(output, force)
     family = None if against is None else parse_family(against)
@@ -93,21 +106,30 @@ def generate(
     check_whole("generate", "count", count, 1)
     check_seed("generate", seed)
     from gln.evaluation import mmd, novelty
+    from gln.evaluation.generation import GROUP, generation_scores
+    from gln.evaluation.validity import VALID
     from gln.graphs import save_graphs
     from gln.inference.generate import generate_graphs
+    from gln.io.writing import write_graphs
+    from gln.models.flow import Sampling
     from gln.viewing import save_gallery
-    from gln.workflows.methods import load_for
+    from gln.workflows.methods import load_for, put_on
 
-    drawing = load_for("sample", model)
+    chain = Sampling(sampling_steps, stochasticity)
+    drawing = put_on(load_for("sample", model), device)
     others = [] if family is None else family.graphs(2 * count, seed=seed)
-    graphs = generate_graphs(drawing, count, seed)
+    graphs = generate_graphs(drawing, count, seed, how=chain, progress=True)
     if pictured:
         name = getattr(drawing, "name", None)  # of a baseline
         how = f"sampled by {name}" if name else "generated from noise"
         save_gallery(graphs[:12], output, f"{model}: {how}")
+    elif output.suffix == ".npz":
+        write_graphs(graphs, output, force)
     else:
         save_graphs(graphs, output)
     print(f"Wrote {escaped(str(output))}.")
     if others:
         print(mmd(others[:count], graphs, floor=others[count:]))
         print(novelty(others, graphs))
+    if family is not None and family.name in VALID and count >= GROUP:
+        print(generation_scores(others[count:], others[:count], graphs, VALID[family.name]))

@@ -92,6 +92,8 @@ class FitFlags(FitConfig):
 
     clip: Number = 1.0
     patience: Whole = PATIENCE
+    average: Number = None
+    keep_last: Maybe = None
 
     def __post_init__(self) -> None:
         """Unchecked: raised inside the parser, our one-sentence errors would be printed in a box."""

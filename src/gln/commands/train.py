@@ -31,8 +31,8 @@ def train(
     test: Annotated[tuple[str, ...] | None, arg(metavar="FILES|none")] = None,
     recipe: File = None,
     from_recipe: File = None,
-    edge_loss: Literal["balanced", "literal", "plain", "released"] = "balanced",
-    structure_loss: Literal["dice", "iou", "none"] = "dice",
+    edge_loss: Literal["balanced", "literal", "plain", "released"] | None = None,
+    structure_loss: Literal["dice", "iou", "none"] | None = None,
     every_step: Maybe = None,
     turned: Maybe = None,
     resume: bool = False,
@@ -54,8 +54,8 @@ def train(
     Args:
         data: A family (surfaces:points=400), or files of graphs with edges; also folders and patterns.
         output: The run folder to write.
-        model: GLN, PaperGLN, Set2Graph or a baseline (see gln list), with settings as in GLN:width=64,steps=3 or
-            neighbours:rule=gabriel. If omitted, GLN, sized to fit the files.
+        model: GLN, PaperGLN, Set2Graph, GraphFlow (which generates graphs) or a baseline (see gln list), with settings
+            as in GLN:width=64,steps=3 or neighbours:rule=gabriel. If omitted, GLN, sized to fit the files.
         count: Number of graphs to draw from a family; if omitted, the paper's number, or else 1200.
         patches: Cut training graphs from files into local patches of this many nodes.
         group: Column of what must not be both in training and in test, such as a record or a patient.
@@ -63,9 +63,9 @@ def train(
         test: Files to test on, or none; if omitted, some of DATA.
         recipe: Save the choices made for the files as JSON.
         from_recipe: Use the choices saved in this recipe.
-        edge_loss: How edges and non-edges are weighted.
-        structure_loss: How the graph is compared as a whole.
-        every_step: Apply the loss to every step, not just the last; if omitted, only for GLN.
+        edge_loss: How edges and non-edges are weighted; if omitted, balanced, and plain for GraphFlow.
+        structure_loss: How the graph is compared as a whole; if omitted, dice, and none for GraphFlow.
+        every_step: Apply the loss to every step, not just the last; if omitted, only for GLN and GraphFlow.
         turned: Turn and mirror training graphs at random; if omitted, where files give fewer than ten with 2 or 3
             positions per node.
         resume: Continue the run in RUN exactly where it stopped.
@@ -90,8 +90,8 @@ def train(
         _refuse(chosen, "choosing settings, which --from-recipe already does")
     ready = None if from_recipe is None else Recipe.load(from_recipe)
     spec, is_baseline = find_method((model or "GLN") if ready is None else ready.model)
-    losses: dict[str, Any] = {"edge": edge_loss, "structure": structure_loss}
-    losses |= {} if every_step is None else {"every_step": every_step}
+    losses = {"edge": edge_loss, "structure": structure_loss, "every_step": every_step}
+    losses = {name: value for name, value in losses.items() if value is not None}
     if is_baseline:
         given = {"edge_loss": edge_loss, "structure_loss": structure_loss, "every_step": every_step}
         _refuse_for_baseline(vars(config) | given | {"turned": turned})
@@ -155,7 +155,7 @@ def _check_outputs(run: Path, recipe: Path | None, view: Path | None, resume: bo
 
 
 def _refuse_for_baseline(given: dict[str, Any]) -> None:
-    usual = vars(FitFlags()) | {"edge_loss": "balanced", "structure_loss": "dice"}
+    usual = vars(FitFlags())
     changed = {
         name: value for name, value in given.items() if name not in ANY_METHOD and value != usual.get(name)
     }

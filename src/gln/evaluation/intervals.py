@@ -30,9 +30,9 @@ def score_intervals(
     """
     rng, count = np.random.default_rng(0), len(true)
     if count >= MANY:
-        found = {name: _students(np.asarray(value)) for name, value in values.items()}
+        found = {name: students(np.asarray(value)) for name, value in values.items()}
         return found | {
-            name: _wilsons(float(np.mean(values[name])), count) for name in ("exact",) if name in values
+            name: wilsons(float(np.mean(values[name])), count) for name in ("exact",) if name in values
         }
     each = [torch.tensor(list(_draw_nodes(*pair, rng))) for pair in zip(true, predicted, strict=True)]
     scores = ratios(*torch.stack(each).permute(2, 1, 0))  # [draws, graphs] each
@@ -45,17 +45,18 @@ def score_intervals(
     }
     trials = sum(len(np.unique(graph.edge_index)) for graph in true)
     return {
-        name: _wilsons(ends[0], trials) if ends in ((0, 0), (1, 1)) else ends for name, ends in found.items()
+        name: wilsons(ends[0], trials) if ends in ((0, 0), (1, 1)) else ends for name, ends in found.items()
     }
 
 
-def _students(values: np.ndarray) -> Ends:
+def students(values: np.ndarray, most: float = 1.0) -> Ends:
+    """Student's interval of the mean of ``values``, within 0 and ``most``."""
     reach = stdtrit(len(values) - 1, (1 + COVERED) / 2) * values.std(ddof=1) / len(values) ** 0.5
-    low, high = np.clip([values.mean() - reach, values.mean() + reach], 0, 1)
+    low, high = np.clip([values.mean() - reach, values.mean() + reach], 0, most)
     return float(low), float(high)
 
 
-def _wilsons(share: float, trials: int) -> Ends:
+def wilsons(share: float, trials: int) -> Ends:
     """Wilson's score interval."""
     z = ndtri((1 + COVERED) / 2)
     centre = (share * trials + z**2 / 2) / (trials + z**2)

@@ -33,6 +33,7 @@ _RETRIEVAL = "Manning, Raghavan, Schütze 2008, Introduction to Information Retr
 _CALIBRATION = "Naeini, Cooper, Hauskrecht 2015"
 _NOVELTY = "Weisfeiler, Leman 1968, then exact isomorphism"
 _GRAPHRNN = "Gretton et al. 2012, A Kernel Two-Sample Test; You et al. 2018, GraphRNN"
+_SPECTRE = "Martinkus et al. 2022, SPECTRE"
 _RAND = "Hubert, Arabie 1985, Comparing Partitions"
 
 METRICS: Mapping[str, MetricInfo] = {
@@ -51,6 +52,8 @@ METRICS: Mapping[str, MetricInfo] = {
         MetricInfo("mmd_clustering", "MMD² clustering", False, -2, 2, _GRAPHRNN),
         MetricInfo("mmd_orbit", "MMD² orbit", False, -2, 2, f"{_GRAPHRNN}; Hočevar, Demšar 2014, ORCA"),
         MetricInfo("mmd_spectrum", "MMD² spectrum", False, -2, 2, "Liao et al. 2019, GRAN"),
+        MetricInfo("mmd_wavelet", "MMD² wavelet", False, -2, 2, _SPECTRE),
+        MetricInfo("mmd_ratio", "MMD² by that of training graphs", False, 0, math.inf, _SPECTRE),
         MetricInfo("ari_components", "adjusted Rand, components", True, -1, 1, _RAND),
         MetricInfo("ari_regions", "adjusted Rand, true regions", True, -1, 1, _RAND),
         MetricInfo("type_accuracy", "pairs with the right type", True, 0, 1, _RETRIEVAL),
@@ -66,6 +69,8 @@ METRICS: Mapping[str, MetricInfo] = {
         MetricInfo(
             "exact_kinds", "graphs exactly right, with kinds", True, 0, 1, "Serviansky et al. 2020, Set2Graph"
         ),
+        MetricInfo("valid", "valid graphs", True, 0, 1, _SPECTRE),
+        MetricInfo("vun", "valid, unique and novel graphs", True, 0, 1, _SPECTRE),
         MetricInfo("novelty", "novel graphs", True, 0, 1, _NOVELTY),
         MetricInfo("uniqueness", "distinct graphs", True, 0, 1, _NOVELTY),
     )

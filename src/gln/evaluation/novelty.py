@@ -13,6 +13,7 @@ from gln.errors import GLNError
 from gln.evaluation.counting import Blocks
 from gln.evaluation.metrics import Scores
 from gln.graphs import as_graphs
+from gln.graphs.convert import CheckedGraphs
 from gln.graphs.record import Graph
 
 Colours = NDArray[np.uint64]
@@ -70,7 +71,7 @@ def isomorphic(one: Any, other: Any, budget: int = BUDGET) -> bool | None:
     then differ, one node is singled out in the first graph and each node of its colour in turn in the
     second, until the edges agree or every node has a colour of its own.
     """
-    first, second = _undirected([one, other], "graphs")
+    first, second = as_undirected([one, other], "graphs")
     return isomorphic_of(first, second, budget)
 
 
@@ -100,7 +101,7 @@ def isomorphic_of(one: Graph, other: Graph, budget: int = BUDGET) -> bool | None
     return False
 
 
-def _undirected(graphs: Iterable[Any], what: str) -> list[Graph]:
+def as_undirected(graphs: Iterable[Any], what: str) -> CheckedGraphs:
     """Checked graphs without their kinds; a directed one is refused."""
     out = as_graphs(graphs, what, kinds=False)
     for number, graph in enumerate(out):
@@ -108,7 +109,7 @@ def _undirected(graphs: Iterable[Any], what: str) -> list[Graph]:
             raise GLNError(
                 f"{what}[{number}] is directed; expected undirected graphs, which alone are compared."
             )
-    return out
+    return CheckedGraphs(out)
 
 
 def _single_out(colour: Colours, node: int | None) -> Colours:
@@ -141,7 +142,21 @@ def novelty(training: Iterable[Any], generated: Iterable[Any]) -> Scores:
         training: the graphs that the generator learned from, of any kind.
         generated: the graphs that it generated.
     """
-    known, made = _undirected(training, "training"), _undirected(generated, "generated")
+    known, made = as_undirected(training, "training"), as_undirected(generated, "generated")
+    kind_of, new, undecided = tell_apart(known, made)
+    notes = [f"{len(made)} generated graphs, {len(known)} training graphs"]
+    if undecided:
+        notes.append(f"{undecided} pairs were too hard to tell apart and count as the same graph")
+    shares = {
+        "novelty": sum(kind in new for kind in kind_of) / len(made),
+        "uniqueness": len(set(kind_of)) / len(made),
+    }
+    return Scores(shares, notes)
+
+
+def tell_apart(known: Sequence[Graph], made: Sequence[Graph]) -> tuple[list[int], set[int], int]:
+    """Of every made graph the number of the first that is the same, those of these that are not known, and pairs
+    that were too hard to tell apart."""
     hashes = graph_hashes([*known, *made])
     known_by_hash: defaultdict[int, list[Graph]] = defaultdict(list)
     for graph, key in zip(known, hashes[: len(known)], strict=True):
@@ -168,11 +183,4 @@ def novelty(training: Iterable[Any], generated: Iterable[Any]) -> Scores:
     new = {
         kind for key, group in kinds.items() for kind in group if find(made[kind], known_by_hash[key]) is None
     }
-    notes = [f"{len(made)} generated graphs, {len(known)} training graphs"]
-    if undecided:
-        notes.append(f"{undecided} pairs were too hard to tell apart and count as the same graph")
-    shares = {
-        "novelty": sum(kind in new for kind in kind_of) / len(made),
-        "uniqueness": len(set(kind_of)) / len(made),
-    }
-    return Scores(shares, notes)
+    return kind_of, new, undecided

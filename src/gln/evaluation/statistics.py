@@ -8,7 +8,7 @@ not looked at, and directed edges are taken without their direction.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import nullcontext
 from typing import Any
 
@@ -50,6 +50,28 @@ def laplacian_spectrum(graphs: Iterable[Any], device: Device = None) -> list[Ten
     The row of an isolated node is zero, as in networkx. Time is O(n³); memory is 8 n² bytes for the largest
     graph, and twice that on a GPU.
     """
+    return _of_laplacians(graphs, device, lambda laplacians: _eigenvalues(laplacians).clamp_(0, 2))
+
+
+def filtered(
+    graphs: Iterable[Any], filters: Callable[[Tensor], Tensor], device: Device = None
+) -> list[Tensor]:
+    """``Σ_j F_ij²`` of every filter ``F = U f(Λ) Uᵀ`` of the Laplacian ``U Λ Uᵀ``: float64 ``[filters, n]`` per graph.
+
+    ``filters`` maps eigenvalues ``[B, n]`` to what each filter makes of them ``[filters, B, n]``.
+    """
+
+    def energy(laplacians: Tensor) -> Tensor:
+        values, vectors = torch.linalg.eigh(laplacians)
+        return torch.einsum("bik,fbk->bfi", vectors.square(), filters(values.clamp(0, 2)).square())
+
+    return _of_laplacians(graphs, device, energy)
+
+
+def _of_laplacians(
+    graphs: Iterable[Any], device: Device, compute: Callable[[Tensor], Tensor]
+) -> list[Tensor]:
+    """What ``compute`` makes of the normalised Laplacians ``[B, n, n]`` of graphs of one size, for each graph."""
     graphs, device = as_graphs(graphs, kinds=False), check_device(device)
     same_size: dict[int, list[int]] = defaultdict(list)  # no padding, which would add eigenvalues
     for i, graph in enumerate(graphs):
@@ -60,7 +82,7 @@ def laplacian_spectrum(graphs: Iterable[Any], device: Device = None) -> list[Ten
         for batch in (members[start : start + step] for start in range(0, len(members), step)):
             with nullcontext() if size >= SHARED_FROM else at_most(1):
                 laplacians = _laplacians(Blocks.of([graphs[i] for i in batch], device))  # [B, n, n]
-                found.update(zip(batch, _eigenvalues(laplacians).clamp_(0, 2), strict=True))
+                found.update(zip(batch, compute(laplacians), strict=True))
     return [found[i] for i in range(len(graphs))]
 
 

@@ -6,18 +6,22 @@ from gln.families.delaunay import Delaunay, Roads
 from gln.families.figures import Figures
 from gln.families.nearest import Nearest
 from gln.families.particles import Particles
+from gln.families.published import SBM, Planar, Tree
 from gln.families.surfaces import Surfaces
 
 __all__ = [
     "FAMILIES",
+    "SBM",
     "Community",
     "Delaunay",
     "Family",
     "Figures",
     "Nearest",
     "Particles",
+    "Planar",
     "Roads",
     "Surfaces",
+    "Tree",
     "family",
     "parse_family",
     "register",

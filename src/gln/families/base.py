@@ -68,6 +68,7 @@ class Family(Registered, ABC):
     paper_count: ClassVar[int | None] = None  # how many graphs the paper used
     choices: ClassVar[Mapping[str, tuple[str, ...]]] = {}  # parameters that are one of a few words
     least: ClassVar[Mapping[str, int]] = {}  # parameters that are whole numbers, and the smallest allowed
+    val_share: ClassVar[float] = 0.1  # of the graphs that are not for testing
 
     def __post_init__(self) -> None:
         for name, known in {"order": self.orders, **self.choices}.items():

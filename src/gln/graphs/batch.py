@@ -88,6 +88,10 @@ class GraphBatch:
 
     def to_graphs(self) -> list[Data]:
         """The graphs without padding, as PyG's ``Data``, on the CPU."""
+        return [graph.to_data() for graph in self.to_records()]
+
+    def to_records(self) -> list[Graph]:
+        """The same in our own record of a graph."""
         batch = self.to("cpu")
         graphs = []
         for index, size in enumerate(batch.sizes.tolist()):
@@ -95,8 +99,13 @@ class GraphBatch:
             source, target = edges = batch.adj[index, :size, :size].nonzero().T.contiguous()
             rows |= {name: value[index, source, target] for name, value in batch._of_pairs().items()}
             del rows["mask"], rows["adj"]
-            graphs.append(Graph(size, **rows, edge_index=edges, directed=self.directed).to_data())
+            graphs.append(Graph(size, **rows, edge_index=edges, directed=self.directed))
         return graphs
+
+    @property
+    def has_edges(self) -> bool:
+        """Whether the true edges are there; False if they were left out."""
+        return _is_stored(self.adj)
 
     @property
     def sizes(self) -> Tensor:
@@ -192,7 +201,11 @@ def _nothing(mask: Tensor) -> Tensor:
 
 def _stored(adj: Tensor) -> Tensor:
     """Undo the expansion of :func:`_nothing`, which a copy to another device would write out."""
-    return adj if any(adj.stride()) else adj[:1, :1, :1]
+    return adj if _is_stored(adj) else adj[:1, :1, :1]
+
+
+def _is_stored(adj: Tensor) -> bool:
+    return any(adj.stride())
 
 
 def values_of_all(name: str, graphs: Sequence[Graph]) -> Tensor | None:

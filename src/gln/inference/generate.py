@@ -1,4 +1,4 @@
-"""Noise in, graphs out: the paper's generator mode."""
+"""Noise in, graphs out: a flow, a baseline that samples, or the paper's generator mode of any other model."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from gln.graphs.check import check_whole
 from gln.graphs.features import feature_noise
 from gln.graphs.record import ROWS, Graph
 from gln.inference.predict import AS_TRAINED, CanSample, Choice, Method, predict_graphs
+from gln.models.contract import Generates
+from gln.models.flow import AS_SET, Sampling
 from gln.seeds import GENERATE, check_seed
 
 if TYPE_CHECKING:
@@ -32,19 +34,30 @@ def generate(
     threshold: float | None = None,
     steps: int | None = None,
     batch_size: int = 32,
+    sampling_steps: int | None = None,
+    stochasticity: float | None = None,
+    progress: bool = False,
 ) -> list[Data]:
-    """Generate ``count`` graphs: predict them from normal noise with the shape and scale of the training features.
+    """Generate ``count`` graphs.
+
+    A :class:`gln.GraphFlow` samples them. What has a method ``sample(count, seed)``, as baselines have, does so in its
+    own way. Any other model predicts them from normal noise with the shape and scale of the training features, as the
+    paper does.
 
     Args:
-        model: a trained model, or anything with a method ``sample(count, seed)``, as baselines have.
-        count: number of graphs; the first graphs of a seed do not depend on it.
+        model: a trained model, or anything with a method ``sample(count, seed)``.
+        count: number of graphs; except for a flow, the first graphs of a seed do not depend on it.
         seed: the same seed gives the same noise.
         like: graphs whose sizes and features the noise imitates; default: those the model was trained on, whose
             statistics are stored with it.
         threshold, steps, batch_size: as in :func:`gln.predict`.
+        sampling_steps, stochasticity: of a flow, as in :meth:`gln.GraphFlow.sample`; default: those of the model.
+        progress: show a progress bar for a flow.
     """
     choice = Choice(threshold, steps=steps, batch_size=batch_size)
-    return [graph.to_data() for graph in generate_graphs(model, count, seed, like, choice)]
+    how = Sampling(sampling_steps, stochasticity)
+    made = generate_graphs(model, count, seed, like, choice, how, progress)
+    return [graph.to_data() for graph in made]
 
 
 def generate_graphs(
@@ -53,9 +66,16 @@ def generate_graphs(
     seed: int = 0,
     like: Sequence[Any] | None = None,
     choice: Choice = AS_TRAINED,
+    how: Sampling = AS_SET,
+    progress: bool = False,
 ) -> list[Graph]:
     """As :func:`generate`."""
     count, seed = check_whole("generate", "count", count, 1), check_seed("generate", seed)
+    if isinstance(model, Generates):
+        nodes = None if like is None else as_graphs(like, "like")
+        return model.sampled(count, seed, nodes, how, progress=progress)
+    if how != AS_SET:
+        raise GLNError(f"{type(model).__name__} is not a flow; leave out sampling_steps and stochasticity.")
     if not isinstance(model, nn.Module):
         if not isinstance(model, CanSample):
             raise GLNError(

@@ -32,9 +32,9 @@ from gln.models.contract import (
     kinds_of,
 )
 from gln.models.settings import input_widths
+from gln.ops.replay import Replay, padded_size
 from gln.storage.models import load_model
 from gln.threads import at_most, threads_for
-from gln.training.replay import Replay, padded_size
 
 if TYPE_CHECKING:
     from torch_geometric.data import Batch, Data

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -84,6 +84,8 @@ class ArchiveWriter(Writer):
         }
 
     def add(self, item: Item, answer: Graph) -> None:
+        if not self.names and "edge_prob" not in answer:  # these edges are not predictions
+            self.parts.pop("edge_prob", None)
         rows = item.rows()
         widths = {name: value.shape[1] for name, value in rows.items()}
         before = {name: values[0].shape[1] for name, values in self.parts.items() if name in ROWS}
@@ -122,6 +124,14 @@ class ArchiveWriter(Writer):
 
 
 Encode = Callable[[Item, Graph], bytes]
+
+
+def write_graphs(graphs: Sequence[Graph], path: Path, force: bool = False) -> None:
+    """Write graphs, such as generated ones, with all edges that they have; ``path`` as in :func:`open_writer`."""
+    with open_writer(path, force=force) as writer:
+        for number, graph in enumerate(graphs):
+            nodes = Graph(graph.num_nodes, **graph.rows())
+            writer.add(Item(str(number), path, nodes, labelled=True, ids=None), graph)
 
 
 class FilesWriter(Writer):

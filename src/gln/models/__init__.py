@@ -12,13 +12,19 @@ from gln.models.catalogue import Models
 
 if TYPE_CHECKING:
     from gln.models.contract import StructureOutput, build_model
+    from gln.models.flow import GraphFlow
     from gln.models.gln import GLN
     from gln.models.paper import PaperGLN
     from gln.models.set2graph import Set2Graph
 
-__all__ = ["GLN", "MODELS", "PaperGLN", "Set2Graph", "StructureOutput", "build_model"]
+__all__ = ["GLN", "MODELS", "GraphFlow", "PaperGLN", "Set2Graph", "StructureOutput", "build_model"]
 
-_HOME = {"GLN": "gln.models.gln", "PaperGLN": "gln.models.paper", "Set2Graph": "gln.models.set2graph"}
+_HOME = {
+    "GLN": "gln.models.gln",
+    "GraphFlow": "gln.models.flow",
+    "PaperGLN": "gln.models.paper",
+    "Set2Graph": "gln.models.set2graph",
+}
 
 MODELS = Models(_HOME)
 _CONTRACT = {"gln.models.contract": ["StructureOutput", "build_model"]}

@@ -23,13 +23,16 @@ if TYPE_CHECKING:
 
 
 class Model(Protocol):
-    """A model; ``every_step``, ``trains_in_bfloat16`` and ``training_facts`` may be absent.
+    """A model; all but ``config``, ``threshold`` and ``forward`` may be absent.
 
     ======================  ===================================================================================
     ``config``              plain JSON values; ``type(model)(**config)`` rebuilds the model
     ``threshold``           the probability at or above which a pair is an edge; 0.5 until training chooses it
     ``every_step``          whether its usual loss is on every step's structure
     ``trains_in_bfloat16``  whether a GPU trains it and predicts with products in bfloat16 unless asked otherwise
+    ``loss_settings``       further settings of its usual loss
+    ``averages``            the share of their average that its averaged weights keep in a step of training
+    ``keeps_last``          it is left at its last epoch of training, not at that of the best validation score
     ``training_facts``      how it was trained, stored with it
     ======================  ===================================================================================
     """
@@ -38,6 +41,9 @@ class Model(Protocol):
     threshold: float
     every_step: bool
     trains_in_bfloat16: bool
+    loss_settings: dict[str, Any]
+    averages: float
+    keeps_last: bool
     training_facts: dict[str, Any] | None
 
     def forward(self, batch: GraphBatch, initial: Tensor | None, steps: int | None) -> StructureOutput:
@@ -252,6 +258,20 @@ class ScalesFeatures(Protocol):
     """Reads ``(x − x_mean) / x_std`` in place of ``x``."""
 
     def scale_features(self, x_mean: Sequence[float] | None, x_std: Sequence[float] | None) -> None: ...
+
+
+@runtime_checkable
+class Prepares(Protocol):
+    """Looks at its training graphs before it is trained, and keeps in its ``config`` what it finds."""
+
+    def prepare(self, graphs: Sequence[Graph]) -> None: ...
+
+
+@runtime_checkable
+class Generates(Protocol):
+    """Draws graphs of its own."""
+
+    def sampled(self, count: int, seed: int, nodes: Any, how: Any, *, progress: bool) -> list[Graph]: ...
 
 
 @runtime_checkable

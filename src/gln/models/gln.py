@@ -152,6 +152,7 @@ class GLN(nn.Module):
         steps: int | None = None,
         pairs: Pairs | Tensor | None = None,
         candidates: int | None = None,
+        told: tuple[Tensor, Tensor] | None = None,
         **listed: Tensor,
     ) -> StructureOutput:
         """The structure after every step.
@@ -164,6 +165,7 @@ class GLN(nn.Module):
             pairs: the pairs to score, perhaps as a symmetric mask ``[B, N, N]``; default: the model's own choice.
             candidates: K for sets of all sizes, small ones too; default: all pairs for sets of up to ``SMALL`` nodes,
                 and the model's own K for larger ones.
+            told: what nodes ``[B, N, d]`` and pairs ``[B, N, N, c]`` know beforehand; added to their first states.
             listed: a list of pairs, as :meth:`draw` gives it.
         """
         batch = as_batch(batch)
@@ -179,7 +181,7 @@ class GLN(nn.Module):
         a = None if initial is None else pairs.on_pairs(initial)
         whole, scored = pairs.of_all_nodes()
         found: dict[str, list[Tensor]] = {name: [] for name in After._fields}
-        for after in self.unroll(pairs, (where, pos, x), a, steps):
+        for after in self.unroll(pairs, (where, pos, x), a, steps, told=told):
             for name, values in after._asdict().items():
                 if values is None:
                     continue
@@ -260,9 +262,13 @@ class GLN(nn.Module):
         steps: int,
         block: int | None = None,
         tick: Tick | None = None,
+        told: tuple[Tensor, Tensor] | None = None,
     ) -> Iterator[After]:
         """What each step gives, from ``A⁰``: ``a`` ``[...]`` or, for each type, ``[..., T]``."""
         blocks, h, e = self.embed(pairs, inputs, block)
+        if told is not None:
+            h, known = h + pairs.from_batch(told[0]), pairs.on_pairs(told[1])
+            e = [state + block.pairs(known) for state, block in zip(e, blocks, strict=True)]
         if self.series is not None:
             read, moments = self.series(blocks, pairs.from_batch(inputs[2])[..., : self.in_channels])
             e = [state + more for state, more in zip(e, read, strict=True)]

@@ -51,6 +51,37 @@ def check_gln(given: Settings) -> Settings:
     return config
 
 
+def check_flow(given: Settings) -> Settings:
+    """The settings of a ``GraphFlow``; those of its network, the network checks."""
+    config = given | {
+        name: check_whole("GraphFlow", name, given[name], least)
+        for name, least in (("in_channels", 0), ("pos_channels", 0), ("edge_types", 1), ("walks", 0))
+    }
+    check_sampling("GraphFlow", given)
+    if config["walks"] > LIMITS["steps"][1]:
+        raise GLNError(f"GraphFlow got walks={config['walks']}; expected at most {LIMITS['steps'][1]}.")
+    _check_flags("GraphFlow", config, ("directed", "late"))
+    chances = given["marginal"]
+    if chances is not None:
+        fit = len(chances) == 1 + config["edge_types"] and all(0 <= chance <= 1 for chance in chances)
+        if not fit or abs(sum(chances) - 1) > 1e-3:
+            raise GLNError(
+                f"GraphFlow got marginal={chances}; expected {1 + config['edge_types']} chances whose sum is 1: of no "
+                "edge, and of each type."
+            )
+    return config
+
+
+def check_sampling(owner: str, given: Settings) -> None:
+    """Refuse how graphs cannot be drawn, as far as ``given`` says it."""
+    for name in ("steps", "sampling_steps"):
+        if name in given:
+            check_whole(owner, name, given[name], 1)
+    for name, least in (("stochasticity", 0), ("guidance", 0), ("lateness", 1)):
+        if name in given and not least <= given[name] < float("inf"):
+            raise GLNError(f"{owner} got {name}={given[name]!r}; expected a number of at least {least}.")
+
+
 def check_set2graph(given: Settings) -> Settings:
     """The settings of a ``Set2Graph``."""
     _check_inputs(given)
@@ -101,6 +132,7 @@ def check_paper(options: Settings) -> Settings:
 
 CHECKS: dict[str, Callable[[Settings], Settings]] = {
     "GLN": check_gln,
+    "GraphFlow": check_flow,
     "PaperGLN": check_paper,
     "Set2Graph": check_set2graph,
 }

@@ -22,12 +22,15 @@ import io
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from inspect import Parameter
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from gln.errors import GLNError
 from gln.files import check_format, remove_unfinished, write_atomically
 from gln.later import torch
+from gln.models import MODELS
 from gln.storage.facts import Facts, as_kind, read_facts
 from gln.storage.provenance import environment
 from gln.storage.tensors import clear_disk_errors, read_tensors, write_json, write_tensors
@@ -100,7 +103,7 @@ class RunFolder:
             if not resume:
                 refuse_run(self.path)
             saved = read_config(self.config)
-            check_same(saved, config, free)
+            check_same(_completed(saved), config, free)
             before, after = saved["fit"]["epochs"], config["fit"]["epochs"]
             if after < before:
                 raise GLNError(
@@ -163,6 +166,17 @@ def _call(function: Any) -> Facts:
     return {"name": name, **(dataclasses.asdict(function) if fields else {})}
 
 
+def _completed(saved: Facts) -> Facts:
+    """The config of a run with the defaults of those settings of its model that there were not yet when it began."""
+    model = saved.get("model")
+    if not model or model["name"] not in MODELS:
+        return saved
+    known = {
+        key: value for key, value in MODELS.settings(model["name"]).items() if value is not Parameter.empty
+    }
+    return saved | {"model": model | {"config": known | model["config"]}}
+
+
 def check_same(saved: Facts, now: Facts, free: Sequence[str]) -> None:
     """Refuse to continue a run with settings that would make it another run; those in ``free`` may change."""
     for name, before, after in _differences(saved, now):
@@ -196,6 +210,7 @@ class Checkpoint:
     best: dict[str, Tensor]  # the weights of the best epoch; empty before the first epoch has ended
     optimizer: dict[int, dict[str, Tensor]]  # the ``state`` in torch's ``Optimizer.state_dict``
     progress: Facts  # the counters of the run
+    average: dict[str, Tensor] = dataclasses.field(default_factory=dict)  # averaged weights, if there are any
 
 
 def write_checkpoint(
@@ -204,10 +219,12 @@ def write_checkpoint(
     best: Mapping[str, Tensor],
     optimizer: Optimizer,
     progress: Facts,
+    average: Mapping[str, Tensor] = MappingProxyType({}),
 ) -> None:
     """Write the state of a run to ``path`` atomically."""
     tensors = {f"weights.{name}": tensor for name, tensor in weights.items()}
     tensors |= {f"best.{name}": tensor for name, tensor in best.items()}
+    tensors |= {f"average.{name}": tensor for name, tensor in average.items()}
     for index, values in optimizer.state_dict()["state"].items():
         tensors |= {f"optimizer.{index}.{name}": torch.as_tensor(value) for name, value in values.items()}
     write_tensors(path, tensors, {"format": CHECKPOINT, "progress": progress})
@@ -233,7 +250,7 @@ def read_checkpoint(path: Path) -> Checkpoint:
     tensors, facts = read_tensors(path)
     check_format(facts.get("format"), CHECKPOINT, path, "the checkpoint.safetensors of a run")
     found = as_kind(facts, CheckpointFacts, path)
-    groups: dict[str, dict[str, Tensor]] = {"weights": {}, "best": {}}
+    groups: dict[str, dict[str, Tensor]] = {"weights": {}, "best": {}, "average": {}}
     state: dict[int, dict[str, Tensor]] = {}
     try:
         for key, tensor in tensors.items():
@@ -243,7 +260,7 @@ def read_checkpoint(path: Path) -> Checkpoint:
             else:
                 index, _, name = name.partition(".")
                 state.setdefault(int(index), {})[name] = tensor
-        return Checkpoint(groups["weights"], groups["best"], state, found["progress"])
+        return Checkpoint(groups["weights"], groups["best"], state, found["progress"], groups["average"])
     except ValueError:  # the name of a tensor
         raise GLNError(
             f"{path} claims to be a {CHECKPOINT!r}, but holds other tensors; use another checkpoint."

@@ -42,9 +42,12 @@ FREE = (
     "progress",
 )
 
+# Settings that a model may know best, and its attribute that says so.
+OWN = {"average": "averages", "keep_last": "keeps_last"}
+
 # The least that each number may be.
 LEAST_WHOLE = {"epochs": 1, "batch_size": 1, "patience": 1, "num_workers": 0, "num_nodes": 1}
-LEAST = {"lr": 0, "weight_decay": 0, "warmup": 0, "clip": 0, "checkpoint_minutes": 0}
+LEAST = {"lr": 0, "weight_decay": 0, "warmup": 0, "clip": 0, "checkpoint_minutes": 0, "average": 0}
 
 
 @dataclass(frozen=True)
@@ -64,6 +67,9 @@ class FitConfig:
             GPU that has it, and 32 otherwise.
         compile: let ``torch.compile`` fuse the model's steps; pays off after a minute of compiling.
         patience: stop after this many epochs without a better one; None: never.
+        average: validate and keep weights averaged over the steps, of which each keeps this share of the average, such
+            as 0.999; 0: the weights as they are; None: what suits the model.
+        keep_last: keep the last epoch, not the one with the best validation score; None: what suits the model.
         seed: determines order, noise and dropout.
         checkpoint_minutes: how often to write a checkpoint; one is always written at the end.
         num_workers: processes per device that prepare batches in the background.
@@ -86,6 +92,8 @@ class FitConfig:
     precision: Precision = "auto"
     compile: bool = False
     patience: int | None = None
+    average: float | None = None
+    keep_last: bool | None = None
     seed: int = 0
     checkpoint_minutes: float = 0.5
     num_workers: int = 0
@@ -98,7 +106,7 @@ class FitConfig:
     def __post_init__(self) -> None:
         for name, bound in (LEAST_WHOLE | LEAST).items():
             value = getattr(self, name)
-            if value is None and name in ("clip", "patience"):
+            if value is None and name in ("clip", "patience", "average"):
                 continue
             check = check_whole if name in LEAST_WHOLE else check_real
             object.__setattr__(self, name, check("Training", name, value, bound))
@@ -109,6 +117,8 @@ class FitConfig:
             raise GLNError("Got clip=0, with which nothing would be learned; None means never to clip.")
         if self.warmup > 1:
             raise GLNError(f"Got warmup={self.warmup}; expected a share of all epochs, between 0 and 1.")
+        if self.average is not None and self.average >= 1:
+            raise GLNError(f"Got average={self.average}; expected a share below 1, such as 0.999.")
         object.__setattr__(self, "seed", check_seed("Training", self.seed))
         for name, known in CHOICES.items():
             check_choice("Training", name, getattr(self, name), known)

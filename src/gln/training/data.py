@@ -25,9 +25,9 @@ from gln.graphs.check import as_record
 from gln.graphs.features import feature_scale
 from gln.graphs.record import KINDS, Graph
 from gln.models.contract import ScalesFeatures, check_kinds, kinds_of
+from gln.ops.replay import padded_size
 from gln.seeds import FRESH, NOISE, ORDER, SEEDS, STEP, check_seed, seed_of
 from gln.training.config import FitConfig
-from gln.training.replay import padded_size
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data

@@ -26,7 +26,8 @@ from gln.graphs.features import feature_noise
 from gln.graphs.kinds import share_kinds
 from gln.graphs.record import NAMES, Graph
 from gln.models import StructureOutput
-from gln.models.contract import Replayable, check_kinds, kinds_of
+from gln.models.contract import Prepares, Replayable, check_kinds, kinds_of
+from gln.ops.replay import Replay
 from gln.storage.models import annotate, check_model, save, write_model
 from gln.storage.runs import (
     Checkpoint,
@@ -38,9 +39,10 @@ from gln.storage.runs import (
 )
 from gln.storage.tensors import check_weights, load_weights
 from gln.threads import at_most, threads_for
+from gln.training.average import Average
 from gln.training.config import FREE, FitConfig
 from gln.training.data import Augment, Feed, Share, Source, describe, seed_step, warn_of_scales
-from gln.training.losses import KindScores
+from gln.training.losses import KindScores, usual_loss
 from gln.training.losses import Loss as DefaultLoss
 from gln.training.processes import (
     Place,
@@ -48,15 +50,15 @@ from gln.training.processes import (
     clear_errors,
     make_fabric,
     quiet,
+    suited,
     with_others,
-    with_precision,
 )
 from gln.training.progress import Progress, Recorder, is_finished, resumed
-from gln.training.replay import Replay
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
 
+FIRST = 32  # training graphs to watch the loss on, where there are no others
 SHARED = 60.0  # seconds that a file may take to appear on another machine
 
 Loss = Callable[[StructureOutput, GraphBatch, nn.Module], Tensor]
@@ -93,7 +95,7 @@ class FitResult:
 def fit(
     model: nn.Module,
     train: Source,
-    val: Sequence[Graph],
+    val: Sequence[Graph] | None = None,
     *,
     run: Path | str | None = None,
     resume: bool = False,
@@ -107,25 +109,32 @@ def fit(
     Args:
         model: any model as described in :mod:`gln.models`; it is left on the device it was trained on.
         train: graphs, or a function from the epoch to graphs, such as :class:`gln.Fresh`.
-        val: graphs on which the best epoch and the decision threshold are chosen.
+        val: graphs on which the best epoch and the decision threshold are chosen; may be left out only for a model that
+            keeps its last epoch, such as :class:`gln.GraphFlow`, and is then the first of ``train``.
         run: a folder for checkpoints, logs and the trained model; without it, nothing is saved.
         resume: continue the run in ``run`` exactly where it stands, or start it if there is none.
-        loss: per-graph losses ``[B]`` of a batch; default: :class:`gln.training.losses.Loss`, on every step for GLN.
+        loss: per-graph losses ``[B]`` of a batch; default: :func:`gln.training.losses.usual_loss`.
         augment: changes a training graph, with a random generator seeded by seed, epoch and graph.
         config: the settings; default: :class:`FitConfig`.
         settings: single settings by name, such as ``epochs=20``; see :class:`FitConfig`.
     """
-    config = with_precision((config or FitConfig()).changed(**settings), model)
+    config = suited((config or FitConfig()).changed(**settings), model)
     check_model(model)
     if resume and run is None:
         raise GLNError("Got resume=True without a run folder; give run= the folder of the run to continue.")
-    loss = loss or DefaultLoss(every_step=getattr(model, "every_step", False))
+    loss = loss or usual_loss(model)
     source: Source = train if callable(train) else as_graphs(train, "train")
+    if val is None:
+        if not config.keep_last:
+            raise GLNError("Got no val graphs, by which the best epoch is chosen; give some.")
+        val = (source(0) if callable(source) else source)[:FIRST]
     graphs = as_graphs(val, "val")
     check_kinds(model, graphs, "val")
     if not callable(source):
         share_kinds([*source, *graphs])  # words for types have one numbering
         check_kinds(model, source, "train")
+    if isinstance(model, Prepares):
+        model.prepare(as_graphs(source(0), "train") if callable(source) else source)
     warn_of_scales(model, graphs)
     with TemporaryDirectory(prefix="gln-") if run is None else nullcontext(run) as path, quiet():
         folder = RunFolder(Path(path), kept=run is not None)
@@ -228,8 +237,11 @@ class Loop:
         self.model.to(self.device).train()
         self.shared = self.fabric.strategy.setup_module(self.model)  # averages gradients over the processes
         self.optimizer = make_optimizer(self.model, self.config)
+        self.average = Average(self.model, self.config.average) if self.config.average else None
         if checkpoint is not None:
             restore_optimizer(self.optimizer, checkpoint.optimizer, self.folder.checkpoint)
+            if self.average is not None:
+                self.average.restore(checkpoint.average)
         self.compiled: list[Any] = []
         self.compiled_loss = self.loss
         if self.config.compile and isinstance(self.loss, DefaultLoss):
@@ -253,7 +265,10 @@ class Loop:
                 self._check_shared()
             while not is_finished(at, self.config):
                 self._train_epoch()
-                self._end_epoch(self._validate())
+                with nullcontext() if self.average is None else self.average.in_place():
+                    scores, kept = self._validate(), self.model.state_dict()
+                    kept = {name: value.clone() for name, value in kept.items()}
+                self._end_epoch(scores, kept)
             self.fabric.barrier()  # so that no process reads what the first has not written yet
         except GLNError:
             self._write_best()  # if the weights turn out to be broken, those of the best epoch are still good
@@ -273,6 +288,8 @@ class Loop:
             share = share.to(self.device)
             lr = self.config.lr_at(at.epoch, at.batch, batches)
             set_lr(self.optimizer, lr)
+            if self.average is not None:
+                self.average.at_step(at.step)
             seed_step(self.device, self.config.seed, at.epoch, at.batch)  # alike in all processes
             with at_most(threads_for(*share.batch.mask.shape[:2])):
                 numbers = self._over_processes(self.step(share))
@@ -318,6 +335,8 @@ class Loop:
         # Gradients are already averaged over the processes, so all of them see the same norm.
         norm = nn.utils.clip_grad_norm_(self.model.parameters(), self.config.clip or math.inf)
         self.optimizer.step()
+        if self.average is not None:
+            self.average.update()
         return torch.stack([loss.detach(), norm])
 
     def _forward(self, loss: Loss, batch: GraphBatch, **drawn: Tensor) -> tuple[Tensor, StructureOutput]:
@@ -383,11 +402,11 @@ class Loop:
         more = told.compute(self.fabric.strategy.all_reduce(told.sums, reduce_op="sum"), iou)
         return {"val_loss": loss, "val_iou": iou, "threshold": float(found["threshold"]), **more}
 
-    def _end_epoch(self, scores: dict[str, float]) -> None:
+    def _end_epoch(self, scores: dict[str, float], weights: dict[str, Tensor]) -> None:
         self._tick()
         at = self.progress
-        if at.end_epoch(scores):
-            self.best_weights = {key: value.clone() for key, value in self.model.state_dict().items()}
+        if at.end_epoch(scores, bool(self.config.keep_last)):
+            self.best_weights = weights
         self.recorder.end_epoch(at.history[-1])
         if self.place.rank == 0:
             self.folder.write_metrics(at.history)
@@ -418,7 +437,8 @@ class Loop:
         self.written, self.write_due = self.clock, False
         if self.place.rank == 0:
             weights, path = self.model.state_dict(), self.folder.checkpoint
-            write_checkpoint(path, weights, self.best_weights, self.optimizer, asdict(self.progress))
+            means = {} if self.average is None else self.average.state()
+            write_checkpoint(path, weights, self.best_weights, self.optimizer, asdict(self.progress), means)
             self._write_best()
 
     def _write_best(self) -> None:

@@ -38,7 +38,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from statistics import fmean
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor, nn
@@ -131,6 +131,12 @@ class Loss:
         if self.structure == "none":
             return self.psi1 * edge
         return self.psi1 * edge + self.psi2 * structure_term(scores, target, mask, self.structure)
+
+
+def usual_loss(model: Any, **settings: Any) -> Loss:
+    """The loss that suits ``model``, except for ``settings``: on every step for GLN, plain chances for GraphFlow."""
+    own = {"every_step": getattr(model, "every_step", False)} | getattr(model, "loss_settings", {})
+    return Loss(**own | settings)
 
 
 def edge_term(scores: Tensor, target: Tensor, mask: Tensor, sizes: Tensor, kind: Edge) -> Tensor:

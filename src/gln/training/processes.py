@@ -26,7 +26,7 @@ from gln.errors import GLNError
 from gln.models.contract import in_bfloat16
 from gln.storage.runs import RunFolder
 from gln.storage.tensors import clear_disk_errors
-from gln.training.config import SEVERAL, FitConfig
+from gln.training.config import OWN, SEVERAL, FitConfig
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
@@ -128,8 +128,11 @@ def _is_ours(found: ClusterEnvironment) -> bool:
     return isinstance(found, LightningEnvironment)
 
 
-def with_precision(config: FitConfig, model: nn.Module) -> FitConfig:
-    """The settings with a precision that suits ``model`` and the device in place of ``auto``."""
+def suited(config: FitConfig, model: nn.Module) -> FitConfig:
+    """The settings with what suits ``model`` and the device where they leave it open."""
+    for name, own in OWN.items():
+        if getattr(config, name) is None:
+            config = config.changed(**{name: getattr(model, own, None)})
     if config.precision != "auto":
         return config
     on_gpu = torch.cuda.is_available() and config.accelerator in ("auto", "gpu", "cuda")

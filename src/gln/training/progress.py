@@ -68,13 +68,14 @@ class Progress:
     noise: dict[str, Any] | None = None
     names: dict[str, list[str]] | None = None
 
-    def end_epoch(self, scores: dict[str, float]) -> bool:
-        """Add the epoch to the history; returns whether it is the best so far, by :func:`merit`."""
+    def end_epoch(self, scores: dict[str, float], keep_last: bool = False) -> bool:
+        """Add the epoch to the history; returns whether it is kept: the best so far, by :func:`merit`, or the last."""
         self.epoch, self.batch = self.epoch + 1, 0
         row = {"epoch": self.epoch, "step": self.step, "train_loss": self.loss_sum / self.graphs, **scores}
         self.history.append(row | {"seconds": round(self.seconds, 3)})
         self.loss_sum, self.graphs = 0.0, 0
-        if self.best_epoch is not None and merit(scores) <= merit(self.history[self.best_epoch - 1]):
+        best = None if keep_last or self.best_epoch is None else self.history[self.best_epoch - 1]
+        if best is not None and merit(scores) <= merit(best):
             return False
         self.best, self.best_epoch, self.threshold = scores["val_iou"], self.epoch, scores["threshold"]
         return True

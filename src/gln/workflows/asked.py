@@ -44,6 +44,14 @@ def check_labelled(paths: Sequence[Path], options: ReadOptions, skip: Skip, mode
     _refuse(paths, options, reason, skip, NONE_LABELLED)
 
 
+def check_device(name: str) -> None:
+    """Refuse what is not the name of a device; whether this machine has it, torch says."""
+    if not re.fullmatch("auto|(cpu|cuda|mps|xpu|hpu|xla)(:[0-9]+)?", name):
+        raise GLNError(
+            f"Got the device {name!r}; expected auto, cpu or cuda, or cuda:1 for one of several GPUs."
+        )
+
+
 def check_prediction(
     model: str,
     files: Sequence[str],
@@ -56,12 +64,7 @@ def check_prediction(
     skip: Skip,
 ) -> list[Path]:
     """The files of a prediction, of which ``model`` can read some; refuse what cannot be written, or is no table."""
-    if not re.fullmatch(
-        "auto|(cpu|cuda|mps|xpu|hpu|xla)(:[0-9]+)?", device
-    ):  # whether it is there, torch says
-        raise GLNError(
-            f"Got the device {device!r}; expected auto, cpu or cuda, or cuda:1 for one of several GPUs."
-        )
+    check_device(device)
     if any(Path(word).is_file() and same_place(Path(word), output) for word in files):
         raise GLNError(f"{output} is both input and output; choose another name for the output.")
     in_folder = output.is_dir() or not output.suffix

@@ -87,7 +87,7 @@ class Judged:
 def judge(method: Any, data: TrainValTest, seed: int = 0, rules: Rules | None = None) -> Judged:
     """Score a model or predictor as :func:`gln.evaluate` does, and a sampler by as many samples as test graphs."""
     train, _, test = data
-    if isinstance(method, nn.Module) or hasattr(method, "predict"):
+    if getattr(method, "kind", "predict") == "predict":
         floor = None if data.whole else train  # patches are not like whole graphs
         found = evaluated(method, test, floor, rules=rules)
         return Judged(

@@ -38,6 +38,7 @@ FROM_DATA = (
     "directed",
     "edge_weights",
     "node_types",
+    "marginal",
 )
 
 RECIPE = "recipe.json"  # of a run: how its files were read

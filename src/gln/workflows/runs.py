@@ -24,7 +24,7 @@ from gln.registry import write_spec
 from gln.storage.facts import MOST_BYTES, Facts, as_kind, conform, read_facts
 from gln.storage.runs import Starts, read_config
 from gln.storage.tensors import write_json
-from gln.training.config import PATIENCE, FitConfig
+from gln.training.config import OWN, PATIENCE, FitConfig
 from gln.training.progress import Epoch, Progress, is_finished, merit
 from gln.workflows import Say, Skip
 from gln.workflows.divide import TrainValTest
@@ -283,9 +283,11 @@ def _spec(facts: RunFacts) -> str:
 def _loss_flags(facts: RunFacts) -> list[str]:
     loss = facts.config["loss"]
     words = []
-    for name, usual in (("edge", "balanced"), ("structure", "dice")):
+    kind = MODELS.get(facts.config["model"]["name"])
+    own = {"edge": "balanced", "structure": "dice"} | getattr(kind, "loss_settings", {})
+    for name, usual in own.items():
         words += _flag(f"{name}_loss", loss[name] if loss.get(name, usual) != usual else None)
-    usual_steps = getattr(MODELS.get(facts.config["model"]["name"]), "every_step", False)
+    usual_steps = getattr(kind, "every_step", False)
     every = loss.get("every_step", usual_steps)
     return words + (_flag("every_step", "yes" if every else "no") if every != usual_steps else [])
 
@@ -296,6 +298,8 @@ def _fit_flags(facts: RunFacts) -> list[str]:
     for field in fields(FitConfig):
         value, name = getattr(facts.fit, field.name), field.name.replace("_", "-")
         usual = PATIENCE if field.name == "patience" else field.default
+        if field.name in OWN:
+            usual = getattr(MODELS.get(facts.config["model"]["name"]), OWN[field.name], None)
         if value == usual or field.name in COMFORT or (facts.recipe and field.name == "batch_size"):
             continue
         if isinstance(field.default, bool):

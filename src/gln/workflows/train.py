@@ -25,7 +25,7 @@ from gln.storage.models import save
 from gln.storage.runs import refuse_run
 from gln.training import FitConfig, FitResult, Interrupted, fit
 from gln.training.data import RandomRotation
-from gln.training.losses import Loss
+from gln.training.losses import usual_loss
 from gln.training.processes import is_first
 from gln.workflows import Say, Skip, silent
 from gln.workflows.divide import TrainValTest
@@ -103,8 +103,7 @@ def train(
         else:
             weights = sum(weight.numel() for weight in method.parameters())
             tell(f"{title}; {type(method).__name__}, {weights:,} weights")
-            usual: dict[str, Any] = {"every_step": getattr(method, "every_step", False)}
-            loss = Loss(**usual | (losses or {}))
+            loss = usual_loss(method, **losses or {})
             turn = RandomRotation() if turned else None
             more: dict[str, Any] = {"run": run, "resume": resume, "loss": loss, "augment": turn}
             result = fit(method, graphs.train, graphs.val, **more, config=config)

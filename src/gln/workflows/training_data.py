@@ -34,7 +34,7 @@ def family_data(spec: str, count: int | None, seed: int) -> TrainValTest:
     """Graphs of a family; without ``count``, the paper's number of graphs or 1200."""
     family = parse_family(spec)
     total = (family.paper_count or 1200) if count is None else count
-    return TrainValTest(*split(family.graphs(total, seed=seed), seed=seed))
+    return TrainValTest(*split(family.graphs(total, seed=seed), seed=seed, val=family.val_share))
 
 
 def find_data(words: Sequence[str]) -> list[Path]:

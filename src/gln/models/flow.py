@@ -1,0 +1,453 @@
+"""GraphFlow: new graphs from noise, with a GLN that tells the clean graph from a noisy one.
+
+A pair is in one of ``S = 1 + T`` states: 0 is no edge, ``k`` an edge of type ``k − 1``. At time ``t`` a pair of the
+noisy graph ``G_t`` shows its state in the data with probability ``t``, and otherwise one drawn from the *marginal*
+``m [S]``: how common each state is in the training graphs. At time 0 the graph is noise, at time 1 it is data. The
+network learns the chances ``p(G_1 | G_t, t)`` of every pair, by cross entropy.
+
+To sample, start from noise and go from ``t`` to ``s > t`` until ``s = 1``, every pair on its own:
+
+1. draw its clean state ``c`` from the network's chances;
+2. *jump* to ``c`` with probability ``(s − t) / (1 − t)``;
+3. *renew*: with probability ``1 − exp(−η (s − t))`` forget the state and draw it again as the noisy graph of time ``s``
+   has it: ``c`` with probability ``s``, otherwise from ``m``.
+
+For a fixed ``c`` each of the two leaves exactly the distribution of time ``s``, however long the step. For short steps
+and two states they are the rates ``R* + η R^DB`` of DeFoG (Qin et al., 2024); more states jump straight to ``c``. The
+stochasticity ``η`` lets the chain correct its mistakes: the more, the more graphs are valid, and the less varied they
+are. Guidance ``ω`` makes jumps more likely, by DeFoG's ``ω / (S m_x (1 − t))`` from state ``x``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from gln.errors import GLNError
+from gln.graphs.batch import GraphBatch, as_batch, pair_mask
+from gln.graphs.check import as_record, check_whole, make_graph, whole_number
+from gln.graphs.columns import node_rows
+from gln.graphs.record import Graph, is_data
+from gln.models.contract import StructureOutput, in_bfloat16, kind_names
+from gln.models.features import mlp
+from gln.models.gln import GLN
+from gln.models.settings import APART, check_flow, check_sampling
+from gln.ops.replay import Replay, padded_size
+from gln.seeds import GENERATE, check_seed, seed_of
+
+if TYPE_CHECKING:
+    from torch_geometric.data import Data
+
+TIME = 2  # numbers that tell the network the time
+SOON = 1e-3  # times that differ by less look alike
+TRIPLES = 2**28  # the most triples of nodes in a batch of samples
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How graphs are drawn; ``None``: as the model says.
+
+    Args:
+        steps: how many; more are better and take longer.
+        stochasticity: η. More gives more valid and less varied graphs, and needs more steps.
+        guidance: ω. More gives more certain and less varied graphs.
+        lateness: 1 for even steps; the more, the shorter are the last ones: times are ``1 − (1 − u)^lateness`` for
+            even ``u``.
+    """
+
+    steps: Any = None
+    stochasticity: Any = None
+    guidance: Any = None
+    lateness: Any = None
+
+    def __post_init__(self) -> None:
+        check_sampling("sample", {name: value for name, value in vars(self).items() if value is not None})
+
+    def of(self, config: dict[str, Any]) -> Sampling:
+        """The same with what the model says where it is left open."""
+        own = {name: config["sampling_steps" if name == "steps" else name] for name in vars(self)}
+        return Sampling(**own | {name: value for name, value in vars(self).items() if value is not None})
+
+    def times(self) -> list[float]:
+        """From 0 to 1, one more than there are steps."""
+        return [1 - (1 - number / self.steps) ** self.lateness for number in range(self.steps + 1)]
+
+
+AS_SET = Sampling()
+
+
+class GraphFlow(nn.Module):
+    """Generates graphs: of its own, or whole graphs over given nodes.
+
+    Permuting the nodes permutes the chances of what is generated. Without ``pos`` and ``x`` nodes are bare: graphs are
+    like the training graphs as a whole. With them, graphs are those over the nodes that are given.
+
+    Args:
+        in_channels: width of ``x``; 0 for bare nodes.
+        pos_channels: width of ``pos``; 0 for bare nodes.
+        width, pair_width, kernels, steps: as in :class:`gln.GLN`.
+        edge_types: how many types of edges there are.
+        directed: ``i → j`` and ``j → i`` are two edges.
+        walks: let nodes and pairs also read the chances that a random walk on the noisy graph, of one to so many
+            steps, leads from one end to the other.
+        late: train more often at times near 1, where a graph is almost clean.
+        sampling_steps, stochasticity, guidance, lateness: those of :meth:`sample`, unless others are asked for.
+        marginal: how common each state of a pair is; found in the training graphs unless given.
+        x_mean, x_std: as in :class:`gln.GLN`.
+    """
+
+    name = "GraphFlow"
+    every_step = True  # by default its loss is on every step's structure
+    trains_in_bfloat16 = True
+    loss_settings: ClassVar[dict[str, Any]] = {
+        "edge": "plain",
+        "structure": "none",
+    }  # chances as they are: nothing is balanced
+    averages = 0.999  # its weights are averaged over about a thousand steps
+    keeps_last = True  # no score of single pairs says which epoch generates best
+    training_facts: dict[str, Any] | None = None
+    marginal: Tensor  # [S], not stored with the weights
+
+    def __init__(
+        self,
+        in_channels: int = 0,
+        pos_channels: int = 0,
+        width: int = 96,
+        pair_width: int = 64,
+        kernels: int = 4,
+        steps: int = 6,
+        edge_types: int = 1,
+        directed: bool = False,
+        walks: int = 0,
+        late: bool = False,
+        sampling_steps: int = 200,
+        stochasticity: float = 50.0,
+        guidance: float = 0.0,
+        lateness: float = 2.0,
+        marginal: Sequence[float] | None = None,
+        x_mean: Sequence[float] | None = None,
+        x_std: Sequence[float] | None = None,
+    ) -> None:
+        given = {name: value for name, value in locals().items() if name not in APART}
+        super().__init__()
+        self.config = check_flow(given)
+        self.threshold = 0.5
+        self.states, self.directed, self.late = 1 + edge_types, directed, late
+        self.network = GLN(
+            in_channels + TIME,
+            pos_channels,
+            width,
+            pair_width,
+            kernels,
+            steps,
+            edge_types=edge_types,
+            directed=directed,
+        )
+        self.walks = Walks(walks, width, pair_width) if walks else None
+        self._keep_marginal(marginal)
+        self.scale_features(x_mean, x_std)
+
+    @property
+    def kind(self) -> str:
+        """What commands use it for: to sample graphs, or to predict them over given nodes."""
+        return "predict" if self.config["pos_channels"] or self.config["in_channels"] else "sample"
+
+    @property
+    def blocks(self) -> nn.ModuleList:
+        """The steps of the network, for who compiles them."""
+        return self.network.blocks
+
+    def forward(
+        self,
+        batch: GraphBatch,
+        initial: Tensor | None = None,
+        steps: int | None = None,
+        time: Tensor | None = None,
+        noisy: Tensor | None = None,
+    ) -> StructureOutput:
+        """The chances of the clean graph.
+
+        Args:
+            batch: the nodes, and in training the true graph, to be made noisy.
+            initial: not taken: a flow starts from noise.
+            steps: of the network; default: all.
+            time: ``[B]``, and
+            noisy: the states ``[B, N, N]`` of the noisy graph; default: as :meth:`draw` has them.
+        """
+        if initial is not None:
+            raise GLNError("GraphFlow starts from noise; leave out known edges.")
+        batch = as_batch(batch)
+        if time is None or noisy is None:
+            drawn = self.draw(batch)
+            time, noisy = drawn["time"], drawn["noisy"]
+        types = torch.arange(1, self.states, device=noisy.device)
+        seen = (noisy[..., None] == types).to(self.marginal.dtype)  # [B, N, N, T]
+        at = torch.stack([time, -(1 + SOON - time).log() / 7], dim=-1)  # [B, TIME]
+        at = at[:, None] * batch.mask[..., None]  # [B, N, TIME]
+        x = at if batch.x is None or not self.config["in_channels"] else torch.cat([batch.x, at], dim=-1)
+        return self.network(
+            replace(batch, x=x),
+            initial=seen if self.states > 2 else seen[..., 0],
+            steps=steps,
+            pairs=pair_mask(batch.mask),
+            told=None if self.walks is None else self.walks(seen.sum(-1)),
+        )
+
+    def draw(self, batch: GraphBatch) -> dict[str, Tensor]:
+        """Times, spread evenly over the graphs, and the noisy graphs of these times; noise where edges are left out."""
+        count, device = len(batch), batch.mask.device
+        if not batch.has_edges:
+            time = torch.zeros(count, device=device)
+            return {"time": time, "noisy": self.corrupted(batch.mask, None, time)}
+        place = torch.rand(count, device=device).argsort()  # graphs of a batch may be sorted
+        time = (place + torch.rand(count, device=device)) / count
+        time = 1 - (1 - time).square() if self.late else time
+        truth = batch.adj.long() if self.states == 2 or batch.edge_type is None else batch.edge_type + 1
+        return {"time": time, "noisy": self.corrupted(batch.mask, truth, time)}
+
+    def corrupted(
+        self, mask: Tensor, truth: Tensor | None, time: Tensor, rng: torch.Generator | None = None
+    ) -> Tensor:
+        """The states ``[B, N, N]`` of the noisy graph of time ``[B]`` over the nodes ``mask [B, N]``."""
+        noise = _choose(self.marginal, self._uniform(mask, rng))
+        if truth is not None:
+            noise = truth.where(self._uniform(mask, rng) < time[:, None, None], noise)
+        return noise * pair_mask(mask)
+
+    def chances(self, batch: GraphBatch, time: Tensor, noisy: Tensor) -> Tensor:
+        """``p(G_1 | G_t, t)``, ``[B, N, N, S]``."""
+        output = self(batch, time=time, noisy=noisy).full_precision()
+        edge = output.logits[-1].sigmoid()[..., None]  # [B, N, N, 1]
+        each = edge if output.types is None else edge * output.types[-1].softmax(-1)
+        return torch.cat([1 - edge, each], dim=-1)
+
+    def sample(
+        self,
+        count: int = 1,
+        seed: int = 0,
+        *,
+        nodes: Any = None,
+        steps: int | None = None,
+        stochasticity: float | None = None,
+        guidance: float | None = None,
+        lateness: float | None = None,
+        batch_size: int = 64,
+        progress: bool = False,
+        keep: int = 0,
+    ) -> list[Data]:
+        """Draw new graphs.
+
+        Args:
+            count: how many; over given nodes, how many over each set of nodes.
+            seed: the same seed gives the same graphs, for one ``count``, ``batch_size`` and device.
+            nodes: what to draw graphs over: rows of numbers, or a ``Data``, or a list of these. For bare nodes, how
+                many of them; default: a number drawn from those of the training graphs.
+            steps, stochasticity, guidance, lateness: as in :class:`Sampling`; default: those of the model.
+            batch_size: graphs at a time, fewer if they are large.
+            progress: show a progress bar.
+            keep: also keep the noisy graph at so many times, evenly spread over the steps: ``forming`` is a list of
+                their ``edge_index``.
+        """
+        how = Sampling(steps, stochasticity, guidance, lateness)
+        made = self.sampled(count, seed, nodes, how, batch_size, progress, keep)
+        return [graph.to_data() for graph in made]
+
+    @torch.no_grad()
+    def sampled(
+        self,
+        count: int = 1,
+        seed: int = 0,
+        nodes: Any = None,
+        how: Sampling = AS_SET,
+        batch_size: int = 64,
+        progress: bool = False,
+        keep: int = 0,
+    ) -> list[Graph]:
+        """As :meth:`sample`, in our own record of a graph."""
+        from tqdm.auto import tqdm  # type: ignore[import-untyped]
+
+        count, seed = check_whole("sample", "count", count, 1), check_seed("sample", seed)
+        batch_size = check_whole("sample", "batch_size", batch_size, 1)
+        how = how.of(self.config)
+        sets = self._node_sets(count, seed, nodes)
+        order = sorted(range(len(sets)), key=lambda number: sets[number].num_nodes)  # less padding
+        alike = sets[order[0]].num_nodes == sets[order[-1]].num_nodes
+        most = max(1, TRIPLES // padded_size(sets[order[-1]].num_nodes, alike) ** 3)
+        some = [
+            order[first : first + min(most, batch_size)]
+            for first in range(0, len(order), min(most, batch_size))
+        ]
+        training, device = self.training, self.marginal.device
+        self.eval()
+        chain = Chain(self, how, alike)
+        bar = tqdm(total=len(some) * how.steps, unit="step", disable=not progress)
+        made: list[Any] = [None] * len(sets)
+        for number, numbers in enumerate(some):
+            rng = torch.Generator(device).manual_seed(seed_of(GENERATE, seed, number) % 2**63)
+            kept: list[list[Graph]] = []
+            for step, (batch, states) in enumerate(chain.run([sets[place] for place in numbers], rng), 1):
+                bar.update()
+                if keep and (step * keep) // how.steps > ((step - 1) * keep) // how.steps:
+                    kept.append(self._graphs(batch, states))
+            for place, graph in zip(numbers, self._graphs(batch, states), strict=True):
+                made[place] = graph
+            for shown in kept:
+                for place, graph in zip(numbers, shown, strict=True):
+                    made[place].__dict__.setdefault("forming", []).append(graph.edge_index)
+        bar.close()
+        self.train(training)
+        return made
+
+    def _graphs(self, batch: GraphBatch, states: Tensor) -> list[Graph]:
+        """The graphs that have these states ``[B, N, N]``."""
+        types = states - 1 if self.states > 2 else None
+        made = replace(batch, adj=states > 0, edge_type=types, directed=self.directed).to_records()
+        for graph in made:
+            graph.__dict__.update(kind_names(self))
+        return made
+
+    def _node_sets(self, count: int, seed: int, nodes: Any) -> list[Graph]:
+        """The nodes of every graph that is to be drawn."""
+        if self.kind == "sample" and (nodes is None or whole_number(nodes) is not None):
+            if nodes is not None:
+                return [Graph(check_whole("sample", "nodes", nodes, 1)) for _ in range(count)]
+            known = ((self.training_facts or {}).get("noise") or {}).get("sizes")
+            if not known:
+                raise GLNError(
+                    "The flow does not know how many nodes its graphs have; train it, or give nodes= their number."
+                )
+            sizes, often = np.array(known).T
+            rng = np.random.default_rng([GENERATE, seed])
+            return [Graph(int(size)) for size in rng.choice(sizes, count, p=often / often.sum())]
+        if nodes is None:
+            raise GLNError("The flow draws graphs over given nodes; give nodes=.")
+        many = isinstance(nodes, list) and len(nodes) > 0 and not isinstance(nodes[0], list | tuple)
+        widths = (self.config["pos_channels"], self.config["in_channels"])
+        return [
+            points for given in (nodes if many else [nodes]) for points in [_points(given, widths)] * count
+        ]
+
+    def prepare(self, graphs: Sequence[Graph]) -> None:
+        """Find the marginal in the training graphs, unless it was given."""
+        if self.config["marginal"] is not None:
+            return
+        pairs = sum(graph.num_nodes * (graph.num_nodes - 1) for graph in graphs)
+        if not pairs:
+            raise GLNError("The training graphs have one node each; give graphs with pairs of nodes.")
+        counts = torch.zeros(self.states, dtype=torch.float64)
+        for graph in graphs:
+            types = torch.zeros(graph.num_edges, dtype=torch.long) if self.states == 2 else graph.edge_type
+            counts[1:] += torch.bincount(types, minlength=self.states - 1)
+        counts[0] = pairs - counts.sum()
+        self._keep_marginal((counts / pairs).tolist())
+
+    def scale_features(self, x_mean: Sequence[float] | None, x_std: Sequence[float] | None) -> None:
+        """As in :class:`gln.GLN`."""
+        whole = [None if x is None else [*x, *[rest] * TIME] for x, rest in ((x_mean, 0.0), (x_std, 1.0))]
+        self.network.scale_features(*whole)
+        self.config |= {"x_mean": x_mean, "x_std": x_std}
+
+    def _keep_marginal(self, marginal: Sequence[float] | None) -> None:
+        self.config["marginal"] = marginal
+        even = [1 / self.states] * self.states
+        found = next(self.parameters()).new_tensor(even if marginal is None else marginal)
+        self.register_buffer("marginal", found, persistent=False)
+
+    def _uniform(self, mask: Tensor, rng: torch.Generator | None = None) -> Tensor:
+        """A number between 0 and 1 for every pair ``[B, N, N]``, the same in both directions unless directed."""
+        found = torch.rand(*mask.shape, mask.shape[1], device=mask.device, generator=rng)
+        if self.directed:
+            return found
+        found = found.triu(1)
+        return found + found.mT
+
+
+class Walks(nn.Module):
+    """What random walks on the noisy graph tell nodes and pairs, as first states of both."""
+
+    def __init__(self, steps: int, width: int, pair_width: int) -> None:
+        super().__init__()
+        self.steps = steps
+        self.of_node, self.of_pair = mlp(steps, width, width), mlp(2 * steps, 2 * pair_width, pair_width)
+
+    def forward(self, a: Tensor) -> tuple[Tensor, Tensor]:
+        """From ``A_t [B, N, N]``: ``[B, N, d]`` and ``[B, N, N, c]``."""
+        with torch.autocast(a.device.type, enabled=False):
+            step = a / a.sum(-1, keepdim=True).clamp(min=1)
+            powers = [step]
+            for _ in range(self.steps - 1):
+                powers.append(powers[-1] @ step)
+            there = torch.stack(powers, dim=-1)  # [B, N, N, k]
+        closed = there.diagonal(dim1=1, dim2=2).mT  # [B, N, k]
+        return self.of_node(closed), self.of_pair(torch.cat([there, there.transpose(1, 2)], dim=-1))
+
+
+class Chain:
+    """The steps from noise to graphs; on a GPU the network is replayed where shapes repeat."""
+
+    def __init__(self, flow: GraphFlow, how: Sampling, alike: bool) -> None:
+        self.flow, self.how, self.alike = flow, how.of(flow.config), alike
+        self.device = flow.marginal.device
+        self.replay = Replay(self._replayed) if self.device.type == "cuda" else None
+
+    def run(self, sets: list[Graph], rng: torch.Generator) -> Iterator[tuple[GraphBatch, Tensor]]:
+        """The nodes of all graphs, and after each step the states ``[B, N, N]`` of their pairs."""
+        size = padded_size(max(graph.num_nodes for graph in sets), self.alike or self.replay is None)
+        batch = GraphBatch.from_graphs(sets, edges=False, nodes=size).to(self.device)
+        states = self.flow.corrupted(batch.mask, None, batch.mask.new_zeros(len(sets)), rng)
+        times = self.how.times()
+        for now, then in pairwise(times):
+            time = torch.full((len(sets),), now, device=self.device)
+            states = self.move(self.chances(batch, time, states), states, now, then, batch.mask, rng)
+            yield batch, states
+
+    def move(
+        self, chances: Tensor, states: Tensor, now: float, then: float, mask: Tensor, rng: torch.Generator
+    ) -> Tensor:
+        """The states at time ``then``, from those at time ``now``."""
+        flow, how = self.flow, self.how
+        if then >= 1:
+            return chances.argmax(-1) * pair_mask(mask)
+        clean = _choose(chances, flow._uniform(mask, rng))
+        hurry = 1 + how.guidance / (flow.states * flow.marginal.clamp(min=SOON))  # [S]
+        stays = ((1 - then) / (1 - now)) ** hurry
+        after = states.where(flow._uniform(mask, rng) < stays[states], clean)
+        if how.stochasticity:
+            renewed = flow._uniform(mask, rng) > np.exp(-how.stochasticity * (then - now))
+            time = torch.full((len(mask),), then, device=mask.device)
+            after = flow.corrupted(mask, clean, time, rng).where(renewed, after)
+        return after * pair_mask(mask)
+
+    def chances(self, batch: GraphBatch, time: Tensor, states: Tensor) -> Tensor:
+        half = in_bfloat16(self.flow, self.device)
+        with torch.autocast("cuda", dtype=torch.bfloat16) if half else nullcontext():
+            if self.replay is None:
+                return self.flow.chances(batch, time, states)
+            nodes = {
+                name: value for name in ("pos", "x", "mask") if (value := getattr(batch, name)) is not None
+            }
+            with self.replay.apart():
+                return self.replay(nodes | {"time": time, "noisy": states}).clone()
+
+    def _replayed(self, inputs: dict[str, Tensor]) -> Tensor:
+        batch = GraphBatch(inputs.get("pos"), inputs.get("x"), inputs["mask"], inputs["mask"]).without_edges()
+        return self.flow.chances(batch, inputs["time"], inputs["noisy"])
+
+
+def _choose(chances: Tensor, uniform: Tensor) -> Tensor:
+    """A state for every pair ``[...]``, with these chances ``[S]`` or ``[..., S]``."""
+    return (uniform[..., None] >= chances.cumsum(-1)[..., :-1]).sum(-1)
+
+
+def _points(given: Any, widths: tuple[int, int]) -> Graph:
+    if isinstance(given, Graph) or is_data(given):
+        points = as_record(given)
+        return make_graph(**points.rows(), num_nodes=points.num_nodes)
+    return make_graph(**node_rows(given, widths))
