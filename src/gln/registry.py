@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Generic, TypeVar
 
 from gln.errors import GLNError, instead
@@ -38,8 +38,8 @@ T = TypeVar("T", bound=Registered)
 C = TypeVar("C", bound=type[Registered])
 
 
-class Registry(Mapping[str, type[T]], Generic[T]):
-    """A read-only mapping of names to registered classes.
+class Registry(dict[str, type[T]], Generic[T]):
+    """Registered classes by name.
 
     Args:
         kind: what messages call a registered class: family, baseline.
@@ -47,39 +47,30 @@ class Registry(Mapping[str, type[T]], Generic[T]):
     """
 
     def __init__(self, kind: str, setting: str) -> None:
+        super().__init__()
         self._kind, self._setting = kind, setting
-        self._classes: dict[str, type[T]] = {}
-
-    def __getitem__(self, name: str) -> type[T]:
-        return self._classes[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._classes)
-
-    def __len__(self) -> int:
-        return len(self._classes)
 
     def register(self, name: str) -> Callable[[C], C]:
         """Class decorator that registers a class as ``name``."""
 
         def add(cls: C) -> C:
-            if name in self._classes:
+            if name in self:
                 raise GLNError(f"A {self._kind} named {name!r} is already registered; choose another name.")
             cls.name = name
-            self._classes[name] = cls  # type: ignore[assignment]
+            self[name] = cls  # type: ignore[assignment]
             return cls
 
         return add
 
     def build(self, name: str, settings: Mapping[str, Any]) -> T:
         """Create an object of the class ``name`` after checking the names of its settings."""
-        if name not in self._classes:
-            raise GLNError(f"There is no {self._kind} {name!r}; {instead(name, sorted(self._classes))}")
-        known = self._classes[name].defaults()
+        if name not in self:
+            raise GLNError(f"There is no {self._kind} {name!r}; {instead(name, sorted(self))}")
+        known = self[name].defaults()
         for setting in settings:
             if setting not in known:
                 raise GLNError(f"{name} has no {self._setting} {setting!r}; {instead(setting, known)}")
-        return self._classes[name](**settings)
+        return self[name](**settings)
 
 
 def parse_spec(text: str) -> tuple[str, dict[str, Any]]:

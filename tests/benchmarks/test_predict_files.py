@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks import predict_files
 from gln.errors import GLNError
-from tests.commands.test_cli import run as run_here
+from tests.conftest import run as run_here
 
 
 @pytest.fixture
@@ -16,7 +16,7 @@ def in_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """Commands run here, not in fresh processes, whose start is what the benchmark is about."""
 
     def predict(source: Path, output: Path) -> None:
-        assert run_here(monkeypatch, "predict", "delaunay", str(source), "-o", str(output)) == 0
+        assert run_here("predict", "delaunay", str(source), "-o", str(output)) == 0
 
     monkeypatch.setattr(predict_files, "_predict", predict)
 

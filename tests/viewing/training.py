@@ -15,4 +15,4 @@ def train(folder: Path, *words: str) -> None:
     """Run ``gln train`` in ``folder``."""
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        assert run(patch, "train", *words) == 0
+        assert run("train", *words) == 0

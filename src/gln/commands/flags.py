@@ -35,50 +35,40 @@ PagePath = Annotated[
 Seed = Annotated[int, arg(help="The same seed draws the same graphs.")]
 
 
-def _or_word(kind: type[int] | type[float], word: str, value: Any) -> PrimitiveConstructorSpec[Any]:
-    """Reads a number, or ``word``, which stands for ``value``."""
-    expected = f"{'a whole number' if kind is int else 'a number'} or {word}"
+def _either(
+    metavar: str, expected: str, words: dict[str, Any], number: Any = None
+) -> PrimitiveConstructorSpec:
+    """Reads one of ``words``, which stand for values, or a ``number``."""
 
-    def read(words: list[str]) -> Any:
-        if words[0].lower() == word:
-            return value
+    def read(given: list[str]) -> Any:
+        if given[0].lower() in words:
+            return words[given[0].lower()]
         try:
-            return kind(words[0])
-        except ValueError:
-            raise ValueError(f"got {words[0]!r}; expected {expected}.") from None
+            return number(given[0])
+        except (TypeError, ValueError):
+            raise ValueError(f"got {given[0]!r}; expected {expected}.") from None
+
+    def write(value: Any) -> list[str]:
+        return [next((word for word, known in words.items() if known is value), str(value).lower())]
 
     return PrimitiveConstructorSpec(
         nargs=1,
-        metavar=f"{'INT' if kind is int else 'FLOAT'}|{word}",
+        metavar=metavar,
         instance_from_str=read,
-        is_instance=lambda found: found in (value, None) or isinstance(found, int | float),
-        str_from_instance=lambda found: [word if found == value else str(found)],
+        is_instance=lambda found: found is None or isinstance(found, int | float | str),
+        str_from_instance=write,
     )
 
 
-def _yes_or_no() -> PrimitiveConstructorSpec[Any]:
-    """Reads yes or no, or what Python writes for them; omitted, it is ``None``."""
-    known = {"yes": True, "true": True, "no": False, "false": False, "none": None}
-
-    def read(words: list[str]) -> bool | None:
-        if words[0].lower() not in known:
-            raise ValueError(f"got {words[0]!r}; expected yes or no.")
-        return known[words[0].lower()]
-
-    return PrimitiveConstructorSpec(
-        nargs=1,
-        metavar="yes|no",
-        instance_from_str=read,
-        is_instance=lambda found: found is None or isinstance(found, bool),
-        str_from_instance=lambda found: [{True: "yes", False: "no"}.get(found, "none")],
-    )
-
+YES_OR_NO = {"yes": True, "true": True, "no": False, "false": False, "none": None}
 
 # The help of these is in the docstring of a command.
-Maybe = Annotated[bool | None, _yes_or_no()]
-Whole = Annotated[int | None, _or_word(int, "none", None)]
-Number = Annotated[float | None, _or_word(float, "none", None)]
-Devices = Annotated[int | Literal["auto"], _or_word(int, "auto", "auto")]
+Maybe = Annotated[bool | None, _either("yes|no", "yes or no", YES_OR_NO)]
+Whole = Annotated[int | None, _either("INT|none", "a whole number or none", {"none": None}, int)]
+Number = Annotated[float | None, _either("FLOAT|none", "a number or none", {"none": None}, float)]
+Devices = Annotated[
+    int | Literal["auto"] | None, _either("INT|auto", "a whole number or auto", {"auto": "auto"}, int)
+]
 Steps = Annotated[Whole, arg(help="Steps of the recurrence; as trained if omitted.")]
 Clusters = Annotated[Literal["auto", "linkage", "louvain", "components"] | None, arg(metavar="METHOD")]
 File = Annotated[Path | None, arg(metavar="PATH")]
@@ -117,7 +107,7 @@ class ShareFlags:
         resume: not needed; if OUT is a folder, what is done is kept.
     """
 
-    devices: Annotated[int | Literal["auto"] | None, _or_word(int, "auto", "auto")] = None
+    devices: Devices = None
     engine: Literal["processes", "ray"] = "processes"
     address: Annotated[str | None, arg(metavar="HOST:PORT")] = None
     num_nodes: int = 1

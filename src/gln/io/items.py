@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -18,6 +18,8 @@ from gln.graphs.record import Graph
 from gln.io.csvfile import BrokenTable
 from gln.io.file_edges import FileEdges, Values, node_fields
 from gln.later import torch
+
+T = TypeVar("T")
 
 MAX_BYTES = 2**28  # limit for files that are read whole: meshes, images, XML, JSON
 
@@ -265,28 +267,22 @@ LARGEST = 2**62  # keeps whole numbers far from the limits of int64
 
 def floats(words: list[bytes], row: int) -> list[float]:
     """Parse numbers in a row of text."""
-    try:
-        return [float(word) for word in _without_underscores(words)]
-    except ValueError:
-        raise _not_numbers(words, row, "numbers") from None
+    return _parsed(float, words, row, "numbers")
 
 
 def ints(words: list[bytes], row: int) -> list[int]:
     """Parse whole numbers in a row of text."""
-    try:
-        numbers = [int(word) for word in _without_underscores(words)]
-    except ValueError:
-        raise _not_numbers(words, row, "whole numbers") from None
+    numbers = _parsed(int, words, row, "whole numbers")
     if numbers and not -LARGEST < min(numbers) <= max(numbers) < LARGEST:
         raise _not_numbers(words, row, "smaller whole numbers")
     return numbers
 
 
-def _without_underscores(words: list[bytes]) -> list[bytes]:
-    """``words``, or a ValueError: Python takes 1_0 for ten, nobody else does."""
-    if b"_" in b"".join(words):
-        raise ValueError
-    return words
+def _parsed(kind: Callable[[bytes], T], words: list[bytes], row: int, expected: str) -> list[T]:
+    if b"_" not in b"".join(words):  # Python takes 1_0 for ten, nobody else does
+        with suppress(ValueError):
+            return [kind(word) for word in words]
+    raise _not_numbers(words, row, expected)
 
 
 def _not_numbers(words: list[bytes], row: int, expected: str) -> GLNError:

@@ -180,23 +180,7 @@ def _read_graph(
     part: str | None,
     edges: EdgeTable | None,
 ) -> Item:
-    data, ids, groups, types = _read_rows(source, table, roles, rows)
-    listed = None
-    if edges is not None:
-        names = map(str, range(len(data))) if ids is None else ids
-        listed = edges.edges((part, source.named(part)), {name: number for number, name in enumerate(names)})
-    pos, x = (
-        some if used else None
-        for some, used in zip(np.split(data, [len(roles.pos)], axis=1), (roles.pos, roles.x), strict=True)
-    )
-    of_nodes = None if types is None or roles.type is None else {roles.type: types}
-    return source.item(pos, x, listed, part, ids, groups=groups, of_nodes=of_nodes)
-
-
-def _read_rows(
-    source: Source, table: CSVFile, roles: ColumnRoles, rows: Iterator[Row]
-) -> tuple[np.ndarray, tuple[str, ...] | None, list[str] | None, list[str] | None]:
-    """The positions and features ``[n, p + f]`` of the nodes, and their ids, groups and types if there are any."""
+    """One graph: the numbers of its rows, and the ids, groups and types of its nodes if there are any."""
     used = roles.pos + roles.x
     at = [table.at[name] for name in used]
     pick = itemgetter(*at) if len(at) > 1 else lambda cells: (cells[at[0]],)
@@ -232,8 +216,14 @@ def _read_rows(
         raise GLNError(
             f"row {numbers[row]}: {used[column]} is {data[row, column]}; remove or repair values that are not finite."
         )
-    ids = tuple(first) if id_at is not None else None
-    return data, ids, words.get(roles.group or ""), words.get(roles.type or "")
+    pos, x = np.split(data, [len(roles.pos)], axis=1)
+    ids, listed = tuple(first) if id_at is not None else None, None
+    if edges is not None:
+        number = {str(name): place for place, name in enumerate(ids or range(len(data)))}
+        listed = edges.edges((part, source.named(part)), number)
+    of_nodes = {roles.type: words[roles.type]} if roles.type else None
+    nodes = (pos if roles.pos else None, x if roles.x else None)
+    return source.item(*nodes, listed, part, ids, groups=words.get(roles.group or ""), of_nodes=of_nodes)
 
 
 def _named(cell: str, known: dict[str, int]) -> str:

@@ -134,14 +134,11 @@ def load_model(path: Path | str) -> nn.Module:
         )
     model = build_for(tensors, models.MODELS[name], facts["config"], path)
     load_weights(model, tensors, folder / "model.safetensors")
-    annotate(model, check_threshold(facts["threshold"], path), facts.get("training"))
+    threshold = float(facts["threshold"])
+    if not 0 <= threshold <= 1:
+        raise GLNError(f"{path} holds the threshold {threshold}; expected a probability between 0 and 1.")
+    annotate(model, threshold, facts.get("training"))
     return model.eval()
-
-
-def check_threshold(value: float, path: Path) -> float:
-    if not 0 <= value <= 1:
-        raise GLNError(f"{path} holds the threshold {value}; expected a probability between 0 and 1.")
-    return float(value)
 
 
 def read_saved(folder: Path, expected: str, kind: type[K]) -> tuple[K, dict[str, Tensor]]:

@@ -31,16 +31,12 @@ UNSEALED = ("gln model 1", "gln checkpoint 1")
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], facts: dict[str, Any]) -> None:
     """Write ``tensors`` and the JSON ``facts`` to ``path`` atomically; if the disk is full, the old file stays."""
-    with clear_disk_errors(path):
-        write_atomically(path, pack_tensors(tensors, facts))
-
-
-def pack_tensors(tensors: Mapping[str, Tensor], facts: dict[str, Any]) -> bytes:
-    """The content of such a file."""
     # Cloned, because safetensors refuses tensors that share memory, as tied weights do.
     whole = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
     # One word of metadata, as safetensors writes several in any order.
-    return safetensors.save(whole, metadata={"gln": _to_json(facts | {"sha256": _seal(facts, whole)})})
+    sealed = {"gln": _to_json(facts | {"sha256": _seal(facts, whole)})}
+    with clear_disk_errors(path):
+        write_atomically(path, safetensors.save(whole, metadata=sealed))
 
 
 def read_tensors(path: Path) -> tuple[dict[str, Tensor], Facts]:

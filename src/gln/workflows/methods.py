@@ -6,7 +6,7 @@ import copy
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 import numpy as np
 
@@ -140,16 +140,6 @@ def check_fit(model: Any, graph: Graph, name: str) -> None:
         raise GLNError(f"{name}: {wrong}")
 
 
-class KindsRead(TypedDict, total=False):
-    """What a recipe says of kinds."""
-
-    types: str | None
-    weights: str | None
-    directed: bool
-    node_types: str | None
-    threshold_weights: float | None
-
-
 def options_for(model: str, options: ReadOptions) -> ReadOptions:
     """``options`` for files that the saved ``model`` is asked about.
 
@@ -165,8 +155,8 @@ def options_for(model: str, options: ReadOptions) -> ReadOptions:
         if getattr(options, flag) and not told and not compared:
             raise GLNError(f"{model} predicts no {words}; leave out --{flag.replace('_', '-')}.")
     path = folder / RECIPE
-    found = as_kind(read_facts(path).get("read", {}), KindsRead, path) if path.is_file() else KindsRead()
-    more: dict[str, Any] = {name: value for name, value in found.items() if name in KindsRead.__annotations__}
+    read = as_kind(read_facts(path).get("read", {}), ReadOptions, path) if path.is_file() else ReadOptions()
+    more: dict[str, Any] = {name: getattr(read, name) for name in (*FLAGS, "threshold_weights")}
     more |= {"directed": True} if config.get("directed") is True else {}
     more = {name: value for name, value in more.items() if value and not getattr(options, name)}
     return replace(options, **more, kinds_if_there=bool(more))

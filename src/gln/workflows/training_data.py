@@ -64,9 +64,8 @@ def read_labelled(paths: Sequence[Path], options: ReadOptions, skip: Skip, say: 
             skip(Skipped(item.path, NO_EDGES))
     if not items:
         raise GLNError(NONE_LABELLED)
-    _check_alike(items)
     graphs = [_labelled(item, options.group) for item in items]
-    number_alike(graphs)
+    _check_alike(graphs)
     return graphs
 
 
@@ -109,16 +108,10 @@ def file_data(
             f"{len(paths) - len(rest)} of {len(paths)} files are not trained on, as --val or --test names them"
         )
     graphs, held = read_labelled(rest, options, skip, say), [read(val), read(test)]
-    for part in held:
-        for graph in part or []:
-            if graph.widths != graphs[0].widths:
-                raise GLNError(
-                    f"The training graphs have {graphs[0].widths} values of pos and x per node, but those named with "
-                    f"--val or --test have {graph.widths}; all graphs must have the same number."
-                )
-    number_alike([*graphs, *(graph for part in held for graph in part or [])])
-    divided = divide(graphs, patches, seed, *held)
-    return replace(divided, read=len(graphs) + sum(len(part or []) for part in held))
+    everything = [*graphs, *(graph for part in held for graph in part or [])]
+    _check_alike(everything)
+    number_alike(everything)
+    return replace(divide(graphs, patches, seed, *held), read=len(everything))
 
 
 def _labelled(item: Item, group: str | None) -> Graph:
@@ -134,12 +127,12 @@ def _labelled(item: Item, group: str | None) -> Graph:
     return graph
 
 
-def _check_alike(items: Sequence[Item]) -> None:
-    first = items[0]
-    for item in items:
-        for name, ours, theirs in zip(ROWS, first.graph.widths, item.graph.widths, strict=True):
+def _check_alike(graphs: Sequence[Graph]) -> None:
+    first = graphs[0]
+    for graph in graphs:
+        for name, ours, theirs in zip(ROWS, first.widths, graph.widths, strict=True):
             if ours != theirs:
                 raise GLNError(
-                    f"{item.name} has {theirs} values of {name} per node, but {first.name} has {ours}; "
+                    f"{graph.name} has {theirs} values of {name} per node, but {first.name} has {ours}; "
                     "all graphs must have the same number."
                 )
