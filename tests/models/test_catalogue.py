@@ -34,5 +34,5 @@ def test_a_class_of_ones_own_can_be_added_and_removed() -> None:
         models.find("Mine:width=4")
     del models["Mine"]
     assert list(models) == list(_HOME)
-    with pytest.raises(GLNError, match="no model 'Mine'; choose from GLN, PaperGLN, Set2Graph"):
+    with pytest.raises(GLNError, match="no model 'Mine'; choose from GLN, GraphFlow, PaperGLN, Set2Graph"):
         models.find("Mine")

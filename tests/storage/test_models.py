@@ -76,7 +76,7 @@ def test_a_truncated_model_is_refused(folder: Path, name: str) -> None:
     [
         ({"config": {"width": 7}}, r"layer.0.bias is \[4\] in the file, \[7\] in the model"),
         ({"config": {"depth": 7}}, "depth is not known; there are"),
-        ({"model": "os.system"}, "names the model class 'os.system', but known are GLN, PaperGLN"),
+        ({"model": "os.system"}, "names the model class 'os.system', but known are GLN, GraphFlow, PaperGLN"),
         ({"format": "other"}, "is not a 'gln model 1'"),
         (
             {"format": "gln model 12"},
