@@ -52,6 +52,7 @@ def test_a_flow_is_trained_and_its_graphs_written(
     assert run(monkeypatch, "generate", "run", "-o", "made.npz", "--count", "2") == 2  # it exists
     assert run(monkeypatch, "evaluate", "run", "--on", "tree:nodes=6") == 2
     assert "see gln generate" in capsys.readouterr().err
+    assert run(monkeypatch, "view", "run", "-o", "forming.html", "--count", "2") == 0
     assert len(gln.generate(gln.load("run"), 3, sampling_steps=2)) == 3
 
 

@@ -265,7 +265,7 @@ class GraphFlow(nn.Module):
         count: int = 1,
         seed: int = 0,
         nodes: Any = None,
-        how: Sampling = AS_SET,
+        how: Sampling | None = None,
         batch_size: int = 64,
         progress: bool = False,
         keep: int = 0,
@@ -275,7 +275,7 @@ class GraphFlow(nn.Module):
 
         count, seed = check_whole("sample", "count", count, 1), check_seed("sample", seed)
         batch_size = check_whole("sample", "batch_size", batch_size, 1)
-        how = how.of(self.config)
+        how = (how or AS_SET).of(self.config)
         sets = self._node_sets(count, seed, nodes)
         order = sorted(range(len(sets)), key=lambda number: sets[number].num_nodes)  # less padding
         alike = sets[order[0]].num_nodes == sets[order[-1]].num_nodes
