@@ -16,7 +16,8 @@ from gln.families import family
 from gln.graphs import GraphBatch
 from gln.graphs.check import make_graph
 from gln.graphs.record import Graph
-from gln.models.flow import Chain, GraphFlow, Sampling
+from gln.models.chain import Chain, Sampling
+from gln.models.flow import GraphFlow
 
 TINY = {"width": 16, "pair_width": 16, "steps": 2}
 QUICK = {"progress": False, "accelerator": "cpu"}
