@@ -15,8 +15,8 @@ from benchmarks.tiles import draw
 from gln.errors import GLNError
 from gln.inference.choice import Choice
 from gln.io import ReadOptions
-from gln.io.parquet import facts_in
 from gln.io.streams import open_stream
+from gln.io.table_writers import facts_in
 from gln.storage.models import load_model
 from gln.workflows import tiling
 from gln.workflows.engines import Engine, in_processes

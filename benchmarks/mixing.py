@@ -59,7 +59,8 @@ def run(epochs: int = 3, sets: int = 25_600, seed: int = 0, repeats: int = 20) -
     """
     if not torch.cuda.is_available():
         raise GLNError("The benchmark needs a GPU; on a CPU, see train-step.")
-    rows = [_sizes(count, nodes, repeats) for count, nodes in SIZES]
+    with torch.cuda.stream(torch.cuda.Stream()):  # what is recorded must not have begun on the default stream
+        rows = [_sizes(count, nodes, repeats) for count, nodes in SIZES]
     facts: dict[str, Any] = {"name": "mixing", "rows": rows, "large_step": _large_step(seed)}
     if epochs:
         facts["trainings"] = [_train(epochs, sets, seed, product) for product in (False, True)]
@@ -96,7 +97,7 @@ def _milliseconds(call: Callable[[], object], repeats: int) -> float:
     """Of the kernels alone, replayed as in training."""
     call()
     graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
+    with torch.cuda.graph(graph, stream=torch.cuda.current_stream()):
         call()
     graph.replay()
     return 1e3 * median(seconds_of(graph.replay) for _ in range(repeats))

@@ -26,6 +26,7 @@ from gln.models.set2graph import Size as Widths
 from gln.ops import mix
 from gln.ops.replay import Replay
 from gln.training import fit
+from gln.training.loop import compiled_steps
 from gln.training.losses import Loss
 
 BACKWARD = 2  # the gradients of a product are two products of its size
@@ -78,7 +79,7 @@ def run(size: Annotated[Size | None, Suppress] = None, seed: int = 0) -> dict[st
     stream = torch.cuda.stream(torch.cuda.Stream()) if device.type == "cuda" else nullcontext()
     with fast_products(), torch.random.fork_rng(), stream:
         torch.manual_seed(seed)
-        steps = {name: _step(*way, batch) for name, way in _ways(size, device).items()}
+        steps = {name: _step(way, batch) for name, way in _ways(size, device).items()}
         calls = {name: _times(size.steps, step) for name, step in steps.items()}
         times = turns(list(calls.values()), 1 + size.repeats)[1:]  # the first compiles and records
         more = _surfaces(seed, device) | _small(seed) if device.type == "cuda" else {}
@@ -124,7 +125,7 @@ def _surfaces(seed: int, device: torch.device) -> dict[str, Any]:
     batch = GraphBatch.from_graphs(parse_family(family).sample(count, seed)).to(device)
     rows = []
     for name, replayed in (("eager", False), ("replayed, bfloat16", True)):
-        step = _step(GLN(**settings).to(device), _half if replayed else nullcontext, replayed, batch)
+        step = _step(Way(GLN(**settings).to(device), _half if replayed else nullcontext, replayed), batch)
         turns([_times(50, step)], 4 if replayed else 1)
         seconds = turns([_times(50, step)], 2)
         rows.append({"way": name, "seconds": min(turn[0] for turn in seconds) / 50})
@@ -183,9 +184,13 @@ def _linear(rows: int, inputs: int, outputs: int) -> Work:
     return Work(rows * inputs * outputs, rows * (inputs + outputs) + inputs * outputs)
 
 
-Way = tuple[
-    nn.Module, Callable[[], AbstractContextManager[Any]], bool
-]  # a model, what it runs in, whether replayed
+class Way(NamedTuple):
+    """A model, what it runs in, and how."""
+
+    model: nn.Module
+    context: Callable[[], AbstractContextManager[Any]] = nullcontext
+    replayed: bool = False
+    compiled: bool = False
 
 
 def _ways(size: Size, device: torch.device) -> dict[str, Way]:
@@ -195,46 +200,35 @@ def _ways(size: Size, device: torch.device) -> dict[str, Way]:
     def peer() -> Set2Graph:
         return Set2Graph(size=size.peer).to(device)
 
-    ways: dict[str, Way] = {"eager": (ours(), nullcontext, False)}
+    ways = {"eager": Way(ours())}
     if device.type == "cuda":
-        ways["replayed, bfloat16"] = (ours(), _half, True)
-        ways["compiled, replayed, bfloat16"] = (_compiled(ours()), _half, True)
-        ways["Set2Graph, replayed, bfloat16"] = (peer(), _half, True)
-    ways["without fused kernel"] = (
-        ours(),
-        mix.reference,
-        False,
-    )  # products and a softmax, each through memory
-    ways["Set2Graph"] = (peer(), nullcontext, False)
+        ways["replayed, bfloat16"] = Way(ours(), _half, True)
+        ways["compiled, replayed, bfloat16"] = Way(ours(), _half, True, True)
+        ways["Set2Graph, replayed, bfloat16"] = Way(peer(), _half, True)
+    # products and a softmax, each through memory
+    ways["without fused kernel"] = Way(ours(), mix.reference)
+    ways["Set2Graph"] = Way(peer())
     return ways
-
-
-def _compiled(model: GLN) -> GLN:
-    for block in model.blocks:
-        block.compile()
-    return model
 
 
 def _half() -> AbstractContextManager[Any]:
     return torch.autocast("cuda", dtype=torch.bfloat16)
 
 
-def _step(
-    model: nn.Module,
-    context: Callable[[], AbstractContextManager[Any]],
-    replayed: bool,
-    batch: GraphBatch,
-) -> Callable[[], Tensor]:
+def _step(way: Way, batch: GraphBatch) -> Callable[[], Tensor]:
+    model, context, replayed, compiled = way
     recurrent = isinstance(model, GLN)
     loss = Loss(edge="plain", psi1=5, every_step=True) if recurrent else Loss(edge="plain", structure="none")
+    fused_loss = torch.compile(loss.__call__) if compiled else loss
+    made: list[Any] = []
     on_gpu = batch.mask.is_cuda
     optimiser = torch.optim.AdamW(model.parameters(), lr=1e-3, fused=on_gpu, capturable=on_gpu)
 
     def step(drawn: dict[str, Tensor]) -> Tensor:
         optimiser.zero_grad()
-        with context():
+        with context(), compiled_steps(model, made) if compiled else nullcontext():
             output = model(batch, **drawn)
-        mean = loss(output.full_precision(), batch).mean()
+        mean = fused_loss(output.full_precision(), batch).mean()
         mean.backward()
         optimiser.step()
         return mean.detach()

@@ -28,9 +28,11 @@ from gln.graphs.split import cut_patches
 from gln.inference.evaluate import predict_and_score
 from gln.inference.predict import AS_TRAINED
 from gln.storage.provenance import check_source, write_result
+from gln.training.losses import Loss
 from shared import (
     TEST_SEED,
     TRAIN_SEED,
+    USUAL_LOSS,
     VAL_SEED,
     begin,
     check_training_seed,
@@ -67,8 +69,12 @@ RECIPES = {
         train={"surfaces": 20_000, "surfaces:points=400": 20_000},
         val=240,
         test=["surfaces", "surfaces:points=400"],
-        model={"pos_channels": 3, "candidates": 96},
-        fit={"epochs": 8, "batch_size": 32, "compile": True},
+        model={"pos_channels": 3, "candidates": 96, "steps": 8},
+        fit={
+            "epochs": 8,
+            "batch_size": 32,
+            "loss": Loss(**USUAL_LOSS | {"psi1": 0}),
+        },  # the structure loss alone
         # A node of a large set sees only its nearest ones, so a patch of them holds all there is to learn from.
         patches={"surfaces:points=400": (100, 4)},
     ),

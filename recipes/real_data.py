@@ -38,7 +38,7 @@ from gln.io.ply import parse_ply
 from gln.models.gln import SMALL
 from gln.storage.provenance import check_source, write_result
 from gln.workflows.judge import evaluate_on
-from gln.workflows.kinds import options_for
+from gln.workflows.methods import options_for
 from gln.workflows.recipe import neighbour_ranks
 from shared import command, run_command
 

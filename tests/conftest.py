@@ -7,6 +7,8 @@ import shutil
 import signal
 import sys
 from collections.abc import Iterator
+from pathlib import Path
+from unittest.mock import patch
 
 if shutil.which("nvidia-smi") is None:
     os.environ["TRITON_INTERPRET"] = "1"  # GPU kernels are tested without a GPU; read when triton is imported
@@ -26,6 +28,25 @@ torch.set_num_threads(1)
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 settings.register_profile("gln", deadline=None, max_examples=60)
 settings.load_profile("gln")
+
+
+def run(*words: str) -> int:
+    """The command ``gln`` with these words; its exit code."""
+    from gln.commands.cli import main
+
+    with patch.object(sys, "argv", ["gln", *words]):
+        try:
+            main()
+        except SystemExit as stop:
+            return int(stop.code or 0)
+    return 0
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder that the test is in."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
 
 
 @pytest.fixture(autouse=True)

@@ -16,8 +16,8 @@ import pytest
 
 import gln
 from gln.workflows import predict_files
-from tests.commands.test_cli import run
 from tests.commands.test_predict import slow_down
+from tests.conftest import run
 
 PAGE = (Path(__file__).parents[1] / "docs" / "several-machines.md").read_text()
 SMALL = {
@@ -52,18 +52,18 @@ def small(line: str) -> list[str]:
     return [str(Path(sys.executable).with_name(words[0])), *words[1:]]
 
 
-def test_the_commands_of_the_page_on_one_machine(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_commands_of_the_page_on_one_machine(here: Path) -> None:
     train, *_ = map(small, commands("torchrun --nproc-per-node 2"))
     trained = subprocess.run(train, capture_output=True, text=True, timeout=120)
     assert trained.returncode == 0, trained.stderr
     assert gln.load("runs/two").training_facts["epoch"] == 1
     file, folder = (small(line)[1:] for line in commands("gln predict runs/two points/")[:2])
-    assert run(monkeypatch, *file) == 1  # for a file that is skipped
+    assert run(*file) == 1  # for a file that is skipped
     at = file.index("--devices")
     one = ["one.csv" if word == "edges.csv" else word for word in file[:at] + file[at + 2 :]]
-    assert run(monkeypatch, *one) == 1
+    assert run(*one) == 1
     assert Path("edges.csv").read_bytes() == Path("one.csv").read_bytes()
-    assert run(monkeypatch, *folder) == 1
+    assert run(*folder) == 1
     assert "99.csv" in Path("edges/_rejects.csv").read_text()
 
 
@@ -79,7 +79,7 @@ def test_a_command_that_is_killed_is_repeated_and_computes_the_rest(
     before = {path: path.stat().st_mtime_ns for path in Path("edges").glob("*.parquet")}
     assert 2 < len(before) < 19
     monkeypatch.setattr(predict_files, "WINDOW", 16)
-    assert run(monkeypatch, *words) == 1
+    assert run(*words) == 1
     assert len(list(Path("edges").glob("*.parquet"))) == 19
     assert all(path.stat().st_mtime_ns == time for path, time in before.items())
     assert not list(Path("edges").glob(".*"))
@@ -112,7 +112,7 @@ def test_a_mistake_is_one_sentence_and_nothing_is_written(
     Path("full").mkdir()
     Path("full/mine").write_text("")
     words = words if "-o" in words else [*words, "-o", "o.csv"]
-    assert run(monkeypatch, "predict", "delaunay-small", "p.csv", *words) == 2
+    assert run("predict", "delaunay-small", "p.csv", *words) == 2
     error = capsys.readouterr().err
     assert error.startswith("gln: ")
     assert message in error
@@ -133,5 +133,5 @@ def test_one_of_several_processes_is_told_to_start_once(
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("GROUP_RANK", "0")
     monkeypatch.setenv("LOCAL_WORLD_SIZE", "2")
-    assert run(monkeypatch, "predict", "delaunay-small", "points/", "-o", "e.csv", "--devices", "2") == 2
+    assert run("predict", "delaunay-small", "points/", "-o", "e.csv", "--devices", "2") == 2
     assert "start the command once" in capsys.readouterr().err

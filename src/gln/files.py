@@ -1,4 +1,4 @@
-"""Files: regular ones are read, all are written whole or not at all; safetensors, a hash of tensors, formats."""
+"""Files: regular ones are read, all are written whole or not at all; outputs that are refused; safetensors."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ from gln.errors import GLNError
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+FORMATS = ("png", "pdf", "svg")  # of pictures
 
 
 def open_regular(path: Path) -> BufferedReader:
@@ -48,6 +50,33 @@ def apart_from(paths: Sequence[Path], others: Sequence[Path | None]) -> list[Pat
     """The ``paths`` that lead to none of the ``others``."""
     places = {os.path.realpath(other) for other in others if other is not None}
     return [path for path in paths if os.path.realpath(path) not in places]
+
+
+def refuse_existing(path: Path, force: bool) -> None:
+    """Refuse to replace a file unless ``force``."""
+    if path.exists() and not force:
+        raise GLNError(
+            f"{path} already exists; choose another name, or replace it with --force (force=True)."
+        )
+
+
+def check_page(path: Path | str) -> Path:
+    """Refuse a path that is not a page, or where none can be written."""
+    path = Path(path)
+    if path.suffix.lower() not in (".html", ".htm"):
+        raise GLNError(f"Got {path.name!r}; pages are written as .html.")
+    folder = next(parent for parent in path.absolute().parents if parent.exists())
+    if path.is_dir() or not folder.is_dir() or not os.access(folder, os.W_OK):
+        raise GLNError(f"{path} cannot be written; choose a file name in a folder you can write to.")
+    return path
+
+
+def check_picture(path: Path | str) -> Path:
+    """Refuse a path that is not a picture."""
+    path = Path(path)
+    if path.suffix.lstrip(".").lower() not in FORMATS:
+        raise GLNError(f"Got {path.name!r}; pictures are written as .png, .pdf or .svg.")
+    return path
 
 
 def write_atomically(path: Path, data: bytes) -> None:

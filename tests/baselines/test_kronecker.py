@@ -9,12 +9,17 @@ import pytest
 import torch
 
 from gln.baselines.kronecker import LEAST, MOST, Kinds, Kronecker, _step, draw_edges, pairs_of_kind
-from gln.baselines.kronecker_placement import Placement, count_ones, levels_for
+from gln.baselines.kronecker_placement import Placement, levels_for
 from gln.errors import GLNError
 from gln.graphs import check_graph, make_graph
 from tests.conftest import assert_same_graph
 
 INITIATOR = np.array([0.9, 0.55, 0.3])
+
+
+def count_ones(levels: int) -> np.ndarray:
+    """The number of 1 bits in every position: ``[2^levels]``."""
+    return np.array([bin(place).count("1") for place in range(2**levels)])
 
 
 def every_probability(initiator: np.ndarray, levels: int) -> np.ndarray:

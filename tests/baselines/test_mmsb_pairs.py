@@ -1,4 +1,4 @@
-"""Sums over all pairs: the compiled loop against the definition, at extremes too."""
+"""Sums over all pairs: matrices against the definition, at extremes too."""
 
 from __future__ import annotations
 
@@ -88,28 +88,3 @@ class TestSums:
         weight, blocks = random_weights(pairs, 4, 600.0), random_blocks(2, 4, 1e-6)
         assert weight.min() < 1e-200
         assert_same(sum_pairs(pairs, weight, blocks), slow_sums(pairs, weight, blocks))
-
-
-def test_graphs_are_shared_among_threads_without_a_change() -> None:
-    pairs = random_pairs([12, 7, 9, 11, 3], 0.3)
-    weight, blocks = random_weights(pairs, 3, 3.0), random_blocks(5, 3, 0.05)
-    before, found = torch.get_num_threads(), []
-    try:
-        for threads in (1, 3):
-            torch.set_num_threads(threads)
-            found.append(sum_pairs(pairs, weight, blocks))
-    finally:
-        torch.set_num_threads(before)
-    assert_same(*found)
-
-
-def test_edges_and_partners_are_those_of_the_matrices() -> None:
-    pairs = random_pairs([9, 1, 14, 5], 0.4)
-    first, ends = pairs.edges
-    again = torch.zeros_like(pairs.joined)
-    for graph in range(4):
-        p, q = torch.from_numpy(ends[first[graph] : first[graph + 1]]).T
-        assert (p < q).all()
-        again[graph, p, q] = again[graph, q, p] = True
-    assert torch.equal(again, pairs.joined)
-    assert torch.equal(pairs.partners, (pairs.joined | pairs.parted).sum(dim=-1))

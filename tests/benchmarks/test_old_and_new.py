@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks import old_and_new as bench
 from gln.errors import GLNError
-from tests.commands.test_cli import run
+from tests.conftest import run
 
 ROOT = bench.ROOT
 
@@ -44,7 +44,7 @@ def test_calls_are_measured(case: bench.Case) -> None:
 def test_commands_are_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     def run_here(command: list[str], cwd: str, **_: object) -> None:
         monkeypatch.chdir(cwd)
-        assert run(monkeypatch, *command[3:]) == 0
+        assert run(*command[3:]) == 0
 
     monkeypatch.setattr(bench.subprocess, "run", run_here)
     assert measured(bench.Case("files", 2, 5)) > 0

@@ -11,34 +11,28 @@ import gln
 from gln.baselines import BASELINES, GraphRNN, graphrnn
 from gln.storage.runs import read_checkpoint
 from tests.baselines.test_common import SMALL, TINY_RNN
-from tests.commands.test_cli import run
 from tests.commands.test_train import write_graphs
+from tests.conftest import run
 
 FAMILY = "community:size=4,order=ordered"
 DATA = [FAMILY, "--count", "15"]
 
 
-@pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
 @pytest.mark.parametrize("name", sorted(BASELINES))
 def test_each_is_trained_scored_and_used_and_its_run_is_kept(
-    name: str, here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+    name: str, here: Path, capsys: pytest.CaptureFixture
 ) -> None:
     words = ["train", *DATA, "-o", "run", "--model", SMALL[name][-1], "--no-progress"]
-    assert run(monkeypatch, *words) == 0
+    assert run(*words) == 0
     out = capsys.readouterr().out
     assert "11 / 1 / 3 graphs to train / validate / test" in out
     assert BASELINES[name].fitted in out
     assert "3 reference and 3 predicted graphs" in out
     before = {path.name: path.read_bytes() for path in Path("run").iterdir()}
-    assert run(monkeypatch, *words) == 2
+    assert run(*words) == 2
     assert "already holds a run; resume it with --resume" in capsys.readouterr().err
     assert {path.name: path.read_bytes() for path in Path("run").iterdir()} == before
-    assert run(monkeypatch, *words, "--resume") == 0
+    assert run(*words, "--resume") == 0
     assert capsys.readouterr().out == out
 
     evaluate = ["evaluate", "run", "--on", FAMILY, "--count", "4"]
@@ -47,22 +41,22 @@ def test_each_is_trained_scored_and_used_and_its_run_is_kept(
     Path("points.csv").write_text("x,y\n" + "".join(f"{i},{i * i}\n" for i in range(8)))
     if BASELINES[name].kind == "predict":
         assert "dice (F1) ↑" in out
-        assert run(monkeypatch, *evaluate) == 0
+        assert run(*evaluate) == 0
         assert "dice (F1) ↑" in capsys.readouterr().out
-        assert run(monkeypatch, *predict) == 0
+        assert run(*predict) == 0
         assert "in 1 graph" in capsys.readouterr().out
         refused, other = [generate], "gln evaluate and gln predict"
     else:
         assert "distinct graphs ↑" in out
         assert "floor graphs and the reference" in out
-        assert run(monkeypatch, *generate) == 0
+        assert run(*generate) == 0
         assert "novel graphs ↑" in capsys.readouterr().out
         assert len(gln.graphs.load_graphs(Path("drawn.safetensors"))) == 4
-        assert run(monkeypatch, "generate", "run", "-o", "drawn.png", "--count", "2") == 0
+        assert run("generate", "run", "-o", "drawn.png", "--count", "2") == 0
         refused, other = [evaluate, predict], "see gln generate"
     capsys.readouterr()
     for words in refused:
-        assert run(monkeypatch, *words) == 2
+        assert run(*words) == 2
         error = capsys.readouterr().err
         assert error.startswith(f"gln: run holds {name}, which")
         assert other in error
@@ -73,7 +67,7 @@ def test_graphrnn_goes_on_where_it_stood(
     here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
 ) -> None:
     words = ["train", *DATA, "--no-progress", "--model", f"GraphRNN:{TINY_RNN}"]
-    assert run(monkeypatch, *words, "-o", "whole") == 0
+    assert run(*words, "-o", "whole") == 0
     monkeypatch.setattr(graphrnn, "CHECKPOINT_SECONDS", -1)  # after every epoch
     plain, done = GraphRNN._epoch, []
 
@@ -85,42 +79,40 @@ def test_graphrnn_goes_on_where_it_stood(
 
     monkeypatch.setattr(GraphRNN, "_epoch", killed)
     capsys.readouterr()
-    assert run(monkeypatch, *words, "-o", "run") == 130
+    assert run(*words, "-o", "run") == 130
     assert "fitting was interrupted; resume it from run with --resume" in capsys.readouterr().err
-    assert run(monkeypatch, *words, "-o", "run", "--resume") == 0
+    assert run(*words, "-o", "run", "--resume") == 0
     assert done == [0, 1, 1]
     assert len(read_checkpoint(Path("run/checkpoint.safetensors")).progress["history"]) == 2
     assert Path("run/model.safetensors").read_bytes() == Path("whole/model.safetensors").read_bytes()
     longer = [word.replace("epochs=2", "epochs=3") for word in words]
-    assert run(monkeypatch, *longer, "-o", "run", "--resume") == 0
+    assert run(*longer, "-o", "run", "--resume") == 0
     assert done == [0, 1, 1, 2]
 
 
-def test_set2graph_is_a_model_by_any_case(
-    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
-) -> None:
+def test_set2graph_is_a_model_by_any_case(here: Path, capsys: pytest.CaptureFixture) -> None:
     quick = ["--epochs", "1", "--accelerator", "cpu", "--no-progress"]
-    assert run(monkeypatch, "train", *DATA, "-o", "run", "--model", "set2graph:size=small", *quick) == 0
+    assert run("train", *DATA, "-o", "run", "--model", "set2graph:size=small", *quick) == 0
     assert "Set2Graph, " in capsys.readouterr().out
-    assert run(monkeypatch, "evaluate", "run", "--on", FAMILY, "--count", "4") == 0
-    assert run(monkeypatch, "generate", "run", "-o", "drawn.png", "--count", "2") == 0
+    assert run("evaluate", "run", "--on", FAMILY, "--count", "4") == 0
+    assert run("generate", "run", "-o", "drawn.png", "--count", "2") == 0
 
 
 def test_files_are_as_good_as_a_family_and_a_recipe_repeats_the_run(
-    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+    here: Path, capsys: pytest.CaptureFixture
 ) -> None:
     write_graphs(here / "data", 12)
     words = ["train", "data", "-o", "run", "--model", "Neighbours:rule=radius", "--recipe", "recipe.json"]
-    assert run(monkeypatch, *words) == 0
+    assert run(*words) == 0
     out = capsys.readouterr().out
     assert "split       9 / 1 / 2 graphs" in out
     assert "model       neighbours:rule=radius\n" in out
     assert "batch size" not in out
     assert json.loads(Path("recipe.json").read_text())["model"] == "neighbours:rule=radius"
-    assert run(monkeypatch, "train", "data", "-o", "again", "--from-recipe", "recipe.json") == 0
+    assert run("train", "data", "-o", "again", "--from-recipe", "recipe.json") == 0
     assert Path("run/model.safetensors").read_bytes() == Path("again/model.safetensors").read_bytes()
-    assert run(monkeypatch, "evaluate", "run", "--on", "data") == 0
-    assert run(monkeypatch, "predict", "run", "data", "-o", "out.csv") == 0
+    assert run("evaluate", "run", "--on", "data") == 0
+    assert run("predict", "run", "data", "-o", "out.csv") == 0
     assert "mean over 12 graphs that came with true edges" in capsys.readouterr().out
 
 
@@ -137,9 +129,9 @@ def test_files_are_as_good_as_a_family_and_a_recipe_repeats_the_run(
     ],
 )
 def test_a_mistake_is_one_sentence_and_no_run_begins(
-    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture, words: list[str], message: str
+    here: Path, capsys: pytest.CaptureFixture, words: list[str], message: str
 ) -> None:
-    assert run(monkeypatch, "train", "delaunay:points=5-9", "--count", "15", "-o", "run", *words) == 2
+    assert run("train", "delaunay:points=5-9", "--count", "15", "-o", "run", *words) == 2
     error = capsys.readouterr().err
     assert message in error
     assert error.count("\n") == 1
@@ -147,9 +139,9 @@ def test_a_mistake_is_one_sentence_and_no_run_begins(
 
 
 def test_list_tells_kind_and_fitting_of_every_baseline_and_names_the_models(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+    capsys: pytest.CaptureFixture,
 ) -> None:
-    assert run(monkeypatch, "list") == 0
+    assert run("list") == 0
     out = " ".join(capsys.readouterr().out.split())
     for name, cls in BASELINES.items():
         kind = "predictor" if cls.kind == "predict" else "sampler"

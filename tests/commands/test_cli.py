@@ -7,22 +7,11 @@ from pathlib import Path
 import pytest
 
 import gln
-from gln.commands.cli import main
+from tests.conftest import run
 
 
-def run(monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
-    monkeypatch.setattr("sys.argv", ["gln", *words])
-    try:
-        main()
-    except SystemExit as stop:
-        return int(stop.code or 0)
-    return 0
-
-
-def test_list_names_every_family_with_its_defaults(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
-) -> None:
-    assert run(monkeypatch, "list") == 0
+def test_list_names_every_family_with_its_defaults(capsys: pytest.CaptureFixture) -> None:
+    assert run("list") == 0
     out = capsys.readouterr().out
     for word in ("community", "surfaces", "figures", "delaunay", "points=100", "communities=2"):
         assert word in out
@@ -31,8 +20,8 @@ def test_list_names_every_family_with_its_defaults(
 @pytest.mark.parametrize(
     "spec", ["surfaces:points=16", "figures:side=5", "delaunay:points=9", "community:size=4"]
 )
-def test_show_draws_a_picture(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, spec: str) -> None:
-    assert run(monkeypatch, "show", spec, "-o", str(tmp_path / "new" / "a.png"), "--count", "2") == 0
+def test_show_draws_a_picture(tmp_path: Path, spec: str) -> None:
+    assert run("show", spec, "-o", str(tmp_path / "new" / "a.png"), "--count", "2") == 0
     assert (tmp_path / "new" / "a.png").read_bytes().startswith(b"\x89PNG")
 
 
@@ -76,7 +65,7 @@ def test_a_mistake_is_one_sentence_and_exit_code_2(
     message: str,
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert run(monkeypatch, *words) == 2
+    assert run(*words) == 2
     error = capsys.readouterr().err
     assert message in error
     assert error.startswith("gln: ")
@@ -84,28 +73,26 @@ def test_a_mistake_is_one_sentence_and_exit_code_2(
     assert not list(tmp_path.iterdir())
 
 
-def test_train_evaluate_generate_and_a_second_run(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture
-) -> None:
+def test_train_evaluate_generate_and_a_second_run(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     folder, family = str(tmp_path / "run"), "delaunay:points=6"
     words = ["train", family, "-o", folder, "--model", "GLN:width=8,pair_width=8,steps=2", "--count", "12"]
     words += ["--epochs", "1", "--accelerator", "cpu", "--no-progress"]
-    assert run(monkeypatch, *words) == 0
+    assert run(*words) == 0
     out = capsys.readouterr().out
     assert "9 / 1 / 2 graphs" in out
     assert "IoU ↑" in out
     assert "MMD squared, biased" in out
 
-    assert run(monkeypatch, *words) == 2
+    assert run(*words) == 2
     assert "resume" in capsys.readouterr().err
-    assert run(monkeypatch, *words, "--resume") == 0
+    assert run(*words, "--resume") == 0
 
-    assert run(monkeypatch, "evaluate", folder, "--on", family, "--count", "3") == 0
+    assert run("evaluate", folder, "--on", family, "--count", "3") == 0
     assert "dice (F1) ↑" in capsys.readouterr().out
 
     pictures = [str(tmp_path / name) for name in ("noise.png", "noise.safetensors")]
     for picture in pictures:
-        assert run(monkeypatch, "generate", folder, "-o", picture, "--count", "3", "--against", family) == 0
+        assert run("generate", folder, "-o", picture, "--count", "3", "--against", family) == 0
         out = capsys.readouterr().out
         assert "distinct graphs ↑" in out
         assert "floor" in out
@@ -113,12 +100,12 @@ def test_train_evaluate_generate_and_a_second_run(
     for picture, code in zip(
         pictures, (0, 2), strict=True
     ):  # a picture is replaced, graphs only with --force
-        assert run(monkeypatch, "generate", folder, "-o", picture, "--count", "3") == code
-    assert run(monkeypatch, "generate", folder, "-o", pictures[1], "--count", "3", "--force") == 0
+        assert run("generate", folder, "-o", picture, "--count", "3") == code
+    assert run("generate", folder, "-o", pictures[1], "--count", "3", "--force") == 0
 
 
-def test_the_version_is_said(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> None:
-    assert run(monkeypatch, "--version") == 0
+def test_the_version_is_said(capsys: pytest.CaptureFixture) -> None:
+    assert run("--version") == 0
     assert capsys.readouterr().out == f"gln {gln.__version__}\n"
 
 
@@ -129,7 +116,7 @@ def test_ctrl_c_is_one_word_and_exit_code_130(
         raise KeyboardInterrupt
 
     monkeypatch.setattr("gln.commands.cli.app.cli", interrupt)
-    assert run(monkeypatch, "list") == 130
+    assert run("list") == 130
     assert capsys.readouterr().err == "gln: interrupted.\n"
 
 
@@ -141,7 +128,7 @@ def test_too_little_memory_is_one_sentence(
         raise error
 
     monkeypatch.setattr("gln.commands.cli.app.cli", fail)
-    assert run(monkeypatch, "list") == 2
+    assert run("list") == 2
     assert "not enough memory" in capsys.readouterr().err
 
 
@@ -151,13 +138,11 @@ def test_a_fault_of_ours_is_not_called_a_mistake(monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr("gln.commands.cli.app.cli", fail)
     with pytest.raises(RuntimeError, match="shapes differ"):
-        run(monkeypatch, "list")
+        run("list")
 
 
-def test_list_says_what_a_shipped_model_reads(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
-) -> None:
-    assert run(monkeypatch, "list") == 0
+def test_list_says_what_a_shipped_model_reads(capsys: pytest.CaptureFixture) -> None:
+    assert run("list") == 0
     lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
     assert "figures reads 2 positions and 3 features per node" in lines
 
@@ -165,15 +150,13 @@ def test_list_says_what_a_shipped_model_reads(
 @pytest.mark.parametrize(
     "command", ["list", "show", "view", "train", "report", "evaluate", "predict", "generate"]
 )
-def test_help_and_wrong_values_are_in_words(
-    command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
-) -> None:
-    assert run(monkeypatch, command, "--help") == 0
+def test_help_and_wrong_values_are_in_words(command: str, capsys: pytest.CaptureFixture) -> None:
+    assert run(command, "--help") == 0
     help_ = capsys.readouterr().out
     assert "(default: )" not in help_
     assert "{None}" not in help_
     if command == "train":
-        assert run(monkeypatch, "train", "delaunay", "-o", "run", "--clip", "abc") == 2
+        assert run("train", "delaunay", "-o", "run", "--clip", "abc") == 2
         error = " ".join(capsys.readouterr().err.split())
         assert "got 'abc'; expected a number or none" in error
         assert "NoneType" not in error

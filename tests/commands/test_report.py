@@ -6,44 +6,36 @@ from pathlib import Path
 
 import pytest
 
-from tests.commands.test_cli import run
 from tests.commands.test_train import QUICK, write_graphs
+from tests.conftest import run
 from tests.viewing import decoding
 
 
-@pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
 def test_training_leaves_a_report_and_gln_report_writes_it_again(
-    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+    here: Path, capsys: pytest.CaptureFixture
 ) -> None:
-    assert run(monkeypatch, "train", "delaunay:points=6", "-o", "runs/one", "--count", "12", *QUICK) == 0
+    assert run("train", "delaunay:points=6", "-o", "runs/one", "--count", "12", *QUICK) == 0
     out = capsys.readouterr().out
     assert out.endswith("Wrote runs/one/report.html.\n")
     page = Path("runs/one/report.html")
     before = page.read_bytes()
     page.unlink()
-    assert run(monkeypatch, "report", "runs/one") == 0
+    assert run("report", "runs/one") == 0
     assert capsys.readouterr().out == "Wrote runs/one/report.html.\n"
     assert page.read_bytes() == before
-    assert run(monkeypatch, "report", "runs/one", "-o", "new/page.html") == 0
+    assert run("report", "runs/one", "-o", "new/page.html") == 0
     assert Path("new/page.html").read_bytes() == before
     for row in decoding.data_of(page)["scores"]["rows"]:  # the numbers that were printed
         assert f"{row['title']} {row['arrow']}" in out
 
 
-def test_files_that_are_skipped_are_named(
-    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
-) -> None:
+def test_files_that_are_skipped_are_named(here: Path, capsys: pytest.CaptureFixture) -> None:
     write_graphs(here / "data", 6)
     (here / "bad.csv").write_text("")
-    assert run(monkeypatch, "train", "data", "bad.csv", "-o", "run", *QUICK) == 1
+    assert run("train", "data", "bad.csv", "-o", "run", *QUICK) == 1
     assert Path("run/report.html").exists()
     capsys.readouterr()
-    assert run(monkeypatch, "report", "run", "-o", "again.html") == 1
+    assert run("report", "run", "-o", "again.html") == 1
     captured = capsys.readouterr()
     assert captured.out.startswith("Wrote again.html.\n")
     assert "skipped" in captured.err
@@ -59,9 +51,9 @@ def test_files_that_are_skipped_are_named(
     ],
 )
 def test_a_mistake_is_one_sentence(
-    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture, words: list[str], message: str
+    here: Path, capsys: pytest.CaptureFixture, words: list[str], message: str
 ) -> None:
-    assert run(monkeypatch, "report", *words) == 2
+    assert run("report", *words) == 2
     error = capsys.readouterr().err
     assert message in error
     assert error.count("\n") == 1

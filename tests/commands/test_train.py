@@ -14,7 +14,7 @@ import pytest
 import gln
 from gln.workflows.runs import command_of, read_run
 from gln.workflows.train import is_first
-from tests.commands.test_cli import run
+from tests.conftest import run
 from tests.training.processes import gln_in, join, start_two
 
 QUICK = [
@@ -39,17 +39,11 @@ def write_graphs(path: Path, count: int, points: int = 8) -> None:
     (path / "edges.csv").write_text("\n".join(edges) + "\n")
 
 
-@pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
 def test_train_on_files_prints_its_choices_and_predict_takes_the_run(
-    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+    here: Path, capsys: pytest.CaptureFixture
 ) -> None:
     write_graphs(here / "data", 12)
-    assert run(monkeypatch, "train", "data", "-o", "run", "--recipe", "recipe.json", *QUICK) == 0
+    assert run("train", "data", "-o", "run", "--recipe", "recipe.json", *QUICK) == 0
     out = capsys.readouterr().out
     assert "split       9 / 1 / 2 graphs" in out
     assert "candidates  all pairs" in out
@@ -59,27 +53,27 @@ def test_train_on_files_prints_its_choices_and_predict_takes_the_run(
 
     assert json.loads(Path("recipe.json").read_text())["model"] == "GLN:width=8,pair_width=8,steps=1"
     again = ["train", "data", "-o", "again", "--from-recipe", "recipe.json", *QUICK[:5]]
-    assert run(monkeypatch, *again) == 0
+    assert run(*again) == 0
     assert Path("run/model.safetensors").read_bytes() == Path("again/model.safetensors").read_bytes()
-    assert run(monkeypatch, *again, "--resume") == 0
-    assert run(monkeypatch, "train", "data", "-o", "other", "--recipe", "recipe.json", *QUICK) == 2
+    assert run(*again, "--resume") == 0
+    assert run("train", "data", "-o", "other", "--recipe", "recipe.json", *QUICK) == 2
     assert "recipe.json already exists" in capsys.readouterr().err.splitlines()[-1]
 
-    assert run(monkeypatch, "evaluate", "run", "--on", "data") == 0
+    assert run("evaluate", "run", "--on", "data") == 0
     captured = capsys.readouterr()
     assert "12 graphs, threshold" in captured.out
     assert "run was trained on some of these files" in captured.err
-    assert run(monkeypatch, "evaluate", "delaunay", "--on", "data") == 0
+    assert run("evaluate", "delaunay", "--on", "data") == 0
     assert "trained on" not in capsys.readouterr().err
 
-    assert run(monkeypatch, "predict", "run", "data", "-o", "out.csv") == 0
+    assert run("predict", "run", "data", "-o", "out.csv") == 0
     captured = capsys.readouterr()
     assert "mean over 12 graphs" in captured.out
     assert "run was trained on some of these files" in captured.err
 
 
 def test_features_of_any_size_are_scaled_in_the_model_and_that_is_said(
-    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+    here: Path, capsys: pytest.CaptureFixture
 ) -> None:
     write_graphs(here / "data", 12)
     nodes = Path("data/nodes.csv")
@@ -89,22 +83,20 @@ def test_features_of_any_size_are_scaled_in_the_model_and_that_is_said(
         "\n".join(f"{a},{b}" for a, b in zip(rows, ["weight,kind", *weights], strict=True)) + "\n"
     )
     words = ["train", "data", "-o", "run", "--pos", "x,y", "--x", "weight,kind", *QUICK]
-    assert run(monkeypatch, *words) == 0
+    assert run(*words) == 0
     assert "features    columns of x scaled to mean 0 and deviation 1" in capsys.readouterr().out
     config = gln.load("run").config
     assert 2000 < config["x_mean"][0] < 4000
     assert (config["x_mean"][1], config["x_std"][1]) == (0, 1)
-    assert run(monkeypatch, *words, "--resume") == 0
+    assert run(*words, "--resume") == 0
 
 
-def test_one_graph_is_trained_on_in_patches(
-    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
-) -> None:
+def test_one_graph_is_trained_on_in_patches(here: Path, capsys: pytest.CaptureFixture) -> None:
     write_graphs(here / "data", 1, points=60)
-    assert run(monkeypatch, "train", "data", "-o", "run", *QUICK) == 2
+    assert run("train", "data", "-o", "run", *QUICK) == 2
     assert "cannot be split" in capsys.readouterr().err.splitlines()[-1]
     assert not Path("run").exists()
-    assert run(monkeypatch, "train", "data", "-o", "run", "--patches", "8", *QUICK) == 0
+    assert run("train", "data", "-o", "run", "--patches", "8", *QUICK) == 0
     out = capsys.readouterr().out
     assert "64 / 1 / 1 patches of up to 8 nodes, larger pieces and whole graphs" in out
     assert "too few to choose the best epoch" in out
@@ -112,18 +104,16 @@ def test_one_graph_is_trained_on_in_patches(
     kept = re.search(r"whole graphs: validation IoU [.0-9]+, threshold ([.0-9]+)", out)
     assert kept
     assert gln.load("run").threshold == pytest.approx(float(kept[1]))
-    assert run(monkeypatch, "report", "run", "-o", "again.html") == 0
+    assert run("report", "run", "-o", "again.html") == 0
     assert Path("again.html").read_text() == Path("run/report.html").read_text()
 
 
 @pytest.mark.parametrize("data", [["delaunay:points=6", "--count", "9"], ["data", "--patches", "20"]])
-def test_the_command_of_a_report_turns_graphs_as_the_run_did(
-    data: list[str], here: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_command_of_a_report_turns_graphs_as_the_run_did(data: list[str], here: Path) -> None:
     write_graphs(here / "data", 1, points=60)
-    assert run(monkeypatch, "train", *data, "-o", "run", "--turned", "yes", *QUICK) == 0
-    assert run(monkeypatch, *shlex.split(command_of(read_run(Path("run"))) or "")[1:]) == 0
-    assert run(monkeypatch, "train", *data, "-o", "other", "--turned", "no", *QUICK) == 0
+    assert run("train", *data, "-o", "run", "--turned", "yes", *QUICK) == 0
+    assert run(*shlex.split(command_of(read_run(Path("run"))) or "")[1:]) == 0
+    assert run("train", *data, "-o", "other", "--turned", "no", *QUICK) == 0
     first, again, other = (
         Path(name, "model.safetensors").read_bytes() for name in ("run", "run-again", "other")
     )
@@ -131,36 +121,36 @@ def test_the_command_of_a_report_turns_graphs_as_the_run_did(
 
 
 def test_parts_may_be_named_and_the_command_of_the_report_names_them_too(
-    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+    here: Path, capsys: pytest.CaptureFixture
 ) -> None:
     for name, count in (("data", 5), ("val", 2), ("test", 3)):
         write_graphs(here / name, count)
     words = ["train", "data", "-o", "run", "--val", "val", "--test", "test", *QUICK]
-    assert run(monkeypatch, *words) == 0
+    assert run(*words) == 0
     assert "5 / 2 / 3 graphs to train / validate / test" in capsys.readouterr().out
     again = shlex.split(command_of(read_run(Path("run"))) or "")[1:]
     assert again[again.index("--test") + 1] == str(here / "test")
-    assert run(monkeypatch, *again) == 0
+    assert run(*again) == 0
     assert Path("run/model.safetensors").read_bytes() == Path("run-again/model.safetensors").read_bytes()
     capsys.readouterr()
     inside = ["train", "data", "val", "-o", "inside", "--val", "val/nodes.csv", "--test", "test", *QUICK]
-    assert run(monkeypatch, *inside) == 0
+    assert run(*inside) == 0
     captured = capsys.readouterr()
     assert "5 / 2 / 3 graphs" in captured.out
     assert "1 of 2 files are not trained on" in captured.err
     assert Path("run/model.safetensors").read_bytes() == Path("inside/model.safetensors").read_bytes()
-    assert run(monkeypatch, "train", "data", "-o", "all", "--test", "data", *QUICK) == 2
+    assert run("train", "data", "-o", "all", "--test", "data", *QUICK) == 2
     assert "leave some to train on" in capsys.readouterr().err
-    assert run(monkeypatch, "train", "data", "-o", "none", "--test", "none", *QUICK) == 0
+    assert run("train", "data", "-o", "none", "--test", "none", *QUICK) == 0
     out = capsys.readouterr().out
     assert "4 / 1 / 0 graphs" in out
     assert "There are no test graphs" in out
-    assert run(monkeypatch, "report", "none", "-o", "none.html") == 0
+    assert run("report", "none", "-o", "none.html") == 0
     assert "There are no test graphs" in Path("none.html").read_text()
 
 
 def test_records_are_kept_apart_by_group_and_shared_ones_are_counted(
-    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+    here: Path, capsys: pytest.CaptureFixture
 ) -> None:
     rng = np.random.default_rng(0)
     values, kind = rng.random((40, 4)), rng.integers(3, size=40)
@@ -172,36 +162,34 @@ def test_records_are_kept_apart_by_group_and_shared_ones_are_counted(
     Path("data").mkdir()
     Path("data/nodes.csv").write_text("\n".join(nodes) + "\n")
     Path("data/edges.csv").write_text("\n".join(edges) + "\n")
-    assert run(monkeypatch, "train", "data", "-o", "run", *QUICK) == 0
+    assert run("train", "data", "-o", "run", *QUICK) == 0
     assert "test nodes are also in training" in capsys.readouterr().out
-    assert run(monkeypatch, "train", "data", "-o", "apart", "--group", "patient", *QUICK) == 0
+    assert run("train", "data", "-o", "apart", "--group", "patient", *QUICK) == 0
     out = capsys.readouterr().out
     assert "from different groups" in out
     assert "also in training" not in out
-    assert run(monkeypatch, "report", "apart", "-o", "again.html") == 0
+    assert run("report", "apart", "-o", "again.html") == 0
     assert Path("again.html").read_text() == Path("apart/report.html").read_text()
 
 
-def test_a_skipped_file_is_named_and_the_exit_code_is_1(
-    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
-) -> None:
+def test_a_skipped_file_is_named_and_the_exit_code_is_1(here: Path, capsys: pytest.CaptureFixture) -> None:
     write_graphs(here / "data", 6)
     (here / "bad.csv").write_text("")
-    assert run(monkeypatch, "train", "data", "bad.csv", "-o", "run", *QUICK) == 1
+    assert run("train", "data", "bad.csv", "-o", "run", *QUICK) == 1
     assert "skipped bad.csv" in capsys.readouterr().err
 
 
 def test_evaluation_names_what_it_skips_and_what_the_model_cannot_read(
-    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+    here: Path, capsys: pytest.CaptureFixture
 ) -> None:
     write_graphs(here / "data", 3)
     (here / "data" / "bad.csv").write_text("x,y\n")
-    assert run(monkeypatch, "evaluate", "delaunay", "--on", "data") == 1
+    assert run("evaluate", "delaunay", "--on", "data") == 1
     captured = capsys.readouterr()
     assert "3 graphs, threshold" in captured.out
     assert "Skipped 1 of the inputs" in captured.out
     assert "skipped data/bad.csv: there are no rows" in captured.err
-    assert run(monkeypatch, "evaluate", "figures", "--on", "data/nodes.csv") == 2
+    assert run("evaluate", "figures", "--on", "data/nodes.csv") == 2
     last = capsys.readouterr().err.splitlines()[-1]
     assert last.startswith("gln: data/nodes.csv: it has no features (x), but the model was trained with 3")
 
@@ -229,21 +217,19 @@ def test_evaluation_names_what_it_skips_and_what_the_model_cannot_read(
     ],
 )
 def test_a_mistake_is_one_sentence_and_no_run_begins(
-    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture, words: list[str], message: str
+    here: Path, capsys: pytest.CaptureFixture, words: list[str], message: str
 ) -> None:
     write_graphs(here / "data", 4)
-    assert run(monkeypatch, "train", *words, "-o", "run") == 2
+    assert run("train", *words, "-o", "run") == 2
     error = capsys.readouterr().err
     assert message in error
     assert error.splitlines()[-1].startswith("gln: ")
     assert [path.name for path in here.iterdir()] == ["data"]
 
 
-def test_a_file_is_not_taken_for_a_run_folder(
-    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
-) -> None:
+def test_a_file_is_not_taken_for_a_run_folder(here: Path, capsys: pytest.CaptureFixture) -> None:
     Path("notes.txt").write_text("mine")
-    assert run(monkeypatch, "train", "delaunay", "-o", "notes.txt") == 2
+    assert run("train", "delaunay", "-o", "notes.txt") == 2
     assert capsys.readouterr().err == "gln: notes.txt is a file; give the name of a run folder.\n"
     assert Path("notes.txt").read_text() == "mine"
 

@@ -45,7 +45,7 @@ def test_only_the_earth_mover_knows_how_far_bins_are_apart() -> None:
 
 
 def test_mistakes_are_named() -> None:
-    with pytest.raises(GLNError, match="no kernel 'sinkhorn'"):
+    with pytest.raises(GLNError, match="distance='sinkhorn'; choose from emd"):
         Kernel("sinkhorn", 1.0)
     with pytest.raises(GLNError, match="sigma=0"):
         Kernel("emd", 0)

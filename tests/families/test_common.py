@@ -135,7 +135,7 @@ def test_set_and_ordered_hold_the_same_kind_of_graph_in_another_order(name: str)
         ("nowhere", "no family 'nowhere'"),
         ("surfaces:sides=3", "no parameter 'sides'"),
         ("surfaces:points", "expected name=value"),
-        ("delaunay:order=ordered", "no order='ordered'"),
+        ("delaunay:order=ordered", "order='ordered'; choose from set"),
     ],
 )
 def test_a_mistyped_family_gets_one_sentence(text: str, message: str) -> None:

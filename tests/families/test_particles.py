@@ -122,7 +122,7 @@ def test_features_fill_the_range_from_minus_one_to_one(kind: str) -> None:
 
 
 def test_mistakes_are_named() -> None:
-    with pytest.raises(GLNError, match="no kind='planets'; choose from springs, charged, kuramoto"):
+    with pytest.raises(GLNError, match="kind='planets'; choose from springs, charged, kuramoto"):
         family("particles", kind="planets")
     with pytest.raises(GLNError, match="count=1; expected a whole number of at least 2"):
         family("particles", count=1)

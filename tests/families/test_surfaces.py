@@ -11,7 +11,17 @@ from scipy.spatial.distance import pdist
 from torch_geometric.data import Data
 
 from gln.errors import GLNError
-from gln.families.surfaces import COEFFICIENTS, KINDS, SCALE, SHEAR, TRANSLATE, Surfaces, surface_edges
+from gln.families.surfaces import (
+    COEFFICIENTS,
+    KINDS,
+    SCALE,
+    SHEAR,
+    TRANSLATE,
+    Surfaces,
+    _edge_index,
+    _ordered_pairs,
+    _set_pairs,
+)
 from gln.graphs import check_graph
 from tests.conftest import assert_same_graph
 
@@ -31,6 +41,16 @@ def grid(graph: Data) -> np.ndarray:
     """The points in the order of the grid, ``[m, m, 3]``."""
     m, pos = math.isqrt(graph.num_nodes), graph.pos.double().numpy()
     return (pos[np.argsort(graph.perm.numpy())] if "perm" in graph else pos).reshape(m, m, 3)
+
+
+def surface_edges(graph: Data) -> torch.Tensor:
+    """The true ``edge_index [2, 2e]`` of a surface, from its ``pos``, ``kind`` and ``perm`` alone."""
+    kind, m = KINDS[int(graph.kind)], math.isqrt(graph.num_nodes)
+    if "perm" not in graph:  # ordered
+        return torch.from_numpy(_edge_index(_ordered_pairs(kind, m), np.arange(m * m)[None])[0])
+    perm = graph.perm.numpy()[None]
+    pairs = _set_pairs(kind, graph.pos.numpy()[np.argsort(perm)])
+    return torch.from_numpy(_edge_index(pairs, perm)[0])
 
 
 def edge_set(graph: Data) -> set[tuple[int, int]]:

@@ -83,7 +83,7 @@ def test_every_type_may_have_a_threshold_of_its_own() -> None:
         check_graph(few)
     for wrong, message in (
         ((0.5, 0.5), "2 type_thresholds for a model of 3 types"),
-        ((0, 0, 2), "Got 2 among"),
+        ((0, 0, 2), "type_thresholds=2; expected a number"),
     ):
         with pytest.raises(GLNError, match=message):
             predict(model, SETS[0], type_thresholds=wrong)

@@ -201,7 +201,7 @@ def test_stabilised_is_the_equations_and_three_changes() -> None:
     [
         ({"variant": "released", "nodes": 400}, "25,600,000,000 weights"),
         ({"variant": "released", "normalise": True}, "own biases and normalisation"),
-        ({"variant": "better"}, "no variant 'better'"),
+        ({"variant": "better"}, "variant='better'; choose from equations"),
         ({"steps": 3}, "as many widths as steps"),
         ({"nodes": 0}, "nodes=0"),
         ({"shared": True}, "needs one width"),

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.commands.test_cli import run
+from tests.conftest import run
 
 QUICK = ["--accelerator", "cpu", "--no-progress", "--model", "GLN:width=8,pair_width=8,steps=2"]
 

@@ -16,9 +16,10 @@ from gln.graphs.check import make_graph
 from gln.graphs.record import Graph
 from gln.io import Item, ReadOptions, read_items
 from gln.models.contract import kinds_of
-from gln.workflows.kinds import comparable, described, not_used, number_alike, options_for
-from gln.workflows.predict_files import KnownEdges, completed
-from tests.commands.test_cli import run
+from gln.workflows.answers import KnownEdges, completed
+from gln.workflows.methods import comparable, described, not_used, options_for
+from gln.workflows.training_data import number_alike
+from tests.conftest import run
 
 QUICK = [
     "--epochs",
@@ -46,22 +47,14 @@ def write_tables(folder: Path, count: int = 8, nodes: int = 6) -> None:
     (folder / "t.edges.csv").write_text("\n".join(edges) + "\n")
 
 
-@pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
 def rows_of(path: str) -> list[dict[str, str]]:
     with Path(path).open() as file:
         return list(csv.DictReader(file))
 
 
-def test_from_a_table_with_kinds_to_a_table_with_kinds(
-    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
-) -> None:
+def test_from_a_table_with_kinds_to_a_table_with_kinds(here: Path, capsys: pytest.CaptureFixture) -> None:
     write_tables(here / "data")
-    assert run(monkeypatch, "train", "data", "-o", "run", *QUICK, *FLAGS) == 0
+    assert run("train", "data", "-o", "run", *QUICK, *FLAGS) == 0
     words = "2 types of edges (rail, road); weights; directions; 2 types of nodes (hub, leaf)"
     assert f"kinds       {words}" in capsys.readouterr().out
     facts = json.loads(Path("run/model.json").read_text())
@@ -71,7 +64,7 @@ def test_from_a_table_with_kinds_to_a_table_with_kinds(
     assert names == {"edge_type_names": ["rail", "road"], "node_type_names": ["hub", "leaf"]}
 
     # The columns are those of the run; nodes alone are enough.
-    assert run(monkeypatch, "predict", "run", "data", "-o", "out.csv", "--threshold", "0") == 0
+    assert run("predict", "run", "data", "-o", "out.csv", "--threshold", "0") == 0
     assert "dice (F1)" in capsys.readouterr().out
     rows = rows_of("out.csv")
     assert len(rows) == 8 * 6 * 5  # every pair in both directions
@@ -80,7 +73,7 @@ def test_from_a_table_with_kinds_to_a_table_with_kinds(
     assert all(float(row["weight"]) > 0 for row in rows)
     assert {row["type"] for row in rows_of("out.nodes.csv")} <= {"hub", "leaf"}
     Path("points.csv").write_text("x,y\n0,0\n1,0\n0,1\n")
-    assert run(monkeypatch, "predict", "run", "points.csv", "-o", "alone.npz", "--view", "page.html") == 0
+    assert run("predict", "run", "points.csv", "-o", "alone.npz", "--view", "page.html") == 0
     model = gln.load("run")
     expected = gln.predict(model, np.array([[0, 0], [1, 0], [0, 1]], dtype=np.float32))
     assert expected.edge_type_names == ["rail", "road"]
@@ -89,18 +82,18 @@ def test_from_a_table_with_kinds_to_a_table_with_kinds(
         assert bool(found["directed"])
 
     for words in (["evaluate", "run", "--on", "data"], ["report", "run"]):
-        assert run(monkeypatch, *words) == 0
-    assert run(monkeypatch, "view", "data", "--predicted", "out.csv", *FLAGS, "-o", "seen.html") == 0
+        assert run(*words) == 0
+    assert run("view", "data", "--predicted", "out.csv", *FLAGS, "-o", "seen.html") == 0
     assert '"type_names":["rail","road"]' in Path("seen.html").read_text()
 
 
-def test_known_edges_have_kinds(here: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+def test_known_edges_have_kinds(here: Path, capsys: Any) -> None:
     write_tables(here / "data", 4)
-    assert run(monkeypatch, "train", "data", "-o", "run", *QUICK, *FLAGS) == 0
+    assert run("train", "data", "-o", "run", *QUICK, *FLAGS) == 0
     Path("points.csv").write_text("id,x,y\na,0,0\nb,1,0\nc,0,1\n")
     Path("known.csv").write_text("source,target,kind,cost\nb,a,road,7\n")
     ask = ["predict", "run", "points.csv", "-o", "out.csv", "--threshold", "1", "--known"]
-    assert run(monkeypatch, *ask, "known.csv") == 0
+    assert run(*ask, "known.csv") == 0
     assert rows_of("out.csv") == [
         {"graph": "points.csv", "source": "b", "target": "a", "probability": "1", "type": "road"}
         | {"weight": "7.0", "direction": "forward"}
@@ -110,7 +103,7 @@ def test_known_edges_have_kinds(here: Path, monkeypatch: pytest.MonkeyPatch, cap
         ("source,target,cost\nb,a,7\n", "has no column type, which the model predicts"),
     ):
         Path("wrong.csv").write_text(text)
-        assert run(monkeypatch, *ask, "wrong.csv", "--force") != 0
+        assert run(*ask, "wrong.csv", "--force") != 0
         assert message in capsys.readouterr().err
 
 
@@ -122,21 +115,21 @@ def test_known_edges_have_kinds(here: Path, monkeypatch: pytest.MonkeyPatch, cap
     ],
 )
 def test_flags_for_what_a_model_does_not_predict_are_refused(
-    words: list[str], message: str, here: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+    words: list[str], message: str, here: Path, capsys: Any
 ) -> None:
     write_tables(here / "data", 3)
-    assert run(monkeypatch, "predict", "delaunay", "data", "-o", "out.csv", *words) == 2
+    assert run("predict", "delaunay", "data", "-o", "out.csv", *words) == 2
     assert message in capsys.readouterr().err
-    assert run(monkeypatch, "predict", "delaunay", "data", "--x", "none", "-o", "out.csv") == 0
+    assert run("predict", "delaunay", "data", "--x", "none", "-o", "out.csv") == 0
     assert "of the edges, kind, cost are not used" in capsys.readouterr().err
 
 
-def test_a_model_without_kinds_says_so(here: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+def test_a_model_without_kinds_says_so(here: Path, capsys: Any) -> None:
     write_tables(here / "data", 5)
     ask = ["train", "data", "-o", "run", *QUICK[:5], "--model", "PaperGLN:steps=1"]
-    assert run(monkeypatch, *ask, "--directed") == 2
+    assert run(*ask, "--directed") == 2
     assert "predicts no directions; leave out --directed" in capsys.readouterr().err
-    assert run(monkeypatch, *ask, "--types", "kind") == 0
+    assert run(*ask, "--types", "kind") == 0
     assert "does not predict types of edges, so these are not used" in capsys.readouterr().err
 
 
@@ -193,10 +186,10 @@ def test_known_edges_are_added_with_their_kinds(tmp_path: Path) -> None:
     assert answer.num_edges == 6
 
 
-def test_options_follow_the_run(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_options_follow_the_run(here: Path) -> None:
     write_tables(here / "data", 4)
     plain = ["--weights", "cost", "--threshold-weights", "1.2"]
-    assert run(monkeypatch, "train", "data", "-o", "run", *QUICK, *plain) == 0
+    assert run("train", "data", "-o", "run", *QUICK, *plain) == 0
     options = options_for("run", ReadOptions())
     assert (options.weights, options.threshold_weights) == ("cost", 1.2)
     first = next(iter(read_items([Path("data/t.csv")], options)))

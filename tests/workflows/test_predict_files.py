@@ -14,17 +14,8 @@ from gln.errors import GLNError
 from gln.io import Item, ReadOptions, Skipped
 from gln.models import GLN
 from gln.workflows import predict_files as module
-from gln.workflows.predict_files import (
-    SCORES,
-    Choice,
-    Job,
-    KnownEdges,
-    Outcome,
-    Window,
-    answer_window,
-    cut_windows,
-    predict_files,
-)
+from gln.workflows.answers import SCORES, KnownEdges, Outcome, Window, answer_window
+from gln.workflows.predict_files import Choice, Job, cut_windows, predict_files
 from tests.workflows.items import item
 
 torch.manual_seed(0)

@@ -15,14 +15,14 @@ from gln.errors import GLNError
 from gln.graphs import save_graphs
 from gln.graphs.split import judged_part
 from gln.io import ReadOptions
-from gln.io.read_predictions import read_predictions
+from gln.io.read_predictions import Predictions
 from gln.seeds import TEST_SEED
 from gln.workflows import silent
 from gln.workflows.predict_files import Job
 from gln.workflows.runs import noting_data
 from gln.workflows.views import View, add_predictions, family_views, file_views, job_items, run_views, watch
-from tests.commands.test_cli import run
 from tests.commands.test_train import write_graphs
+from tests.conftest import run
 from tests.viewing import decoding
 
 
@@ -43,14 +43,13 @@ def model() -> nn.Module:
 
 
 @pytest.fixture
-def predict(model: nn.Module, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
+def predict(model: nn.Module, tmp_path: Path) -> Callable[..., Path]:
     """``gln predict`` with the model."""
     gln.save(model, tmp_path / "model")
 
     def predicted(table: Path, output: str, *flags: str) -> Path:
         assert (
             run(
-                monkeypatch,
                 "predict",
                 str(tmp_path / "model"),
                 str(table),
@@ -107,7 +106,7 @@ def test_predictions_come_back_as_they_were_written(
 def test_an_archive_of_predictions_is_shown_on_its_own(table: Path, predict: Callable[..., Path]) -> None:
     output = predict(table, "out.npz")
     views = read(output)
-    assert [view.name for view in views] == list(read_predictions(output))
+    assert [view.name for view in views] == Predictions(output).names
     for view, other in zip(views, add_predictions(read(table), output), strict=True):
         assert view.seen is not None
         assert other.seen is not None
@@ -131,12 +130,12 @@ def test_stored_graphs_are_shown(tmp_path: Path, model: nn.Module) -> None:
     [
         ("a.txt", "", "the .csv or .npz"),
         ("a.csv", "source,target\n0,1\n", "graph, source, target, probability"),
-        ("a.csv", "graph,source,target,probability\nnodes.csv#g0,0,1\n", "not a readable table of edges"),
+        ("a.csv", "graph,source,target,probability\nnodes.csv#g0,0,1\n", "row 2 has 3 cells; expected 4"),
         ("a.csv", "graph,source,target,probability\nother,0,1,0.5\n", "no graph 'g0'"),
         (
             "a.csv",
             "graph,source,target,probability\n" + "".join(f"nodes.csv#g{n},0,1,0.5\n" for n in range(5)),
-            "has an edge to node '0'",
+            "'0' is not a node of graph 'nodes.csv#g0'",
         ),
         (
             "a.csv",

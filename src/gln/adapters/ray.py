@@ -16,11 +16,9 @@ from gln.inference.choice import Choice
 from gln.io import Item, ReadOptions
 from gln.io.items import Source, quote
 from gln.io.parquet import ListRoles, arrow, is_list
-from gln.models.settings import misfit
-from gln.workflows import silent
+from gln.workflows.answers import ask_each
 from gln.workflows.engines import TRIES, Engine, Task, Work, pickled
 from gln.workflows.methods import load_for, put_on
-from gln.workflows.predict_files import answer_items
 
 PATIENCE = 300.0  # seconds in which a worker that was killed must be made again
 
@@ -169,16 +167,9 @@ class SetPredictor:
         ]
         roles = ListRoles(table.schema.names, lists, ReadOptions())
         source = Source(Path("dataset"), "dataset")
-        results: list[Any] = list(roles.read(table.combine_chunks().to_batches()[0], source))
-        fits = []
-        for number, item in enumerate(results):
-            wrong = misfit(self.model, item.graph) if isinstance(item, Item) else item.reason
-            results[number] = wrong if wrong else item
-            if not wrong:
-                fits.append(number)
-        answers = answer_items(self.model, [results[number] for number in fits], self.choice, None, silent)
-        for number, answer in zip(fits, answers, strict=True):
-            results[number] = answer
+        read = list(roles.read(table.combine_chunks().to_batches()[0], source))
+        answers = iter(ask_each(self.model, [one for one in read if isinstance(one, Item)], self.choice))
+        results = [next(answers) if isinstance(one, Item) else one.reason for one in read]
         found = [([], [], [], one) if isinstance(one, str) else _lists_of(one) for one in results]
         kinds = (pa.list_(pa.int64()), pa.list_(pa.int64()), pa.list_(pa.float32()), pa.string())
         names = ("source", "target", "probability", "error")

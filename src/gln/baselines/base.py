@@ -20,14 +20,14 @@ it learned. To add one::
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from gln.errors import GLNError
 from gln.graphs import as_graphs
-from gln.graphs.check import as_record, check_whole, real_number
+from gln.graphs.check import as_record, check_choice, check_whole
 from gln.graphs.record import KINDS, Graph
 from gln.later import torch
 from gln.registry import Registered, Registry, parse_spec
@@ -56,9 +56,16 @@ class Baseline(Registered):
     fitted: ClassVar[str]  # "pooled: …" or "per graph: …": how fit uses many graphs, in one sentence
     learned: ClassVar[tuple[str, ...]] = ()  # the tensors that it learns: initiator is kept in initiator_
     free: ClassVar[tuple[str, ...]] = ()  # settings that may change when a fit is resumed
-    sees_kinds: ClassVar[bool] = (
-        False  # others are fitted to structure alone: no types and weights, no directions
-    )
+    # Others are fitted to structure alone: no types and weights, no directions.
+    sees_kinds: ClassVar[bool] = False
+    choices: ClassVar[Mapping[str, tuple[str, ...]]] = {}  # settings that are one of a few words
+    counts: ClassVar[tuple[str, ...]] = ()  # settings that are whole numbers of at least 1
+
+    def __post_init__(self) -> None:
+        for name, known in self.choices.items():
+            check_choice(self.name, name, getattr(self, name), known)
+        for name in self.counts:
+            setattr(self, name, check_whole(self.name, name, getattr(self, name), 1))
 
     def fit(
         self,
@@ -105,24 +112,6 @@ class Baseline(Registered):
         if not all(hasattr(self, f"{name}_") for name in self.learned):
             raise GLNError(f"{self.name} is not fitted; call fit(graphs) first or load a fitted one.")
 
-    def _check_choice(self, name: str, choices: Sequence[str]) -> None:
-        """Refuse a setting that is not among ``choices``."""
-        if getattr(self, name) not in choices:
-            raise GLNError(
-                f"{self.name} got {name}={getattr(self, name)!r}; choose from {', '.join(choices)}."
-            )
-
-    def _keep_whole(self, name: str) -> None:
-        """Store a setting as an int (NumPy's too), or refuse it if it is not a whole number of at least 1."""
-        setattr(self, name, check_whole(self.name, name, getattr(self, name), 1))
-
-    def _keep_above_zero(self, name: str) -> None:
-        """Store a setting as a number, or refuse it if it is not a finite one above 0."""
-        number = real_number(getattr(self, name))
-        if number is None or not 0 < number < float("inf"):
-            raise GLNError(f"{self.name} got {name}={getattr(self, name)!r}; expected a number above 0.")
-        setattr(self, name, number)
-
 
 class Predictor(Baseline):
     """A baseline that predicts a graph from points, for :func:`gln.predict` and :func:`gln.evaluate`.
@@ -143,14 +132,12 @@ class Predictor(Baseline):
         self.usual_ = state.get("usual")
 
     def _learn_kinds(self, graphs: Sequence[Graph]) -> None:
-        found = [float(graphs[0].directed) or -1.0]
-        for name in reversed(KINDS):
-            values = torch.cat([graph[name] for graph in graphs if name in graph] or [torch.tensor([-1])])
-            usual = (
-                (values.median() if name == "edge_weight" else values.mode().values) if len(values) else -1
-            )
-            found.insert(0, float(usual))
-        self.usual_ = torch.tensor(found, dtype=torch.float64)
+        usual = [-1.0, -1.0, -1.0, 1.0 if graphs[0].directed else -1.0]
+        for place, name in enumerate(KINDS):
+            values = torch.cat([graph[name] for graph in graphs if name in graph] or [torch.empty(0)])
+            if len(values):
+                usual[place] = float(values.median() if name == "edge_weight" else values.mode().values)
+        self.usual_ = torch.tensor(usual, dtype=torch.float64)
 
     def _with_kinds(self, answer: Graph) -> Graph:
         """``answer`` with the usual kinds."""

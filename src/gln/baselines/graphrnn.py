@@ -13,6 +13,7 @@ from tqdm.auto import tqdm  # type: ignore[import-untyped]
 from gln.baselines.base import Sampler, check_folder, mark_folder, register, run_facts
 from gln.errors import GLNError
 from gln.graphs import as_graphs
+from gln.graphs.check import check_real
 from gln.graphs.record import Graph
 from gln.later import torch
 from gln.seeds import GENERATE, ORDER, check_seed, seed_of, seeded
@@ -79,17 +80,17 @@ class GraphRNN(Sampler):
     minutes: float | None = None
     orders: int = 20_000
 
-    fitted: ClassVar[str] = "pooled: one network learns from all graphs."
-    learned: ClassVar[tuple[str, ...]] = ("network",)
-    free: ClassVar[tuple[str, ...]] = ("epochs", "minutes")
+    fitted = "pooled: one network learns from all graphs."
+    learned = ("network",)
+    free = ("epochs", "minutes")
+    choices: ClassVar = {"variant": get_args(Variant)}
+    counts = (*WIDTHS, "epochs", "batches", "batch_size", "orders")
 
     def __post_init__(self) -> None:
-        self._check_choice("variant", get_args(Variant))
-        for name in (*WIDTHS, "epochs", "batches", "batch_size", "orders"):
-            self._keep_whole(name)
-        self._keep_above_zero("lr")
+        super().__post_init__()
+        self.lr = check_real(self.name, "lr", self.lr, above=True)
         if self.minutes is not None:
-            self._keep_above_zero("minutes")
+            self.minutes = check_real(self.name, "minutes", self.minutes, above=True)
 
     def learn(
         self, graphs: list[Graph], val: Sequence[Graph], seed: int, progress: bool, folder: Path | None

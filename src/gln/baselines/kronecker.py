@@ -64,13 +64,10 @@ class Kronecker(Sampler):
     rounds: int = 200
     steps: int = 5
 
-    fitted: ClassVar[str] = "pooled: one initiator for all graphs; per=graph fits one to each."
-    learned: ClassVar[tuple[str, ...]] = ("initiator", "sizes")
-
-    def __post_init__(self) -> None:
-        self._check_choice("per", ("pool", "graph"))
-        self._keep_whole("rounds")
-        self._keep_whole("steps")
+    fitted = "pooled: one initiator for all graphs; per=graph fits one to each."
+    learned = ("initiator", "sizes")
+    choices: ClassVar = {"per": ("pool", "graph")}
+    counts = ("rounds", "steps")
 
     def learn(
         self, graphs: list[Graph], val: Sequence[Graph], seed: int, progress: bool, folder: Path | None

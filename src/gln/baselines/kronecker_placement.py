@@ -43,7 +43,7 @@ class Placement:
         self.begins = np.concatenate([[0], np.cumsum(self.degree)])  # where the edges of every node begin
         # More pairs than this share would mostly block each other and only cost time.
         self.share = np.minimum(CROWD * room / np.maximum([graph.num_edges for graph in graphs], 1), 1)  # [G]
-        self.ones = count_ones(int(self.levels.max()))
+        self.ones = np.array([place.bit_count() for place in range(int(room.max()))])  # in every position
         self._place_by_degree()
 
     def _place_by_degree(self) -> None:
@@ -127,11 +127,3 @@ def _swap(  # type: ignore[no-untyped-def]
 def levels_for(nodes: int) -> int:
     """The fewest levels, at least 1, with enough positions for this many nodes."""
     return max((nodes - 1).bit_length(), 1)
-
-
-def count_ones(levels: int) -> np.ndarray:
-    """The number of 1 bits in every position: ``[2^levels]``."""
-    ones = np.zeros(1, dtype=np.int64)
-    for _ in range(levels):
-        ones = np.concatenate([ones, ones + 1])
-    return ones

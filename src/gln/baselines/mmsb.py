@@ -13,6 +13,7 @@ from tqdm.auto import tqdm  # type: ignore[import-untyped]
 from gln.baselines.base import Sampler, register, structures
 from gln.baselines.mmsb_model import Roles, SeenPairs, fit_roles, log_likelihoods, spectral_points
 from gln.graphs import make_graph
+from gln.graphs.check import check_whole
 from gln.graphs.record import Graph
 from gln.later import torch
 from gln.seeds import GENERATE
@@ -60,16 +61,15 @@ class MMSB(Sampler):
     most_roles: int = 8
     rounds: int = 100
 
-    fitted: ClassVar[str] = "per graph: blocks and memberships of each graph; per=pool shares the blocks."
-    learned: ClassVar[tuple[str, ...]] = ("alpha", "blocks", "memberships", "sizes")
+    fitted = "per graph: blocks and memberships of each graph; per=pool shares the blocks."
+    learned = ("alpha", "blocks", "memberships", "sizes")
+    choices: ClassVar = {"per": ("graph", "pool"), "memberships": ("kept", "drawn")}
+    counts = ("most_roles", "rounds")
 
     def __post_init__(self) -> None:
-        self._check_choice("per", ("graph", "pool"))
-        self._check_choice("memberships", ("kept", "drawn"))
-        self._keep_whole("most_roles")
-        self._keep_whole("rounds")
+        super().__post_init__()
         if self.roles is not None:
-            self._keep_whole("roles")
+            self.roles = check_whole(self.name, "roles", self.roles, 1)
 
     def learn(
         self, graphs: list[Graph], val: Sequence[Graph], seed: int, progress: bool, folder: Path | None
@@ -126,10 +126,5 @@ def _fewest(terms: Sequence[Tensor]) -> int:
     pairs = len(terms[0])
     if pairs < 2:
         return 0  # too few pairs to hold any out
-    best = max(terms, key=lambda each: float(each.mean()))
-
-    def hardly_worse(each: Tensor) -> bool:
-        behind = best - each
-        return bool(behind.mean() <= SIGNIFICANT * behind.std() / pairs**0.5)
-
-    return next(number for number, each in enumerate(terms) if hardly_worse(each))
+    behind = [max(terms, key=torch.mean) - each for each in terms]
+    return next(n for n, gap in enumerate(behind) if gap.mean() <= SIGNIFICANT * gap.std() / pairs**0.5)

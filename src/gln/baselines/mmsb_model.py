@@ -9,22 +9,17 @@ numbers instead of O(n²·K).
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
-import numpy as np
-
 from gln.later import torch
-from gln.ops.loops import compiled, spread
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 CHUNK = 2**18  # pairs at a time, so that arrays roughly fit the processor's cache
-WIDEST = 700.0  # exp(± this) fits float64
 SURE = 1e-6  # edge probabilities between roles stay between this and 1 − this
 LEAST_ALPHA, MOST_ALPHA = 0.01, 100.0  # below, exp(E log π) underflows float64; above, all nodes are alike
 LLOYD = 20  # rounds of k-means
@@ -57,14 +52,6 @@ class SeenPairs:
     def partners(self) -> Tensor:
         """The number of nodes that each node is paired with ``[G, N]``."""
         return torch.cat([(chunk.joined | chunk.parted).sum(dim=-1) for _, chunk in self.chunks()])
-
-    @cached_property
-    def edges(self) -> tuple[np.ndarray, np.ndarray]:
-        """The joined pairs, once each: offsets of the graphs ``[G + 1]``, and both nodes ``[E, 2]``."""
-        found = [(part.start, chunk.joined.triu(1).nonzero()) for part, chunk in self.chunks()]
-        graph = torch.cat([ends[:, 0] + begin for begin, ends in found])
-        first = torch.searchsorted(graph, torch.arange(len(self.mask) + 1))
-        return first.numpy(), torch.cat([ends[:, 1:] for _, ends in found]).numpy()
 
 
 @dataclass(frozen=True)
@@ -272,68 +259,12 @@ def sum_pairs(pairs: SeenPairs, weight: Tensor, blocks: Tensor) -> Sums:
         weight: weight of every node's roles ``[G, N, K]``; the largest of each node is 1.
         blocks: the probability of an edge between two roles ``[G, K, K]``, symmetric, above 0 and below 1.
     """
-    chances = (blocks, 1 - blocks)
-    # e_pq is a sum of K² terms, each at most 1; the term of the two largest weights is a chance. So e_pq lies between
-    # the least chance and K², and this many factors can be multiplied within float64 before taking one logarithm.
-    extreme = max(2 * math.log(weight.shape[-1]), *(-math.log(float(chance.min())) for chance in chances))
-    factors = max(1, int(WIDEST / extreme))
-    by_role = weight.mT.contiguous()  # [G, K, N]
-    others = [(weight @ chance).numpy() for chance in chances]
-    logs, joined, parted = weight.new_empty(len(weight)), torch.zeros_like(weight), torch.zeros_like(by_role)
-    arrays = (values.contiguous().numpy() for values in (pairs.parted, weight, by_role))
-    out = (values.numpy() for values in (logs, joined, parted))
-    spread(_compiled(_kernel), 0, len(weight), factors, *pairs.edges, *arrays, *others, *out)
-    return Sums(logs, joined, parted.mT)
-
-
-_compiled = cache(compiled)  # on first use
-
-
-def _kernel(  # type: ignore[no-untyped-def]
-    begin, end, factors, first, edges, parted, weight, by_role, if_joined, if_parted, logs, near, far
-):
-    """The graphs ``begin : end``. Nearly all pairs are parted: long loops over ``q`` for vector instructions.
-
-    ``if_joined`` and ``if_parted`` ``[G, N, K]``: ``weight · chance``. ``near`` ``[G, N, K]`` and ``far`` ``[G, K, N]``
-    start at zero; with ``logs`` they receive the sums.
-    """
-    nodes, roles = weight.shape[1:]
-    product, inverse = np.empty(nodes), np.empty(nodes)
-    for g in range(begin, end):
-        total = 0.0
-        product[:] = 1.0
-        for p in range(1, nodes):
-            for q in range(p):
-                inverse[q] = if_parted[g, p, 0] * by_role[g, 0, q]
-            for k in range(1, roles):
-                other = if_parted[g, p, k]
-                for q in range(p):
-                    inverse[q] += other * by_role[g, k, q]
-            seen = parted[g, p]
-            for q in range(p):
-                product[q] *= inverse[q] if seen[q] else 1.0
-                inverse[q] = seen[q] / inverse[q]
-            for k in range(roles):
-                own, summed = weight[g, p, k], 0.0
-                for q in range(p):
-                    summed += inverse[q] * by_role[g, k, q]
-                    far[g, k, q] += inverse[q] * own
-                far[g, k, p] += summed
-            if p % factors == 0 or p == nodes - 1:
-                for q in range(p):
-                    total += math.log(product[q])
-                    product[q] = 1.0
-        run = 1.0
-        for m in range(first[g], first[g + 1]):
-            p, q = edges[m]
-            evidence = 0.0
-            for k in range(roles):
-                evidence += if_joined[g, p, k] * weight[g, q, k]
-            run *= evidence
-            if (m - first[g]) % factors == factors - 1:
-                total += math.log(run)
-                run = 1.0
-            for k in range(roles):
-                near[g, p, k] += weight[g, q, k] / evidence
-                near[g, q, k] += weight[g, p, k] / evidence
-        logs[g] = total + math.log(run)
+    found = []
+    for part, chunk in pairs.chunks():
+        own, chance = weight[part], blocks[part]
+        if_joined, if_parted = (own @ each @ own.mT for each in (chance, 1 - chance))  # [G, N, N]
+        evidence = if_joined.where(chunk.joined, if_parted).masked_fill(~(chunk.joined | chunk.parted), 1)
+        inverse = evidence.reciprocal()
+        sums = [(inverse * seen) @ own for seen in (chunk.joined, chunk.parted)]
+        found.append((evidence.log().sum(dim=(1, 2)) / 2, *sums))
+    return Sums(*map(torch.cat, zip(*found, strict=True)))

@@ -40,12 +40,10 @@ class Neighbours(Predictor):
     most: int = 32
 
     sees_kinds = True
-    fitted: ClassVar[str] = "pooled: one k or radius for all graphs."
-    learned: ClassVar[tuple[str, ...]] = ("parameter", "scale")
-
-    def __post_init__(self) -> None:
-        self._check_choice("rule", get_args(Rule))
-        self._keep_whole("most")
+    fitted = "pooled: one k or radius for all graphs."
+    learned = ("parameter", "scale")
+    choices: ClassVar = {"rule": get_args(Rule)}
+    counts = ("most",)
 
     def learn(
         self, graphs: list[Graph], val: Sequence[Graph], seed: int, progress: bool, folder: Path | None
@@ -81,7 +79,7 @@ class Neighbours(Predictor):
             return pairs_by_rank(where, int(min(limit, len(where))), mutual=self.rule == "mutual")
         if self.rule == "radius":
             return pairs_by_distance(where, limit)
-        pairs = gabriel(where) if self.rule == "gabriel" else relative_neighbours(where)
+        pairs = unspoilt(where, SPOILS[self.rule])
         return pairs, np.zeros(len(pairs))
 
     def _choices(self, graphs: Sequence[Graph]) -> np.ndarray:
@@ -122,6 +120,12 @@ MOST_PAIRS = 2**24  # pairs of one graph within a radius
 
 # Whether a node at squared distances ``a`` and ``b`` from the ends of a pair of squared length ``c`` rules it out.
 Spoils = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
+SPOILS: dict[str, Spoils] = {
+    # It lies in the closed diametral ball, and does not coincide with an end.
+    "gabriel": lambda a, b, c: (a + b <= c) & (np.minimum(a, b) > 0),
+    # It is nearer to both ends than they are to each other.
+    "rng": lambda a, b, c: np.maximum(a, b) < c,
+}
 
 
 def pairs_by_rank(points: np.ndarray, most: int, mutual: bool = False) -> tuple[np.ndarray, np.ndarray]:
@@ -164,16 +168,6 @@ def pairs_within(points: np.ndarray, radius: float) -> int:
     """How many pairs are up to about ``radius`` apart."""
     tree = spatial.cKDTree(points)
     return int(tree.count_neighbors(tree, radius) - len(points)) // 2
-
-
-def gabriel(points: np.ndarray) -> np.ndarray:
-    """Pairs whose closed diametral ball holds no third node, except nodes that coincide with an end."""
-    return unspoilt(points, lambda a, b, c: (a + b <= c) & (np.minimum(a, b) > 0))
-
-
-def relative_neighbours(points: np.ndarray) -> np.ndarray:
-    """Pairs for which no third node is nearer to both ends than the ends are to each other."""
-    return unspoilt(points, lambda a, b, c: np.maximum(a, b) < c)
 
 
 def unspoilt(points: np.ndarray, spoils: Spoils) -> np.ndarray:

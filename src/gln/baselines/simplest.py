@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -35,8 +35,8 @@ class Constant(Predictor):
 
     sees_kinds = True
 
-    fitted: ClassVar[str] = "pooled: the mean adjacency of all graphs, which must have the same size."
-    learned: ClassVar[tuple[str, ...]] = ("mean",)
+    fitted = "pooled: the mean adjacency of all graphs, which must have the same size."
+    learned = ("mean",)
 
     def learn(
         self, graphs: list[Graph], val: Sequence[Graph], seed: int, progress: bool, folder: Path | None
@@ -73,8 +73,8 @@ class Constant(Predictor):
 class Copy(Sampler):
     """A random training graph, unchanged: close to the floor of every MMD, and nothing new."""
 
-    fitted: ClassVar[str] = "pooled: all graphs are stored."
-    learned: ClassVar[tuple[str, ...]] = ("graphs",)
+    fitted = "pooled: all graphs are stored."
+    learned = ("graphs",)
 
     def learn(
         self, graphs: list[Graph], val: Sequence[Graph], seed: int, progress: bool, folder: Path | None

@@ -10,6 +10,7 @@ from tyro.conf import OmitArgPrefixes, arg
 from gln.commands.flags import ModelPath, Number, PagePath, ReadFlags, Seed, Skips, Steps, Whole, remark
 from gln.commands.look import write_shown
 from gln.errors import GLNError, escaped
+from gln.files import FORMATS, check_page, refuse_existing
 from gln.seeds import TEST_SEED
 
 
@@ -36,9 +37,8 @@ def evaluate(
         largest_component: Compute MMD on largest components only, as the paper does.
     """
     from gln.inference.choice import Choice
-    from gln.viewing.paths import check_page
     from gln.workflows.asked import check_graphs, check_labelled
-    from gln.workflows.kinds import options_for
+    from gln.workflows.methods import options_for
     from gln.workflows.training_data import find_data, is_family
 
     if view is not None:
@@ -89,10 +89,8 @@ def generate(
     """
     from gln.families import parse_family
     from gln.graphs.check import check_whole
-    from gln.io.writing import refuse_existing
     from gln.seeds import check_seed
     from gln.storage.models import find_saved
-    from gln.viewing.paths import FORMATS
     from gln.workflows.asked import check_device
 
     pictured = output.suffix.lstrip(".").lower() in FORMATS

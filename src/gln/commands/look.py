@@ -21,6 +21,7 @@ from gln.commands.flags import (
     remark,
 )
 from gln.errors import escaped
+from gln.files import check_page, check_picture
 from gln.seeds import TEST_SEED
 
 if TYPE_CHECKING:
@@ -85,7 +86,6 @@ def show(
         count: Number of graphs.
     """
     from gln.families import parse_family
-    from gln.viewing.paths import check_picture
 
     chosen = parse_family(family)
     picture = check_picture(output or f"{chosen.name}.png")
@@ -130,9 +130,8 @@ def view(
         open: Open the page in the browser.
     """
     from gln.inference.choice import Choice
-    from gln.viewing.paths import check_page
     from gln.workflows.asked import check_view
-    from gln.workflows.kinds import options_for
+    from gln.workflows.methods import options_for
 
     check_page(output)
     options, choice = read.options(), Choice(threshold, steps=steps)
@@ -170,7 +169,6 @@ def report(
         run: A run folder, finished or not.
         output: The page to write (.html); RUN/report.html if omitted.
     """
-    from gln.viewing.paths import check_page
     from gln.workflows.runs import read_run
 
     page = check_page(output or run / "report.html")

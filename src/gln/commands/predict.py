@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from tyro.conf import OmitArgPrefixes, Positional, arg
 
@@ -22,9 +22,13 @@ from gln.commands.flags import (
     count_of,
     remark,
 )
-from gln.errors import GLNError, escaped
-from gln.files import apart_from, open_regular, same_place
+from gln.errors import escaped
+from gln.files import check_page
 from gln.training.config import SEVERAL
+
+if TYPE_CHECKING:
+    from gln.workflows.answers import Outcome
+    from gln.workflows.predict_files import Job
 
 
 def predict(
@@ -73,42 +77,25 @@ def predict(
             on; if omitted, as many as the memory allows, and only sets for which it is too small.
     """
     from gln.inference.choice import Choice
-    from gln.io import find_files
-    from gln.io.writing import check_output
-    from gln.viewing.paths import check_page
-    from gln.workflows.asked import check_device, check_nodes
-    from gln.workflows.kinds import options_for
+    from gln.workflows.asked import check_prediction
+    from gln.workflows.methods import options_for
 
     if view is not None:
         check_page(view)
-    check_device(device)
     if output.suffix.lower() == ".png":
         clusters = clusters or "auto"
     choice = Choice(threshold, top_k, steps, candidates, batch_size)
-    if any(Path(word).is_file() and same_place(Path(word), output) for word in files):
-        raise GLNError(f"{output} is both input and output; choose another name for the output.")
-    in_folder = output.is_dir() or not output.suffix
-    share.check(in_folder)
-    if in_folder:
-        if clusters is not None:
-            raise GLNError(f"Got the folder {output}; clusters are written to .csv or .png.")
-        from gln.io.parquet import arrow
-
-        arrow()
-    paths = find_files(files)
+    share.check(folder=output.is_dir() or not output.suffix)
     options = options_for(model, read.options())
-    if known is not None:
-        open_regular(known).close()
-    if nodes := apart_from(paths, (output, known)):
-        check_nodes(model, nodes, options, Skips(), known)
-    if not in_folder:
-        check_output(output, force, clusters is not None)
-    from gln.models.contract import kinds_of
+    paths = check_prediction(
+        model, files, output, options, known, clusters is not None, force, device, Skips()
+    )
     from gln.workflows.engines import in_this_process
     from gln.workflows.methods import load_for, put_on
-    from gln.workflows.predict_files import Job, predict_files
+    from gln.workflows.predict_files import Job
     from gln.workflows.rules import FROM_TRAINING, load_rules
-    from gln.workflows.tiling import too_large
+    from gln.workflows.tiling import predict_job
+    from gln.workflows.views import job_items, job_views
 
     if SEVERAL & os.environ.keys():
         from gln.training.processes import check_alone
@@ -120,52 +107,40 @@ def predict(
     rules = load_rules(model) or (None if engine is in_this_process else {})
     about = FROM_TRAINING if rules else ""
     job = Job(network, paths, output, options, choice, known, force, clusters, rules, about, device)
-    if view is not None:
-        from gln.workflows.views import job_items
-
-        shown = job_items(job, view, remark)
-    said: list[str] = []
-    stream = too_large(job, tile_nodes, said.append)
-    if stream is not None and not in_folder:
-        raise GLNError(
-            f"{stream.count:,} nodes are predicted in tiles; name a folder for the output, such as {output.stem}/."
-        )
-    if stream is not None:
-        from gln.workflows.tiling import predict_tiles
-
-        for text in said:
-            remark(text)
-        workers = share.devices if isinstance(share.devices, int) else 1
-        outcome = predict_tiles(job, stream, engine, tile_nodes, workers, remark)
-    elif in_folder:
-        from gln.workflows.shards import predict_in_folder
-
-        outcome = predict_in_folder(job, engine, remark, _complain)
-    else:
-        outcome = predict_files(job, engine=engine, say=remark, complain=_complain)
-    what = count_of(outcome.edges, "edge") if clusters is None else count_of(outcome.clusters, "cluster")
-    # Several graphs may be in files of their own.
-    written = output if output.exists() else output.with_name(f"{output.stem}-*{output.suffix}")
-    print(f"Wrote {escaped(str(written))}: {what} in {count_of(outcome.graphs, 'graph')}.")
-    if output.suffix.lower() == ".csv" and clusters is None and kinds_of(network).node_types:
-        print(f"Wrote {escaped(str(output.with_suffix('.nodes.csv')))}: the types of their nodes.")
+    shown = [] if view is None else job_items(job, view, remark)
+    workers = share.devices if isinstance(share.devices, int) else 1
+    outcome = predict_job(job, engine, tile_nodes, workers, remark, lambda text: remark(f"skipped {text}"))
+    _tell_written(job, outcome)
     if view is not None:
         from gln.viewing.pages import write_page
-        from gln.workflows.views import job_views
 
         write_page(view, job_views(job, shown), f"{model} on {' '.join(files)}")
         print(f"Wrote {escaped(str(view))}.")
     if outcome.labelled:
-        from gln.workflows.runs import has_learned_from
-
-        if words := has_learned_from(model, paths):
-            remark(words)
-        note = f"mean over {count_of(outcome.labelled, 'graph')} that came with true edges"
-        print(f"\n{outcome.table([note, *filter(None, [job.about_rules])])}")
+        _tell_scores(job, outcome, model)
     if outcome.skipped:
         print(f"\nSkipped {len(outcome.skipped)}:\n{outcome.reasons()}")
         sys.exit(1)
 
 
-def _complain(text: str) -> None:
-    remark(f"skipped {text}")
+def _tell_written(job: Job, outcome: Outcome) -> None:
+    from gln.models.contract import kinds_of
+
+    output, graphs = job.output, count_of(outcome.graphs, "graph")
+    what = count_of(outcome.edges, "edge") if job.clusters is None else count_of(outcome.clusters, "cluster")
+    # Several graphs may be in files of their own.
+    written = output if output.exists() else output.with_name(f"{output.stem}-*{output.suffix}")
+    print(f"Wrote {escaped(str(written))}: {what} in {graphs}.")
+    if output.suffix.lower() == ".csv" and job.clusters is None and kinds_of(job.model).node_types:
+        print(f"Wrote {escaped(str(output.with_suffix('.nodes.csv')))}: the types of their nodes.")
+
+
+def _tell_scores(job: Job, outcome: Outcome, model: str) -> None:
+    from gln.evaluation.metrics import Scores
+    from gln.workflows.runs import has_learned_from
+
+    if words := has_learned_from(model, job.paths):
+        remark(words)
+    note = f"mean over {count_of(outcome.labelled, 'graph')} that came with true edges"
+    notes = [note, *filter(None, [job.about_rules])]
+    print(f"\n{Scores(outcome.scores, notes, rules=outcome.rules)}")

@@ -12,6 +12,7 @@ from tyro.conf import OmitArgPrefixes, Positional, arg
 from gln.commands.flags import File, FitFlags, Maybe, PagePath, ReadFlags, Skips, Whole, Word, remark
 from gln.commands.look import write_shown
 from gln.errors import GLNError, escaped
+from gln.files import check_page
 from gln.training.config import SEVERAL
 
 ANY_METHOD = ("seed", "progress")  # the settings of FitConfig that a baseline has too
@@ -69,25 +70,14 @@ def train(
             positions per node.
         resume: Continue the run in RUN exactly where it stopped.
     """
-    from gln.storage.runs import refuse_run
-    from gln.viewing.paths import check_page
     from gln.workflows.asked import check_graphs, check_labelled
     from gln.workflows.divide import check_patches
     from gln.workflows.methods import find_method
-    from gln.workflows.recipe import Recipe, check_new_recipe
+    from gln.workflows.recipe import Recipe
     from gln.workflows.training_data import find_data, is_family
 
     config = settings.config()
-    if output.is_file():
-        raise GLNError(f"{output} is a file; give the name of a run folder.")
-    several = bool(SEVERAL & os.environ.keys())  # one of them may have begun already
-    if not resume and not several:
-        refuse_run(output)
-    if recipe is not None and not several:
-        check_new_recipe(recipe, resume)
-    check_patches(patches)
-    if view is not None:
-        check_page(view)
+    _check_outputs(output, recipe, view, resume)
     for_files = {"patches": patches, "group": group, "recipe": recipe, "from_recipe": from_recipe}
     for_files |= vars(read)
     held: dict[str, Any] = {"val": val or None, "test": () if test == ("none",) else test or None}
@@ -103,19 +93,15 @@ def train(
     losses = {"edge": edge_loss, "structure": structure_loss, "every_step": every_step}
     losses = {name: value for name, value in losses.items() if value is not None}
     if is_baseline:
-        usual = vars(FitFlags())
-        given: dict[str, Any] = {"edge_loss": edge_loss, "structure_loss": structure_loss}
-        given |= {"every_step": every_step, "turned": turned}
-        given |= {name: value for name, value in vars(config).items() if name not in ANY_METHOD}
-        changed = {name: value for name, value in given.items() if value != usual.get(name)}
-        _refuse(changed, "networks, whereas a baseline's settings follow its name, as in graphrnn:epochs=9")
+        given = {"edge_loss": edge_loss, "structure_loss": structure_loss, "every_step": every_step}
+        _refuse_for_baseline(vars(config) | given | {"turned": turned})
     check_graphs(data, count)
     for words in filter(None, held.values()):
         find_data(words)
+    check_patches(patches)
     if count is not None and count < 3:
         raise GLNError(f"Got --count {count}; expected at least 3 graphs: to train, to validate and to test.")
-    options = replace(read.options(), group=group)
-    skip = Skips()
+    options, skip = replace(read.options(), group=group), Skips()
     if not is_family(data):
         check_labelled(find_data(data), options if ready is None else ready.read, skip)
     from gln.viewing.reports import write_report
@@ -150,6 +136,30 @@ def train(
         predicts, graphs = (method, judged.graphs) if judged.paired else (None, judged.made)
         write_shown(view, predicts, graphs, f"{output}, {'test' if judged.paired else 'sampled'} graphs")
     skip.end()
+
+
+def _check_outputs(run: Path, recipe: Path | None, view: Path | None, resume: bool) -> None:
+    """Refuse to write where something else is; of several processes, one may have begun already."""
+    from gln.storage.runs import refuse_run
+    from gln.workflows.recipe import check_new_recipe
+
+    several = bool(SEVERAL & os.environ.keys())
+    if run.is_file():
+        raise GLNError(f"{run} is a file; give the name of a run folder.")
+    if not resume and not several:
+        refuse_run(run)
+    if recipe is not None and not several:
+        check_new_recipe(recipe, resume)
+    if view is not None:
+        check_page(view)
+
+
+def _refuse_for_baseline(given: dict[str, Any]) -> None:
+    usual = vars(FitFlags())
+    changed = {
+        name: value for name, value in given.items() if name not in ANY_METHOD and value != usual.get(name)
+    }
+    _refuse(changed, "networks, whereas a baseline's settings follow its name, as in graphrnn:epochs=9")
 
 
 def _refuse(flags: dict[str, Any], purpose: str) -> None:

@@ -17,6 +17,7 @@ from gln.errors import GLNError
 from gln.evaluation.segmentation import adjusted_rand
 from gln.evaluation.statistics import component_labels
 from gln.graphs import as_graph, make_graph
+from gln.graphs.check import check_choice, check_real
 from gln.graphs.record import Graph
 from gln.graphs.regions import is_image, region_edges
 
@@ -41,12 +42,9 @@ def clusters(
         resolution: above 1, louvain finds smaller communities, below 1 larger ones.
         seed: of louvain's order of nodes.
     """
-    if method not in get_args(Grouping):
-        raise GLNError(f"Got method={method!r}; choose one of {', '.join(get_args(Grouping))}.")
-    if not (cut is None or 0 <= cut <= 1) or not resolution > 0:
-        raise GLNError(
-            f"Got cut={cut} and resolution={resolution}; expected a probability and a number above 0."
-        )
+    check_choice("clusters", "method", method, get_args(Grouping))
+    check_real("clusters", "cut", cut or 0, 0, 1)
+    check_real("clusters", "resolution", resolution, above=True)
     graph = as_graph(graph)
     if graph.edge_prob is None:
         graph.edge_prob = torch.ones(graph.num_edges)

@@ -8,6 +8,7 @@ from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 import torch
 from torch import Tensor
 
@@ -116,11 +117,12 @@ class _ByDegree:
         order = np.argsort(graph * max(blocks.nodes) + degree)
         self.rank = np.empty_like(order)
         self.rank[order] = np.arange(len(order))
-        self.start = _starts(degree[order])
-        self.middle = self.start[:-1].copy()
-        self.near, self.edge = np.empty_like(target), np.empty_like(target)
-        lists = (self.start, self.middle, self.near)
-        _compiled(_arrange)(_starts(degree), target, order, self.rank, *lists, self.edge)
+        ends = self.rank[source], self.rank[target]
+        lists = sp.csr_array((np.arange(len(source)), ends), shape=2 * order.shape)  # ascending in every row
+        self.start, self.near = lists.indptr.astype(np.int64), lists.indices.astype(np.int64)
+        self.edge = lists.data  # which of the given edges lies where
+        below = np.bincount(ends[0][ends[1] < ends[0]], minlength=len(order))
+        self.middle = self.start[:-1] + below
 
     def triangles(self) -> np.ndarray:
         """Triangles on every edge: ``[2m]``, as in ``near``."""
@@ -142,26 +144,7 @@ class _ByDegree:
         return torch.from_numpy(out).to(self.device)
 
 
-def _starts(lengths: np.ndarray) -> np.ndarray:
-    """Where each of the lists of these ``lengths [n]`` begins, and the last one ends: ``[n + 1]``."""
-    return np.concatenate([[0], np.cumsum(lengths)])
-
-
 _compiled = cache(compiled)  # on first use
-
-
-def _arrange(first, target, order, rank, start, middle, near, edge):  # type: ignore[no-untyped-def]
-    """Fill ``near`` and ``middle``; ``edge`` says which of the given edges, in either direction, lies where.
-
-    A node is entered into the lists of its neighbours, lowest node first, so the lists ascend without being sorted.
-    """
-    end = start[:-1].copy()
-    for v in range(len(order)):
-        middle[v] = end[v]  # all nodes below have been entered
-        for e in range(first[order[v]], first[order[v] + 1]):
-            u = rank[target[e]]
-            near[end[u]], edge[end[u]] = v, e
-            end[u] += 1
 
 
 def _triangles(start, middle, near, triangles):  # type: ignore[no-untyped-def]

@@ -11,19 +11,11 @@ from torch import Tensor
 from gln.errors import GLNError
 from gln.evaluation.kinds import kinds_of_pairs
 from gln.evaluation.metrics import POOLED, Scores
+from gln.graphs.check import check_choice
 from gln.graphs.convert import as_graph_pairs
 from gln.graphs.record import Graph
 
 Entries = Literal["pairs", "directed", "all"]
-
-
-def check_entries(entries: str) -> None:
-    """Refuse anything but ``"pairs"``, ``"directed"`` and ``"all"``."""
-    if entries not in get_args(Entries):
-        raise GLNError(
-            f'Got entries={entries!r}; expected "pairs" (i < j), "directed" (i ≠ j) or "all" (n² entries, as in the '
-            "paper)."
-        )
 
 
 def real(values: Tensor) -> Tensor:
@@ -118,7 +110,7 @@ _OVER: dict[Entries, str] = {
 
 def _entries(entries: Entries, *sets: Sequence[Graph]) -> Entries:
     """``"directed"`` for the pairs of graphs of which one is directed."""
-    check_entries(entries)
+    check_choice("edge_scores", "entries", entries, get_args(Entries))
     directed = any(graph.directed for graphs in sets for graph in graphs)
     return "directed" if entries == "pairs" and directed else entries
 

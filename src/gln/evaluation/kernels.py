@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import inf
 from typing import Literal, get_args
 
 import torch
 from torch import Tensor
 
 from gln.errors import GLNError
-from gln.graphs.check import real_number
+from gln.graphs.check import check_choice, check_real
 
 Distance = Literal["emd", "tv", "rbf"]
 _TITLES = {"emd": "Gaussian EMD", "tv": "Gaussian TV", "rbf": "RBF"}
@@ -34,13 +33,8 @@ class Kernel:
     sigma: float
 
     def __post_init__(self) -> None:
-        if self.distance not in get_args(Distance):
-            raise GLNError(
-                f"There is no kernel {self.distance!r}; choose from {', '.join(get_args(Distance))}."
-            )
-        sigma = real_number(self.sigma)
-        if sigma is None or not 0 < sigma < inf:
-            raise GLNError(f"Got sigma={self.sigma!r}; expected a positive, finite kernel width.")
+        check_choice("Kernel", "distance", self.distance, get_args(Distance))
+        check_real("Kernel", "sigma", self.sigma, above=True)
 
     def __call__(self, x: Tensor, y: Tensor, bin_width: float | None = None) -> Tensor:
         """The kernel matrix ``[n, m]`` of descriptors ``x [n, d]`` and ``y [m, d]``, both float64.
@@ -71,8 +65,7 @@ TITLES = {"biased": "biased (V-statistic)", "unbiased": "unbiased (U-statistic)"
 
 def check_estimator(estimator: str, *counts: int) -> None:
     """Refuse an unknown estimator, and the unbiased one for sets of a single graph."""
-    if estimator not in get_args(Estimator):
-        raise GLNError(f"There is no estimator {estimator!r}; choose from {', '.join(get_args(Estimator))}.")
+    check_choice("MMD", "estimator", estimator, get_args(Estimator))
     if estimator == "unbiased" and min(counts) < 2:
         raise GLNError(
             "The unbiased estimator compares graphs within each set; give at least 2 graphs per set."

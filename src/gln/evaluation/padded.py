@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 import torch
 from torch import Tensor
 from torchmetrics import Metric
@@ -11,14 +13,13 @@ from gln.evaluation.edges import (
     PER_GRAPH,
     Entries,
     average_precision,
-    check_entries,
     named,
     per_graph,
     ratios,
     real,
 )
 from gln.graphs.batch import pair_mask
-from gln.graphs.check import check_whole, real_number
+from gln.graphs.check import check_choice, check_real, check_whole
 
 # Sums are kept as whole multiples of 2⁻³⁰: exact, hence equal for any order and any number of processes,
 # and possible on devices without float64.
@@ -42,7 +43,7 @@ class _PaddedMetric(Metric):
 
     def __init__(self, entries: Entries, **states: int) -> None:
         super().__init__()
-        check_entries(entries)
+        check_choice(type(self).__name__, "entries", entries, get_args(Entries))
         self.entries = entries
         for name, length in {**states, "graphs": 0, "invalid": 0}.items():
             self.add_state(name, torch.zeros(length or (), dtype=torch.int64), dist_reduce_fx="sum")
@@ -116,10 +117,7 @@ class EdgeScores(_PaddedMetric):
 
     def __init__(self, threshold: float = 0.5, entries: Entries = "pairs") -> None:
         super().__init__(entries, scores=len(PER_GRAPH), counts=4)
-        number = real_number(threshold)
-        if number is None or not 0 <= number <= 1:
-            raise GLNError(f"Got threshold={threshold!r}; expected a probability between 0 and 1.")
-        self.threshold = float(number)
+        self.threshold = float(check_real("EdgeScores", "threshold", threshold, 0, 1))
 
     def update(self, probabilities: Tensor, adj: Tensor, mask: Tensor) -> None:
         """Add a batch: ``probabilities [B, N, N]``, ``adj [B, N, N]`` bool, ``mask [B, N]`` bool."""

@@ -2,12 +2,11 @@
 
 from gln.families.base import FAMILIES, Family, family, parse_family, register
 from gln.families.community import Community
-from gln.families.delaunay import Delaunay
+from gln.families.delaunay import Delaunay, Roads
 from gln.families.figures import Figures
 from gln.families.nearest import Nearest
 from gln.families.particles import Particles
 from gln.families.published import SBM, Planar, Tree
-from gln.families.roads import Roads
 from gln.families.surfaces import Surfaces
 
 __all__ = [

@@ -16,7 +16,7 @@ from __future__ import annotations
 import hashlib
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
@@ -32,7 +32,7 @@ import numpy as np
 from gln.errors import GLNError
 from gln.files import digest_of, read_safetensors, write_atomically
 from gln.graphs import pack, unpack
-from gln.graphs.check import as_record, check_whole
+from gln.graphs.check import as_record, check_choice, check_whole
 from gln.graphs.record import Graph
 from gln.later import safetensors, torch
 from gln.registry import Registered, Registry, parse_spec
@@ -66,11 +66,15 @@ class Family(Registered, ABC):
     version: ClassVar[int] = 1  # raise it when the graphs of a seed change: caches depend on it
     orders: ClassVar[tuple[Order, ...]] = ("set",)
     paper_count: ClassVar[int | None] = None  # how many graphs the paper used
+    choices: ClassVar[Mapping[str, tuple[str, ...]]] = {}  # parameters that are one of a few words
+    least: ClassVar[Mapping[str, int]] = {}  # parameters that are whole numbers, and the smallest allowed
     val_share: ClassVar[float] = 0.1  # of the graphs that are not for testing
 
     def __post_init__(self) -> None:
-        if self.order not in self.orders:
-            raise GLNError(f"{self.name} has no order={self.order!r}; choose from {', '.join(self.orders)}.")
+        for name, known in {"order": self.orders, **self.choices}.items():
+            check_choice(self.name, name, getattr(self, name), known)
+        for name, least in self.least.items():
+            self._keep_whole(name, least)
 
     @abstractmethod
     def draw(self, rng: np.random.Generator, count: int) -> Sequence[Graph | Data]:
@@ -116,14 +120,10 @@ class Family(Registered, ABC):
         if workers == 1 or len(blocks) == 1:
             drawn = (self._block(seed, block) for block in blocks)
             return [graph for graphs in drawn for graph in graphs][:count]
-        # Each worker sends its blocks back packed: a few large arrays instead of thousands of small tensors.
-        share = -(-len(blocks) // (4 * workers))
-        starts = blocks[::share]
+        share = -(-len(blocks) // (4 * workers))  # of a worker at a time
         try:
             with ProcessPoolExecutor(workers, mp_context=_clean_processes()) as pool:
-                packed = pool.map(
-                    _draw_packed, repeat(self), repeat(seed), [blocks[s : s + share] for s in starts]
-                )
+                packed = pool.map(_draw_packed, repeat(self), repeat(seed), blocks, chunksize=share)
                 parts = [{key: torch.from_numpy(value) for key, value in part.items()} for part in packed]
         except BrokenProcessPool:
             raise GLNError(
@@ -155,9 +155,9 @@ def _clean_processes() -> BaseContext:
     return context
 
 
-def _draw_packed(family: Family, seed: int, blocks: range) -> dict[str, np.ndarray]:
-    graphs = [graph for block in blocks for graph in family._block(seed, block)]
-    return {key: value.numpy() for key, value in pack(graphs).items()}
+def _draw_packed(family: Family, seed: int, block: int) -> dict[str, np.ndarray]:
+    """A block as a worker sends it back: a few large arrays instead of many small tensors."""
+    return {key: value.numpy() for key, value in pack(family._block(seed, block)).items()}
 
 
 #: Every registered family by name.

@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from gln.errors import GLNError
-from gln.families.base import Family, Order, register
+from gln.families.base import Family, register
 from gln.graphs.record import Graph
 from gln.later import torch
 
@@ -43,12 +43,11 @@ class Community(Family):
     links: int = 2
     iterations: int = 50
 
-    orders: ClassVar[tuple[Order, ...]] = ("set", "ordered")
+    orders = ("set", "ordered")
+    least: ClassVar = {"communities": 2, "size": 3, "links": 0, "iterations": 1}
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name, least in (("communities", 2), ("size", 3), ("links", 0), ("iterations", 1)):
-            self._keep_whole(name, least)
         possible = self._count_free_pairs()
         if self.links > possible:
             raise GLNError(

@@ -1,10 +1,10 @@
-"""Delaunay triangulations of random points, the benchmark of Set2Graph."""
+"""Delaunay triangulations of random points: the benchmark of Set2Graph, and roads that take time to travel."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -16,6 +16,9 @@ from gln.later import spatial, torch
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+
+SLOWNESS = (0.5, 2.0)  # of roads, uniform, along each axis at each point: time per length
 
 
 @register("delaunay")
@@ -56,6 +59,36 @@ class Delaunay(Family):
 
     def _ends(self) -> tuple[int, int]:
         return self.points if isinstance(self.points, tuple) else (self.points, self.points)
+
+
+@register("roads")
+@dataclass(frozen=True, kw_only=True)
+class Roads(Family):
+    """Uniform points in the unit square, joined by their Delaunay triangulation, with travel times as weights.
+
+    ``x [n, 2]`` says how slow the ground is at a point, along either axis, U(.5, 2). An edge takes the mean slowness s
+    of its two ends: its ``edge_weight`` is √((s₀ Δ₀)² + (s₁ Δ₁)²), its length under a metric that depends on features.
+
+    Args:
+        points: number of points, at least 3.
+    """
+
+    points: int = 30
+
+    least: ClassVar = {"points": 3}
+
+    def draw(self, rng: np.random.Generator, count: int) -> list[Graph]:
+        pos = torch.from_numpy(rng.random((count, self.points, 2), dtype=np.float32))
+        x = torch.from_numpy(rng.uniform(*SLOWNESS, (count, self.points, 2)).astype(np.float32))
+        graphs = [
+            Graph(pos=one, x=two, edge_index=delaunay_edges(one)) for one, two in zip(pos, x, strict=True)
+        ]
+        for graph in graphs:
+            source, target = graph.edge_index
+            way = (graph.pos[source] - graph.pos[target]).double()
+            slowness = (graph.x[source] + graph.x[target]).double() / 2
+            graph.edge_weight = (way * slowness).norm(dim=1).float()
+        return graphs
 
 
 def delaunay_edges(pos: Tensor) -> Tensor:

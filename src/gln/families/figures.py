@@ -8,8 +8,8 @@ from typing import ClassVar, Literal, get_args
 import numpy as np
 
 from gln.errors import GLNError
-from gln.families.base import Family, Order, register
-from gln.graphs.check import real_number
+from gln.families.base import Family, register
+from gln.graphs.check import check_real
 from gln.graphs.record import Graph
 from gln.graphs.regions import pixel_steps, region_edges
 from gln.later import torch
@@ -63,13 +63,14 @@ class Figures(Family):
     contrast: float = 0.5
     noise: float = 0.1
 
-    orders: ClassVar[tuple[Order, ...]] = ("set", "ordered")
-    paper_count: ClassVar[int | None] = 3000
+    orders = ("set", "ordered")
+    paper_count = 3000
+    choices: ClassVar = {"images": get_args(Images)}
+    # On fewer than 4 × 4 pixels a disc is a square and could cover the image.
+    least: ClassVar = {"side": 4, "objects": 1, "smallest": 1}
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.images not in get_args(Images):
-            raise GLNError(f"figures got images={self.images!r}; choose from {', '.join(get_args(Images))}.")
         changed = [
             name
             for name in ("objects", "smallest", "contrast", "noise")
@@ -79,22 +80,13 @@ class Figures(Family):
             raise GLNError(
                 f"figures got images=released and {changed[0]}; leave it out, it is for images=ours."
             )
-        # On fewer than 4 × 4 pixels a disc is a square and could cover the image.
-        for name, least in (("side", 4), ("objects", 1), ("smallest", 1)):
-            self._keep_whole(name, least)
         self._keep_whole("neighbours", 4, "4 or 8")
         pixel_steps(self.neighbours)
         if self.smallest >= self.side:
             raise GLNError(f"figures got smallest={self.smallest}; expected less than side={self.side}.")
-        contrast, noise = (real_number(value) for value in (self.contrast, self.noise))
-        if contrast is None or not 0 < contrast <= 1:
-            raise GLNError(
-                f"figures got contrast={self.contrast!r}; expected a number above 0 and at most 1."
-            )
-        if noise is None or not 0 <= noise < np.inf:
-            raise GLNError(f"figures got noise={self.noise!r}; expected a finite number, at least 0.")
+        contrast = check_real("figures", "contrast", self.contrast, 0, 1, above=True)
         object.__setattr__(self, "contrast", contrast)
-        object.__setattr__(self, "noise", noise)
+        object.__setattr__(self, "noise", check_real("figures", "noise", self.noise))
         # Colours at least c apart are spheres of diameter c within a cube of side 1 + c. Placed at random, and
         # again when they jam, they soon fill a fifth of it; 0.38 is that fifth over π/6.
         if (self.objects + 1) * contrast**3 > 0.38 * (1 + contrast) ** 3:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -26,10 +27,7 @@ class Nearest(Family):
     points: int = 30
     colours: int = 3
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._keep_whole("points", 2)
-        self._keep_whole("colours", 1)
+    least: ClassVar = {"points": 2, "colours": 1}
 
     def draw(self, rng: np.random.Generator, count: int) -> list[Graph]:
         pos = rng.random((count, self.points, 2), dtype=np.float32)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
+from typing import ClassVar
 
 import numpy as np
 
-from gln.errors import GLNError
 from gln.families.base import Family, register
 from gln.graphs.record import Graph
 from gln.later import torch
@@ -19,17 +19,11 @@ CHARGED_TYPES = ("attract", "repel")  # the words for the types 0 and 1, numbere
 # "paper": Kipf, Fetaya, Wang, Welling, Zemel 2018, Neural Relational Inference for Interacting Systems, appendix B.
 # "released": its public code, data/synthetic_sim.py and data/generate_dataset.py, which has no oscillators.
 SAMPLES = 49  # released: 5 000 steps, of which every 100th is stored, without the first and the last
-EVERY = {
-    "springs": 100,
-    "charged": 100,
-    "kuramoto": 10,
-}  # released, released, paper: steps from sample to sample
+# Steps from sample to sample: released, released, paper.
+EVERY = {"springs": 100, "charged": 100, "kuramoto": 10}
 BOX = 5.0  # released: walls at ±5 in both directions, from which particles bounce elastically
 STEP = 0.001  # released: of the leapfrog integration
-SPREAD = {
-    "springs": 0.5,
-    "charged": 1.0,
-}  # released: deviation of the normal distribution of the first positions
+SPREAD = {"springs": 0.5, "charged": 1.0}  # released: deviation of the normal first positions
 SPEED = 0.5  # released: of every particle at first, in a random direction
 STRENGTH = {"springs": 0.1, "charged": 1.0}  # released: F = −.1 (rᵢ − rⱼ); F = qᵢ qⱼ (rᵢ − rⱼ) / |rᵢ − rⱼ|³
 MOST_FORCE = 0.1 / STEP  # released: each component of the force on a particle is clipped to ± that
@@ -70,11 +64,8 @@ class Particles(Family):
     count: int = 5
     kind: str = "springs"
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._keep_whole("count", 2)
-        if self.kind not in KINDS:
-            raise GLNError(f"particles has no kind={self.kind!r}; choose from {', '.join(KINDS)}.")
+    least: ClassVar = {"count": 2}
+    choices: ClassVar = {"kind": KINDS}
 
     def draw(self, rng: np.random.Generator, count: int) -> list[Graph]:
         n = self.count
@@ -82,7 +73,7 @@ class Particles(Family):
             charge = np.where(rng.random((count, n)) < JOINED, 1.0, -1.0)
             force = (
                 charge[:, :, None] * charge[:, None]
-            )  # [count, n, n]: positive where two push each other apart
+            )  # [count, n, n]: above 0 where two push each other apart
         else:
             joined = np.tril(rng.random((count, n, n)) < JOINED, -1)
             force = (joined | joined.swapaxes(1, 2)).astype(np.float64)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -13,9 +13,6 @@ from gln.errors import GLNError
 from gln.families.base import Family, Order, register
 from gln.graphs.record import Graph
 from gln.later import spatial, torch
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 Range = tuple[float, float]
 
@@ -72,7 +69,7 @@ class Surfaces(Family):
     U(−.15, .15) of a step (ours); each cell gets its shorter diagonal, measured between the stored points.
 
     Graphs carry ``kind`` (index in ``KINDS``) and, in *set*, ``perm [n]``: node i is point ``perm[i]`` of the
-    grid, counted row by row. :func:`surface_edges` recomputes the edges from them.
+    grid, counted row by row.
 
     Args:
         points: a square number m², at least 9 (paper: 100 and 400).
@@ -88,8 +85,9 @@ class Surfaces(Family):
     reflect: bool = True
     shear: bool = True
 
-    orders: ClassVar[tuple[Order, ...]] = ("set", "ordered")
-    paper_count: ClassVar[int | None] = 1200
+    orders = ("set", "ordered")
+    paper_count = 1200
+    choices: ClassVar = {"kind": ("all", *KINDS)}
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -100,8 +98,6 @@ class Surfaces(Family):
         for name in ("scale", "translate", "rotate", "reflect", "shear"):
             if not isinstance(getattr(self, name), bool):
                 raise GLNError(f"surfaces got {name}={getattr(self, name)!r}; expected True or False.")
-        if self.kind not in ("all", *KINDS):
-            raise GLNError(f"surfaces has no kind={self.kind!r}; choose from all, {', '.join(KINDS)}.")
 
     def draw(self, rng: np.random.Generator, count: int) -> list[Graph]:
         n, m, shuffled = self.points, math.isqrt(self.points), self.order == "set"
@@ -121,16 +117,16 @@ class Surfaces(Family):
             edges.update(zip(rows.tolist(), _edge_index(pairs, perm[rows]), strict=True))
         pos = np.take_along_axis(pos, perm[:, :, None], axis=1)
 
-        graphs = []
-        for row in range(count):
-            graph = Graph(
-                pos=torch.from_numpy(pos[row]), edge_index=torch.from_numpy(edges[row]), num_nodes=n
+        return [
+            Graph(
+                n,
+                pos=torch.from_numpy(pos[row]),
+                edge_index=torch.from_numpy(edges[row]),
+                kind=torch.tensor(kinds[row]),
+                perm=torch.from_numpy(perm[row]) if shuffled else None,
             )
-            graph.kind = torch.tensor(kinds[row])
-            if shuffled:
-                graph.perm = torch.from_numpy(perm[row])
-            graphs.append(graph)
-        return graphs
+            for row in range(count)
+        ]
 
     def caption(self, graph: Graph) -> str:
         return f"{KINDS[int(graph.kind)]}: {super().caption(graph)}"
@@ -148,16 +144,6 @@ class Surfaces(Family):
         centre = points.mean(axis=1, keepdims=True)
         points = (points - centre) @ rotation.swapaxes(1, 2) + centre
         return (points * mirror) @ (np.eye(3) + shear)
-
-
-def surface_edges(graph: Graph) -> Tensor:
-    """The true ``edge_index [2, 2e]`` of a surface, from its ``pos``, ``kind`` and ``perm``."""
-    kind, m = KINDS[int(graph.kind)], math.isqrt(graph.num_nodes)
-    if graph.get("perm") is None:  # ordered
-        return torch.from_numpy(_edge_index(_ordered_pairs(kind, m), np.arange(m * m)[None])[0])
-    perm = graph.perm.numpy()[None]
-    pairs = _set_pairs(kind, graph.pos.numpy()[np.argsort(perm)])
-    return torch.from_numpy(_edge_index(pairs, perm)[0])
 
 
 def _parameter(kind: str, axis: str, m: int, order: Order) -> np.ndarray:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from gln.errors import GLNError
-from gln.graphs.record import KINDS, ROWS, Graph
+from gln.graphs.record import KINDS, ROWS, Graph, is_per_edge
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
@@ -60,7 +60,7 @@ class GraphBatch:
             raise GLNError("The batch is empty; expected at least one graph.")
         sizes = torch.tensor([graph.num_nodes for graph in graphs])
         mask = torch.arange(max(int(sizes.max()), nodes)) < sizes[:, None]  # [B, N]
-        fields: dict[str, Any] = {name: _pad(rows_of_all(name, graphs), mask) for name in ROWS}
+        fields: dict[str, Any] = {name: _pad(values_of_all(name, graphs), mask) for name in ROWS}
         if not edges:
             return cls(**fields, adj=_nothing(mask), mask=mask)
         directed = {bool(graph.get("directed")) for graph in graphs}
@@ -69,7 +69,7 @@ class GraphBatch:
         place = _places(graphs, *mask.shape)
         fields["adj"] = _scatter(torch.ones(len(place), dtype=torch.bool), place, mask, False)
         for name in KINDS:
-            values = _kind_of_all(name, graphs) if name in kinds else None
+            values = values_of_all(name, graphs) if name in kinds else None
             if name == "node_type":
                 fields[name] = _pad(values, mask, -1)
             elif values is not None:
@@ -161,13 +161,13 @@ def as_batch(given: Any) -> GraphBatch:
         raise GLNError(f"Got a {type(given).__name__}; expected a GraphBatch, or a Batch or Data of PyG.")
     from torch_geometric.utils import to_dense_batch
 
-    padded = {
-        name: to_dense_batch(given[name], given.batch) for name in ("pos", "x") if given.get(name) is not None
-    }
-    if not padded:
+    mask: Tensor | None = None
+    rows: dict[str, Any] = dict.fromkeys(ROWS)
+    for name in ROWS:
+        if given.get(name) is not None:
+            rows[name], mask = to_dense_batch(given[name], given.batch)
+    if mask is None:
         raise GLNError("The batch has neither pos nor x; a model needs at least one of them.")
-    _, mask = next(iter(padded.values()))
-    rows: dict[str, Any] = {name: None if name not in padded else padded[name][0] for name in ("pos", "x")}
     return GraphBatch(**rows, adj=_nothing(mask), mask=mask)
 
 
@@ -208,27 +208,17 @@ def _is_stored(adj: Tensor) -> bool:
     return any(adj.stride())
 
 
-def rows_of_all(name: str, graphs: Sequence[Graph]) -> Tensor | None:
-    """The attribute ``name`` of all graphs: ``[nodes of all graphs, width]``; ``None`` if no graph has it."""
-    rows = [graph.get(name) for graph in graphs]
-    widths = {None if row is None else row.shape[1] for row in rows}
-    if len(widths) != 1:
+def values_of_all(name: str, graphs: Sequence[Graph]) -> Tensor | None:
+    """The attribute ``name`` of all graphs, one after another; ``None`` if no graph has it.
+
+    A graph without edges need not have what is of edges.
+    """
+    there = [graph[name] for graph in graphs if name in graph]
+    lacking = sum(name not in graph for graph in graphs if graph.num_edges or not is_per_edge(name))
+    if there and lacking:
+        raise GLNError(f"{lacking} of {len(graphs)} graphs have no {name}; give it to all or to none.")
+    if len(widths := {value.shape[1:] for value in there}) > 1:
         raise GLNError(f"{name} differs between the graphs: got widths {widths}; give all the same width.")
-    return None if widths == {None} else torch.cat(rows)
-
-
-def _kind_of_all(name: str, graphs: Sequence[Graph]) -> Tensor | None:
-    """The kind ``name`` of all graphs, one after another; a graph without edges need not have those of edges."""
-    rows = [graph.get(name) for graph in graphs]
-    there = [row for row in rows if row is not None]
-    lacking = [
-        row is None and (name == "node_type" or graph.num_edges)
-        for row, graph in zip(rows, graphs, strict=True)
-    ]
-    if there and any(lacking):
-        raise GLNError(
-            f"{sum(map(bool, lacking))} of {len(graphs)} graphs have no {name}; give it to all or to none."
-        )
     return torch.cat(there) if there else None
 
 

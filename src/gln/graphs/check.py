@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+import math
 import operator
 import warnings
+from collections.abc import Iterable
 from numbers import Real
 from typing import TYPE_CHECKING, Any
 
@@ -120,7 +122,7 @@ def real_number(value: Any) -> float | None:
         isinstance(value, Real) or (isinstance(value, torch.Tensor) and value.numel() == 1)
     ):
         return None
-    return value if isinstance(value, int | float) else float(value)
+    return value if type(value) is int else float(value)
 
 
 def check_whole(owner: str, name: str, value: Any, least: int, expected: str = "") -> int:
@@ -130,6 +132,23 @@ def check_whole(owner: str, name: str, value: Any, least: int, expected: str = "
         expected = expected or f"a whole number of at least {least}"
         raise GLNError(f"{owner} got {name}={value!r}; expected {expected}.")
     return number
+
+
+def check_real(
+    owner: str, name: str, value: Any, least: float = 0, most: float = math.inf, above: bool = False
+) -> float:
+    """``value`` as a finite number between ``least``, which may itself be excluded (``above``), and ``most``."""
+    number = real_number(value)
+    if number is None or not least <= number <= most or number == math.inf or (above and number == least):
+        low, high = "above" if above else "of at least", "" if most == math.inf else f" and at most {most:g}"
+        raise GLNError(f"{owner} got {name}={value!r}; expected a number {low} {least:g}{high}.")
+    return number
+
+
+def check_choice(owner: str, name: str, value: Any, known: Iterable[str]) -> None:
+    """Refuse a ``value`` that is not among those ``known``."""
+    if value not in known:
+        raise GLNError(f"{owner} got {name}={value!r}; choose from {', '.join(known)}.")
 
 
 def _check_per_edge(name: str, value: Any, columns: int, what: str = "columns of edge_index") -> Tensor:
@@ -167,30 +186,24 @@ def as_rows(name: str, value: Any) -> Tensor:
         raise GLNError(f"{name} has shape {list(rows.shape)}; expected [nodes, values], one row per node.")
     if rows.is_complex():
         raise GLNError(f"{name} holds complex numbers; expected real ones; give each as two columns.")
-    if rows.dtype == torch.float32 and np.isfinite(rows.detach().numpy(force=True)).all():
-        if name == "pos" and rows.numel():
-            _check_spread(rows)
-        return rows
-    if (bad := _first(~rows.isfinite())) is not None:
-        raise GLNError(
-            f"{name} of node {bad} is {rows[bad].tolist()}; remove or repair values that are not finite."
-        )
-    if name == "pos" and (origin := far_from(rows)) is not None:  # no model sees the origin
-        rows = rows - torch.tensor(origin, dtype=torch.float64, device=rows.device)
     single = rows.to(torch.float32)
-    if (bad := _first(~single.isfinite())) is not None:
-        raise GLNError(
-            f"{name} of node {bad} is {rows[bad].tolist()}, too large for float32; change the unit."
+    if (
+        single is not rows and name == "pos" and (origin := far_from(rows)) is not None
+    ):  # no model sees the origin
+        single = (rows - torch.tensor(origin, dtype=torch.float64, device=rows.device)).to(torch.float32)
+    finite = np.isfinite(single.detach().numpy(force=True)).all(axis=1)
+    if not finite.all():
+        bad = int(finite.argmin())
+        large = bool(rows[bad].isfinite().all())
+        how = (
+            ", too large for float32; change the unit."
+            if large
+            else "; remove or repair values that are not finite."
         )
+        raise GLNError(f"{name} of node {bad} is {rows[bad].tolist()}{how}")
     if name == "pos" and rows.numel():
         _check_spread(single)
     return single
-
-
-def _first(bad: Tensor) -> int | None:
-    """The number of the first row of ``bad [n, w]`` with a True in it; ``None`` without one."""
-    rows = bad.any(dim=1)
-    return int(rows.nonzero()[0]) if rows.any() else None
 
 
 def _as_floats(value: Any) -> np.ndarray:

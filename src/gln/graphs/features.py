@@ -13,14 +13,14 @@ from gln.later import torch
 
 def feature_noise(graphs: Sequence[Graph]) -> dict[str, Any]:
     """The shape and scale of the features: sizes with their counts, mean and standard deviation per column."""
-    from gln.graphs.batch import rows_of_all  # here, as it loads torch
+    from gln.graphs.batch import values_of_all  # here, as it loads torch
 
     sizes, counts = np.unique([graph.num_nodes for graph in graphs], return_counts=True)
     noise: dict[str, Any] = {
         "sizes": [[int(size), int(count)] for size, count in zip(sizes, counts, strict=True)]
     }
     for name in ROWS:
-        rows = rows_of_all(name, graphs)
+        rows = values_of_all(name, graphs)
         if rows is not None:
             rows = rows.double()
             deviation = rows.std(dim=0, correction=0)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from gln.errors import GLNError
-from gln.graphs.check import whole_number
+from gln.graphs.check import check_real, check_whole
 from gln.graphs.record import Graph
 
 if TYPE_CHECKING:
@@ -25,15 +25,13 @@ class Choice:
     type_thresholds: tuple[float, ...] | None = None
 
     def __post_init__(self) -> None:
-        if self.threshold is not None and not 0 <= self.threshold <= 1:
-            raise GLNError(f"Got threshold={self.threshold}; expected a probability between 0 and 1.")
+        if self.threshold is not None:
+            check_real("Prediction", "threshold", self.threshold, 0, 1)
         for value in self.type_thresholds or ():
-            if not 0 <= value <= 1:
-                raise GLNError(f"Got {value} among type_thresholds; expected probabilities between 0 and 1.")
+            check_real("Prediction", "type_thresholds", value, 0, 1)
         for name in ("top_k", "batch_size", "candidates", "steps"):
-            value = getattr(self, name)
-            if value is not None and (whole_number(value) or 0) < 1:
-                raise GLNError(f"Got {name}={value!r}; expected a whole number of at least 1.")
+            if self.asks(name):
+                check_whole("Prediction", name, getattr(self, name), 1)
 
     def asks(self, name: str) -> bool:
         """Whether something is asked for by this name."""

@@ -14,7 +14,7 @@ from gln.graphs import as_graphs
 from gln.graphs.check import check_whole
 from gln.graphs.features import feature_noise
 from gln.graphs.record import ROWS, Graph
-from gln.inference.predict import AS_TRAINED, CanDraw, CanSample, Choice, Method, predict_graphs
+from gln.inference.predict import AS_TRAINED, CanSample, Choice, Method, predict_graphs
 from gln.models.chain import AS_SET, Sampling
 from gln.models.contract import Generates
 from gln.seeds import GENERATE, check_seed
@@ -81,9 +81,7 @@ def generate_graphs(
             raise GLNError(
                 f"Got a {type(model).__name__}; expected a model or an object with sample(count, seed)."
             )
-        if isinstance(model, CanDraw):
-            return model.draw(count, seed)
-        return as_graphs(model.sample(count, seed))
+        return model.draw(count, seed) if hasattr(model, "draw") else as_graphs(model.sample(count, seed))
     remembered = (getattr(model, "training_facts", None) or {}).get("noise")
     noise = remembered if like is None else feature_noise(as_graphs(like, "like"))
     if noise is None:

@@ -54,24 +54,10 @@ class CanPredict(Protocol):
 
 
 @runtime_checkable
-class CanAnswer(CanPredict, Protocol):
-    """The same for our own record of a graph, as our baselines do it."""
-
-    def answer(self, points: Graph) -> Graph: ...
-
-
-@runtime_checkable
 class CanSample(Protocol):
     """Anything that generates graphs, such as a sampling baseline."""
 
     def sample(self, count: int, seed: int = 0) -> list[Any]: ...
-
-
-@runtime_checkable
-class CanDraw(CanSample, Protocol):
-    """The same for our own record of a graph, as our baselines do it."""
-
-    def draw(self, count: int, seed: int = 0) -> list[Graph]: ...
 
 
 @runtime_checkable
@@ -286,11 +272,10 @@ class Forward:
                 name: value for name in ("pos", "x", "mask") if (value := getattr(batch, name)) is not None
             }
             with self.replay.apart():
-                return self.replay(nodes | {f"draw.{name}": value for name, value in drawn.items()}).clone()
+                return self.replay(nodes, drawn).clone()
 
-    def _replayed(self, inputs: dict[str, Tensor]) -> StructureOutput:
-        drawn = {key.removeprefix("draw."): inputs[key] for key in inputs if key.startswith("draw.")}
-        batch = GraphBatch(inputs.get("pos"), inputs.get("x"), inputs["mask"], inputs["mask"]).without_edges()
+    def _replayed(self, nodes: dict[str, Tensor], drawn: dict[str, Tensor]) -> StructureOutput:
+        batch = GraphBatch(nodes.get("pos"), nodes.get("x"), nodes["mask"], nodes["mask"]).without_edges()
         return self.model(batch, **self.more, **drawn)
 
 
@@ -504,9 +489,8 @@ def _ask(model: Any, graph: Graph, threshold: float | None) -> Graph:
     if not isinstance(model, CanPredict):
         raise GLNError(f"Got a {type(model).__name__}; expected a model or an object with predict(points).")
     points = graph.with_edges(torch.empty(2, 0, dtype=torch.int64))  # what it cannot see, it cannot copy
-    answer = as_record(
-        model.answer(points) if isinstance(model, CanAnswer) else model.predict(points.to_data())
-    )
+    # Our baselines answer with our own record of a graph.
+    answer = as_record(model.answer(points) if hasattr(model, "answer") else model.predict(points.to_data()))
     if answer.edge_prob is None:
         answer.edge_prob = torch.ones(answer.num_edges)
     elif threshold is not None:

@@ -6,7 +6,8 @@ import io
 import math
 import os
 import zipfile
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -17,8 +18,8 @@ from numpy.lib import format as npy
 from gln.errors import GLNError, quote
 from gln.files import open_regular
 from gln.graphs.record import ROWS
+from gln.io.file_edges import FileEdges, Numbered, Values, check_numbers
 from gln.io.items import MAX_BYTES, Item, Skipped, Source, decoding
-from gln.io.kinds import FileEdges, Numbered, Values, check_numbers
 
 WANTED = ("pos", "x", "edge_index", "edges", "batch", "directed")
 OF_EDGES, OF_NODES = ("edge_type", "edge_weight"), ("node_type",)  # the usual names
@@ -40,30 +41,34 @@ def read_npy(source: Source) -> Iterator[Item | Skipped]:
         yield source.item(pos=points)
         return
     for number, rows in enumerate(points):
-        yield _attempt(source, number, pos=rows)
+        yield source.attempt(number, partial(source.item, pos=rows, part=number))
 
 
 def read_npz(source: Source) -> Iterator[Item | Skipped]:
     """Read ``pos`` and/or ``x`` and, if present, ``edge_index`` or ``edges``, their kinds, and ``batch``."""
-    members = members_of(source.path)
-    names = {name: name for name in WANTED if name in members}
-    if not names and len(members) == 1:
-        names = {"pos": next(iter(members))}
-        source.say(f"pos = {quote(names['pos'])}")
-    arrays, predicted = load_archive(source.path, names), "edge_prob" in members
+    given, there = source.options, list(members_of(source.path))
+    of_nodes, of_edges = {*OF_NODES, given.node_types}, {*OF_EDGES, given.types, given.weights}
+    kinds = {name for name in of_nodes | of_edges if name is not None}
+    arrays = load_archive(source.path, [*WANTED, *kinds, *(f"{name}_names" for name in kinds)])
+    if len(there) == 1 and not arrays:
+        source.say(f"pos = {quote(there[0])}")
+        arrays = {"pos": load_archive(source.path, there)[there[0]]}
     rows: dict[str, Any] = {name: arrays[name] for name in ROWS if name in arrays}
+    for name, values in rows.items():
+        if values.dtype.kind not in NUMBERS:
+            raise GLNError(f"{name}: the array holds {quote(str(values.dtype))}; expected numbers.")
     if not rows:
         raise GLNError("the archive has neither pos nor x; save the nodes under one of these names.")
-    edges = _pairs(arrays)
-    given = source.options
-    of_nodes = _values(source.path, members, (*OF_NODES, given.node_types), next(iter(rows.values())))
-    of_edges = (
-        {} if edges is None else _values(source.path, members, (*OF_EDGES, given.types, given.weights), edges)
-    )
+    edges, predicted = _pairs(arrays), "edge_prob" in there
+    if source.chances and predicted:
+        of_edges.add("edge_prob")
+        arrays |= load_archive(source.path, ["edge_prob", "names"])
+    nodes_said = _values(arrays, of_nodes, next(iter(rows.values())))
+    edges_said = {} if edges is None else _values(arrays, of_edges, edges)
     directed = bool(arrays["directed"].any()) if "directed" in arrays else None
     if "batch" not in arrays:
-        listed = None if edges is None else FileEdges(edges, of_edges, directed)
-        yield source.item(**rows, edges=listed, predicted=predicted, of_nodes=of_nodes)
+        listed = None if edges is None else FileEdges(edges, edges_said, directed)
+        yield source.item(**rows, edges=listed, predicted=predicted, of_nodes=nodes_said)
         return
     batch = arrays["batch"]
     for name, value in rows.items():
@@ -87,32 +92,31 @@ def read_npz(source: Source) -> Iterator[Item | Skipped]:
         listed = None
         if edges is not None and own is not None:
             mine = own[number]
-            listed = FileEdges(
-                edges[mine] - start, {name: _part(each, mine) for name, each in of_edges.items()}, directed
-            )
-        labels = {name: _part(each, np.arange(start, end)) for name, each in of_nodes.items()}
-        yield _attempt(source, int(batch[start]), **nodes, edges=listed, predicted=predicted, of_nodes=labels)
+            said = {name: _part(each, mine) for name, each in edges_said.items()}
+            listed = FileEdges(edges[mine] - start, said, directed)
+        labels = {name: _part(each, np.arange(start, end)) for name, each in nodes_said.items()}
+        part = str(arrays["names"][number]) if "names" in arrays else int(batch[start])
+        more: dict[str, Any] = {"part": part, "predicted": predicted, "of_nodes": labels}
+        yield source.attempt(part, partial(source.item, **nodes, edges=listed, **more))
 
 
 def _values(
-    path: Path, members: Collection[str], wanted: Sequence[str | None], of: np.ndarray
+    arrays: Mapping[str, np.ndarray], wanted: Iterable[str | None], of: np.ndarray
 ) -> dict[str, Values]:
-    """Those of the ``wanted`` arrays that an archive has, one value for each of ``of``, with the words for numbers."""
+    """Those of the ``wanted`` arrays that are there, one value for each of ``of``, with the words for numbers."""
     found: dict[str, Values] = {}
-    for name in [name for name in dict.fromkeys(wanted) if name is not None and name in members]:
-        words = f"{name}_names"
-        arrays = load_archive(path, {each: each for each in (name, words) if each in members}, f"{NUMBERS}U")
-        values = found[name] = arrays[name]
+    for name in [name for name in arrays if name in wanted]:
+        values, words = arrays[name], arrays.get(f"{name}_names")
+        found[name] = values
         if values.shape != of.shape[:1]:
             raise GLNError(
                 f"{name} has shape {list(values.shape)}; expected one value for each: {list(of.shape[:1])}."
             )
-        if words in arrays:
-            names = tuple(str(word) for word in arrays[words].ravel())
-            outside = values.dtype.kind not in "iu" or ((values < 0) | (values >= len(names))).any()
-            if outside:
+        if words is not None:
+            names = tuple(map(str, words.ravel()))
+            if values.dtype.kind not in "iu" or ((values < 0) | (values >= len(names))).any():
                 raise GLNError(
-                    f"{name} holds something else than the numbers of its {len(names)} {words}, from 0."
+                    f"{name} holds something else than the numbers of its {len(names)} {name}_names, from 0."
                 )
             found[name] = Numbered(values.astype(np.int64), names)
     return found
@@ -138,13 +142,6 @@ def _edges_of_each(edges: np.ndarray, ends: np.ndarray) -> list[np.ndarray]:
     return np.split(order, np.searchsorted(owner[order, 0], np.arange(1, len(ends) - 1)))
 
 
-def _attempt(source: Source, number: int, **values: Any) -> Item | Skipped:
-    try:
-        return source.item(part=number, **values)
-    except GLNError as error:
-        return source.skip(error, number)
-
-
 def members_of(path: Path) -> dict[str, zipfile.ZipInfo]:
     """The arrays of an archive by name."""
     with open_regular(path) as file, decoding("npz archive"):
@@ -158,33 +155,30 @@ def members_of(path: Path) -> dict[str, zipfile.ZipInfo]:
     return found
 
 
-def load_archive(path: Path, names: Mapping[str, str], kinds: str = NUMBERS) -> dict[str, np.ndarray]:
-    """The arrays ``names`` (in the archive by the names they are given) of these kinds of numbers or text."""
+def load_archive(path: Path, wanted: Iterable[str]) -> dict[str, np.ndarray]:
+    """Those of the ``wanted`` arrays, of numbers or text, that an archive has; they are read-only."""
     members, size = members_of(path), path.stat().st_size
-    unpacked = sum(members[name].file_size for name in names.values())
+    there = [members[name] for name in dict.fromkeys(wanted) if name in members]
+    unpacked = sum(member.file_size for member in there)
     if unpacked > max(MAX_BYTES, UNPACKED * size):
         raise GLNError(
             f"the archive would unpack from {size:,} to {unpacked:,} bytes; save it with np.savez."
         )
+    found = {}
     with decoding("npz archive"), zipfile.ZipFile(path) as archive:
-        return {name: _array(name, _unpack(archive, members[known]), kinds) for name, known in names.items()}
-
-
-def _unpack(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
-    if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-        raise GLNError("the archive uses a compression that NumPy does not; save it with np.savez.")
-    with archive.open(member) as file:
-        return file.read(member.file_size)  # no more than it claims, whatever it holds
-
-
-def _array(name: str, data: bytes, kinds: str) -> np.ndarray:
-    """The array of an npy file in memory, read-only."""
-    file = io.BytesIO(data)
-    try:
-        dtype, shape, fortran = npy_header(file, len(data), kinds)
-    except GLNError as error:
-        raise GLNError(f"{name}: {error}") from None
-    return np.frombuffer(data, dtype, offset=file.tell()).reshape(shape, order="F" if fortran else "C")
+        for member in there:
+            if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+                raise GLNError("the archive uses a compression that NumPy does not; save it with np.savez.")
+            with archive.open(member) as packed:
+                data = packed.read(member.file_size)  # no more than it claims, whatever it holds
+            name, file = member.filename.removesuffix(".npy"), io.BytesIO(data)
+            try:
+                dtype, shape, fortran = npy_header(file, len(data), f"{NUMBERS}U")
+            except GLNError as error:
+                raise GLNError(f"{name}: {error}") from None
+            flat = np.frombuffer(data, dtype, offset=file.tell())
+            found[name] = flat.reshape(shape, order="F" if fortran else "C")
+    return found
 
 
 def npy_header(file: BinaryIO, size: int, kinds: str) -> tuple[np.dtype, tuple[int, ...], bool]:

@@ -15,7 +15,8 @@ from gln.errors import GLNError, escaped, quote, whole_text
 from gln.files import read_regular
 from gln.graphs.check import as_rows, check_graph, far_from
 from gln.graphs.record import Graph
-from gln.io.kinds import FileEdges, Values, node_fields
+from gln.io.csvfile import BrokenTable
+from gln.io.file_edges import FileEdges, Values, node_fields
 from gln.later import torch
 
 MAX_BYTES = 2**28  # limit for files that are read whole: meshes, images, XML, JSON
@@ -60,6 +61,10 @@ class Item:
     def caption(self) -> str:
         """The label and the title, for a reader."""
         return f"{self.label} · {self.title}" if self.title else self.label
+
+    def numbers(self) -> dict[str, int]:
+        """The number of every node by its id."""
+        return {str(node): number for number, node in enumerate(self.ids or range(self.graph.num_nodes))}
 
     def rows(self) -> dict[str, np.ndarray]:
         """``pos`` and ``x`` as in the file."""
@@ -136,6 +141,7 @@ class Source:
     memo: dict[Path, Any] = field(default_factory=dict)  # kept for the next file
     look: bool = False  # items hold unchecked arrays: enough to see what a file gives, without torch
     alone: bool = False  # no other file is read
+    chances: bool = False  # predicted edges of an archive get their ``edge_prob``, and graphs their names
 
     def check_count(self, nodes: int) -> None:
         if nodes > self.options.max_nodes:
@@ -210,9 +216,14 @@ class Source:
         shared = f"{self.path.stem}."
         return f"*.{path.name.removeprefix(shared)}" if path.name.startswith(shared) else path.name
 
-    def skip(self, error: GLNError, part: str | int) -> Skipped:
-        """Report a bad graph of the file; the reader goes on with the next."""
-        return Skipped(self.path, f"graph {escaped(str(part))}: {error}")
+    def attempt(self, part: str | int | None, make: Callable[[], Item]) -> Item | Skipped:
+        """What ``make`` gives, or why it fails; a file whose only graph it is cannot be read at all."""
+        try:
+            return make()
+        except GLNError as error:
+            if part is None or isinstance(error, BrokenTable):
+                raise
+            return Skipped(self.path, f"graph {escaped(str(part))}: {error}")
 
 
 Reader = Callable[[Source], Iterator[Item | Skipped]]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator
+from functools import partial
 from itertools import chain, islice
 from typing import BinaryIO, NamedTuple
 
@@ -17,8 +18,8 @@ import numpy as np
 from gln.errors import GLNError, quote
 from gln.files import open_regular
 from gln.io.csvfile import reads_as_number
+from gln.io.file_edges import FileEdges, Numbered
 from gln.io.items import Item, ReadOptions, Skipped, Source, floats, ints
-from gln.io.kinds import FileEdges, Numbered
 
 ELEMENTS = ("H", "C", "N", "O", "F", "P", "S", "Cl", "Br", "I")
 # All elements by atomic number, two letters each.
@@ -76,34 +77,32 @@ class Molecule(NamedTuple):
 
 def _numbered(source: Source, molecules: Iterator[Molecule | GLNError]) -> Iterator[Item | Skipped]:
     """Items named by their number; a single one is named by its file alone, so the first waits for a second."""
-    source.say(f"x = element, one of {', '.join(_elements(source.options))}, other")
+    known = _elements(source.options)
+    source.say(f"x = element, one of {', '.join(known)}, other")
     first = list(islice(molecules, 2))
     for number, molecule in enumerate(chain(first, molecules)):
-        yield _item(source, molecule, number if len(first) > 1 else None)
+        part = number if len(first) > 1 else None
+        yield source.attempt(part, partial(_item, source, molecule, part, known))
 
 
-def _item(source: Source, molecule: Molecule | GLNError, number: int | None) -> Item | Skipped:
-    try:
-        if isinstance(molecule, GLNError):
-            raise molecule
-        symbols, known = molecule.symbols, _elements(source.options)
-        if others := [symbol for symbol in dict.fromkeys(symbols) if symbol not in known]:
-            source.say(f"no feature of their own, but one for all: {', '.join(others)}; see --elements")
-        x, names = _one_hot(symbols, source.options), [*known, "other elements"]
-        return source.item(
-            pos=np.array(molecule.places).reshape(-1, 3),
-            x=x,
-            edges=_bonds(source.options, molecule.bonds),
-            part=number,
-            x_names=names,
-            title=molecule.title,
-            symbols=symbols,
-            of_nodes=_charges(source.options, molecule.charges),
-        )
-    except GLNError as error:
-        if number is None:
-            raise
-        return source.skip(error, number)
+def _item(source: Source, molecule: Molecule | GLNError, part: int | None, known: tuple[str, ...]) -> Item:
+    if isinstance(molecule, GLNError):
+        raise molecule
+    symbols = molecule.symbols
+    if others := [symbol for symbol in dict.fromkeys(symbols) if symbol not in known]:
+        source.say(f"no feature of their own, but one for all: {', '.join(others)}; see --elements")
+    column = {symbol: number for number, symbol in enumerate(known)}
+    elements = np.eye(len(known) + 1, dtype=np.float32)  # the last stands for all others
+    return source.item(
+        pos=np.array(molecule.places).reshape(-1, 3),
+        x=elements[[column.get(symbol, len(known)) for symbol in symbols]],
+        edges=_bonds(source.options, molecule.bonds),
+        part=part,
+        x_names=[*known, "other elements"],
+        title=molecule.title,
+        symbols=symbols,
+        of_nodes=_charges(source.options, molecule.charges),
+    )
 
 
 def _bonds(options: ReadOptions, bonds: list[list[int]] | None) -> FileEdges | None:
@@ -124,20 +123,8 @@ def _charges(options: ReadOptions, charges: list[int] | None) -> dict[str, Numbe
     if charges is None or (options.node_types is None and not any(charges)):
         return {}
     values, numbers = np.unique(charges, return_inverse=True)
-    return {
-        "charge": Numbered(
-            numbers.astype(np.int64), tuple(f"{value:+d}" if value else "0" for value in values)
-        )
-    }
-
-
-def _one_hot(symbols: list[str], options: ReadOptions) -> np.ndarray:
-    """Features ``[n, elements + 1]``; the last one stands for all other elements."""
-    known = _elements(options)
-    place = {symbol: number for number, symbol in enumerate(known)}
-    x = np.zeros((len(symbols), len(known) + 1), dtype=np.float32)
-    x[np.arange(len(symbols)), [place.get(symbol, len(known)) for symbol in symbols]] = 1
-    return x
+    words = tuple(f"{value:+d}" if value else "0" for value in values)
+    return {"charge": Numbered(numbers.astype(np.int64), words)}
 
 
 def _elements(options: ReadOptions) -> tuple[str, ...]:

@@ -14,8 +14,8 @@ import numpy as np
 
 from gln.errors import GLNError, quote
 from gln.graphs.record import ROWS
+from gln.io.file_edges import FileEdges
 from gln.io.items import Item, Source, decoding, load
-from gln.io.kinds import FileEdges
 from gln.io.tables import choose_roles
 
 if TYPE_CHECKING:
@@ -45,10 +45,7 @@ def read_gexf(source: Source) -> Iterator[Item]:
     data = _checked_xml(load(source.path), "GEXF")
     with decoding("GEXF file"):
         graph = nx.read_gexf(io.BytesIO(data))
-    for _, attributes in graph.nodes(data=True):
-        layout = attributes.pop("viz", None)
-        place = layout.get("position", {}) if isinstance(layout, dict) else {}
-        attributes.update((axis, value) for axis, value in place.items() if axis not in attributes)
+    _place_nodes(graph, "viz", "position")
     yield from _read_networkx(source, graph)
 
 
@@ -59,15 +56,22 @@ def read_gml(source: Source) -> Iterator[Item]:
     data = load(source.path)
     with decoding("GML file"):
         graph = nx.read_gml(io.BytesIO(data), label="id")
-    for _, attributes in graph.nodes(data=True):
-        place = attributes.pop("graphics", None)
-        for axis in "xyz" if isinstance(place, dict) else "":
-            if axis in place:
-                attributes.setdefault(axis, place[axis])
+    _place_nodes(graph, "graphics")
     labels = [str(attributes.pop("label", node)) for node, attributes in graph.nodes(data=True)]
     if len(set(labels)) == len(labels):  # the names that a user knows the nodes by
         graph = nx.relabel_nodes(graph, dict(zip(list(graph.nodes), labels, strict=True)))
     yield from _read_networkx(source, graph)
+
+
+def _place_nodes(graph: nx.Graph, name: str, *inner: str) -> None:
+    """Make x, y and z, which a program keeps in the attribute ``name``, attributes of their own."""
+    for _, attributes in graph.nodes(data=True):
+        place = attributes.pop(name, None)
+        for key in inner:
+            place = place.get(key) if isinstance(place, dict) else None
+        for axis in "xyz" if isinstance(place, dict) else "":
+            if axis in place:
+                attributes.setdefault(axis, place[axis])
 
 
 def read_json(source: Source) -> Iterator[Item]:

@@ -1,4 +1,4 @@
-"""Parquet and Arrow files (``gln[arrow]``): nodes in, edges out.
+"""Parquet and Arrow files (``gln[arrow]``) of nodes.
 
 ==============  =====================================================================================
 one set         a row per node, columns as in a table
@@ -9,10 +9,9 @@ lists           a row per set; what is of its nodes are lists: ``x``, ``y``, or 
 
 from __future__ import annotations
 
-import io
-import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -20,19 +19,14 @@ from typing import Any
 import numpy as np
 
 from gln.errors import GLNError
-from gln.files import Staged, naming, open_regular
-from gln.graphs.check import as_record
+from gln.files import open_regular
 from gln.graphs.columns import GRAPHS, first_of
-from gln.graphs.record import Graph
 from gln.io.items import Item, ReadOptions, Skipped, Source, decoding, quote
 from gln.io.tables import ColumnRoles, choose_ends, choose_roles
-from gln.io.writing import Writer
-from gln.storage.facts import parse_facts
 
 SETS = ("set", "set_id", *GRAPHS)  # names of the column that says to which set a node belongs
 AT_ONCE = 2**20  # rows read at a time
 LISTS_AT_ONCE = 2**12
-BUFFERED = 2**18  # edges kept until they are written as one group of rows
 WHOLE = ("pos", "positions", "points"), ("x", "features")  # list columns of whole rows
 
 
@@ -124,35 +118,31 @@ def read_parquet(source: Source) -> Iterator[Item | Skipped]:
     if not rows.count:
         raise GLNError("the file has no rows.")
     if rows.lists:
-        yield from _read_lists(source, rows)
+        lists, number = ListRoles(rows.names, rows.lists, source.options), 0
+        source.say(str(lists))
+        for batch in rows.batches(lists.columns, LISTS_AT_ONCE):
+            yield from lists.read(batch, source, number)
+            number += batch.num_rows
         return
     roles = rows.roles(source)
     for part, batch, first in _sets(rows, roles, source):
-        try:
-            values = matrix(batch, roles.pos + roles.x, first)
-            pos, x = np.split(values, [len(roles.pos)], axis=1)
-            ids = None if roles.id is None else _unique(_words(batch, roles.id))
-            groups = None if roles.group is None else _words(batch, roles.group)
-            item = source.item(
-                pos if roles.pos else None, x if roles.x else None, None, part, ids, groups=groups
-            )
-        except GLNError as error:
-            if part is None:
-                raise
-            yield source.skip(error, part)
-        else:
-            yield item
+        yield source.attempt(part, partial(_read_set, source, roles, batch, first, part))
+
+
+def _read_set(source: Source, roles: ColumnRoles, batch: Any, first: int, part: str | None) -> Item:
+    pos, x = np.split(matrix(batch, roles.pos + roles.x, first), [len(roles.pos)], axis=1)
+    ids = None if roles.id is None else _unique(_words(batch, roles.id))
+    groups = None if roles.group is None else _words(batch, roles.group)
+    return source.item(pos if roles.pos else None, x if roles.x else None, None, part, ids, groups=groups)
 
 
 def _sets(rows: Rows, roles: ColumnRoles, source: Source) -> Iterator[tuple[str | None, Any, int]]:
     """Every set: its name, its rows as one batch, and the number of its first row."""
-    pa = arrow()
     named = (*roles.pos, *roles.x, roles.id, roles.group, roles.graph)
     names = list(dict.fromkeys(name for name in named if name))
     if roles.graph is None:
         source.check_count(rows.count)
-        table = pa.Table.from_batches(rows.batches(names))
-        yield None, table.combine_chunks().to_batches()[0], 0
+        yield None, _joined(rows.batches(names)), 0
         return
     seen: set[str] = set()
     held: list[Any] = []
@@ -178,12 +168,8 @@ def _sets(rows: Rows, roles: ColumnRoles, source: Source) -> Iterator[tuple[str 
         yield name, _joined(held), first
 
 
-def _joined(batches: list[Any]) -> Any:
-    return (
-        batches[0]
-        if len(batches) == 1
-        else arrow().Table.from_batches(batches).combine_chunks().to_batches()[0]
-    )
+def _joined(batches: Iterable[Any]) -> Any:
+    return arrow().Table.from_batches(batches).combine_chunks().to_batches()[0]
 
 
 def _words(batch: Any, name: str) -> list[str]:
@@ -200,18 +186,8 @@ def _unique(ids: list[str]) -> list[str]:
     return ids
 
 
-def _read_lists(source: Source, rows: Rows) -> Iterator[Item | Skipped]:
-    """One set per row: lists of coordinates, or one list of rows; edges as lists ``source`` and ``target``."""
-    lists = ListRoles(rows.names, rows.lists, source.options)
-    source.say(str(lists))
-    number = 0
-    for batch in rows.batches(lists.columns, LISTS_AT_ONCE):
-        yield from lists.read(batch, source, number)
-        number += batch.num_rows
-
-
 class ListRoles:
-    """What the list columns of a table with a set per row stand for."""
+    """What the list columns of a table with a set per row stand for: coordinates, or whole rows, and edges."""
 
     def __init__(self, names: Sequence[str], lists: Sequence[str], options: ReadOptions) -> None:
         self.ends = choose_ends(lists, True) or ()
@@ -240,15 +216,12 @@ class ListRoles:
         """The set of every row; they are called by their key, or counted from ``number``."""
         names: Sequence[Any] = _words(batch, self.key) if self.key else range(number, number + batch.num_rows)
         for row, name in enumerate(names):
-            try:
-                given = [_stacked(batch, some, row) for some in (self.pos, self.x)]
-                edges = _stacked(batch, self.ends, row) if self.ends else None
-                edges = None if edges is None else edges.astype(np.int64).reshape(-1, 2)
-                item = source.item(given[0], given[1], edges, name, predicted=self.predicted)
-            except GLNError as error:
-                yield source.skip(error, name)
-            else:
-                yield item
+            yield source.attempt(name, partial(self._read_row, batch, row, source, name))
+
+    def _read_row(self, batch: Any, row: int, source: Source, name: Any) -> Item:
+        pos, x, edges = (_stacked(batch, some, row) for some in (self.pos, self.x, self.ends))
+        edges = None if edges is None else edges.astype(np.int64).reshape(-1, 2)
+        return source.item(pos, x, edges, name, predicted=self.predicted)
 
 
 def _stacked(batch: Any, columns: Sequence[str], row: int) -> np.ndarray | None:
@@ -262,100 +235,3 @@ def _stacked(batch: Any, columns: Sequence[str], row: int) -> np.ndarray | None:
     if found.ndim != 2 or not np.isfinite(found).all():
         raise GLNError(f"{', '.join(columns)} must be lists of equally many finite numbers.")
     return found
-
-
-def edge_table(answers: Sequence[tuple[Item, Graph]]) -> Any:
-    """The columns graph, source, target and probability, and type and weight where edges have them."""
-    pa = arrow()
-    columns: dict[str, list[np.ndarray]] = {"source": [], "target": [], "probability": []}
-    counts = []
-    for item, answer in answers:
-        pairs, chances = answer.scored_once()
-        once = slice(None)
-        if len(chances) < answer.num_edges:
-            once = (answer.edge_index[0] < answer.edge_index[1]).numpy(force=True)
-        ends = pairs if item.ids is None else _names(item.ids)[pairs]
-        found = {"source": ends[:, 0], "target": ends[:, 1], "probability": chances}
-        for name in answer.keys():  # noqa: SIM118
-            if name.startswith("edge_") and name not in ("edge_index", "edge_prob"):
-                found[name.removeprefix("edge_")] = answer[name].numpy(force=True)[once]
-        for name, values in found.items():
-            columns.setdefault(name, []).append(values)
-        counts.append(len(chances))
-    labels = pa.array([item.label for item, _ in answers], pa.string())
-    graph = pa.DictionaryArray.from_arrays(np.repeat(np.arange(len(counts), dtype=np.int32), counts), labels)
-    kinds = {"source": np.int64, "target": np.int64, "probability": np.float32}
-    arrays = {
-        name: pa.array(np.concatenate(values) if values else np.empty(0, kinds[name]))
-        for name, values in columns.items()
-    }
-    return pa.table({"graph": graph, **arrays})
-
-
-def _names(ids: Sequence[str]) -> np.ndarray:
-    """The user's ids, as whole numbers if they are."""
-    try:
-        numbers = np.array(ids, dtype=np.int64)
-        return numbers if [str(number) for number in numbers] == list(ids) else np.array(ids, dtype=object)
-    except (ValueError, OverflowError):
-        return np.array(ids, dtype=object)
-
-
-def pack_edges(answers: Sequence[tuple[Item, Graph]], facts: dict[str, Any]) -> bytes:
-    """A Parquet file with the edges of some graphs, and facts to be read by :func:`facts_in`."""
-    return _pack(edge_table(answers), facts)
-
-
-def pack_columns(graph: str, pairs: np.ndarray, chances: np.ndarray, facts: dict[str, Any]) -> bytes:
-    """The same for edges ``[m, 2]`` of one graph, and their probabilities ``[m]``."""
-    labels = arrow().DictionaryArray.from_arrays(np.zeros(len(pairs), np.int32), [graph])
-    columns = {"graph": labels, "source": pairs[:, 0], "target": pairs[:, 1], "probability": chances}
-    return _pack(arrow().table(columns), facts)
-
-
-def _pack(table: Any, facts: dict[str, Any]) -> bytes:
-    file = io.BytesIO()
-    table = table.replace_schema_metadata({"gln": json.dumps(facts)})
-    arrow("pyarrow.parquet").write_table(table, file)
-    return file.getvalue()
-
-
-def facts_in(path: Path) -> dict[str, Any]:
-    with decoding("Parquet file"):
-        metadata = arrow("pyarrow.parquet").read_schema(path).metadata or {}
-        return parse_facts(metadata[b"gln"].decode(), path)
-
-
-class ParquetWriter(Writer):
-    """Writes all graphs into one table, some at a time."""
-
-    def __init__(self, path: Path, force: bool) -> None:
-        super().__init__(path, force)
-        arrow()
-        self.staged[""] = Staged(path)
-        self.writer: Any = None
-        self.waiting: list[tuple[Item, Graph]] = []
-        self.edges = 0
-
-    def add(self, item: Item, answer: Graph) -> None:
-        answer = as_record(answer)  # a user's prediction is a Data
-        self.waiting.append((item, answer))
-        self.edges += answer.num_edges
-        if self.edges > BUFFERED:
-            self._flush()
-
-    def _flush(self) -> None:
-        table = edge_table(self.waiting)
-        table = table.set_column(0, "graph", table.column("graph").cast("string"))
-        self.waiting, self.edges = [], 0
-        with naming(self.path):
-            if self.writer is None:
-                self.writer = arrow("pyarrow.parquet").ParquetWriter(self.staged[""].file, table.schema)
-            if table.schema != self.writer.schema:
-                raise GLNError("The graphs have different kinds of node ids or of edges; write a .csv.")
-            self.writer.write_table(table)
-
-    def finish(self) -> None:
-        self._flush()
-        self.writer.close()
-        super().finish()

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from gln.errors import GLNError, quote
+from gln.io.file_edges import check_numbers
 from gln.io.items import floats, ints
-from gln.io.kinds import check_numbers
 
 TYPES = {"char": "i1", "uchar": "u1", "short": "i2", "ushort": "u2", "int": "i4", "uint": "u4"}
 TYPES |= {"int8": "i1", "uint8": "u1", "int16": "i2", "uint16": "u2", "int32": "i4", "uint32": "u4"}

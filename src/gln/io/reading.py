@@ -19,34 +19,22 @@ from gln.io.parquet import read_parquet
 from gln.io.streams import read_las
 from gln.io.tables import edges_of, read_table
 
-READERS: dict[str, Reader] = {
-    ".csv": read_table,
-    ".tsv": read_table,
-    ".txt": read_table,
-    ".npy": read_npy,
-    ".npz": read_npz,
-    ".parquet": read_parquet,
-    ".arrow": read_parquet,
-    ".feather": read_parquet,
-    ".las": read_las,
-    ".laz": read_las,
-    ".ply": read_mesh,
-    ".obj": read_mesh,
-    ".stl": read_mesh,
-    ".off": read_mesh,
-    ".vtk": read_mesh,
-    ".pcd": read_mesh,
-    ".xyz": read_xyz,
-    ".sdf": read_sdf,
-    ".mol": read_sdf,
-    ".png": read_image,
-    ".jpg": read_image,
-    ".jpeg": read_image,
-    ".graphml": read_graphml,
-    ".gexf": read_gexf,
-    ".gml": read_gml,
-    ".json": read_json,
-}
+SUFFIXES: list[tuple[Reader, str]] = [
+    (read_table, ".csv .tsv .txt"),
+    (read_npy, ".npy"),
+    (read_npz, ".npz"),
+    (read_parquet, ".parquet .arrow .feather"),
+    (read_las, ".las .laz"),
+    (read_mesh, ".ply .obj .stl .off .vtk .pcd"),
+    (read_xyz, ".xyz"),
+    (read_sdf, ".sdf .mol"),
+    (read_image, ".png .jpg .jpeg"),
+    (read_graphml, ".graphml"),
+    (read_gexf, ".gexf"),
+    (read_gml, ".gml"),
+    (read_json, ".json"),
+]
+READERS = {suffix: reader for reader, suffixes in SUFFIXES for suffix in suffixes.split()}
 READABLE = tuple(READERS)
 GLANCE = 2**20  # bytes: more take longer to read than torch to be imported
 
@@ -131,6 +119,7 @@ def read_items(
     on_bad: Callable[[Skipped], None] | None = None,
     say: Callable[[str], None] | None = None,
     among: Sequence[Path] | None = None,
+    chances: bool = False,
 ) -> Iterator[Item]:
     """Read the sets of nodes in ``paths`` lazily, one after another.
 
@@ -141,8 +130,9 @@ def read_items(
             one raises :class:`GLNError`.
         say: called with each guess in words (``table.csv: pos = x, y; graph = frame``), the same guess only once.
         among: the files that ``paths`` are some of: items have the same names as when all are read.
+        chances: as in :class:`Source`.
     """
-    for item in read_all(paths, options, say, among):
+    for item in read_all(paths, options, say, among, chances=chances):
         if isinstance(item, Item):
             yield item
         elif on_bad is None:
@@ -157,6 +147,7 @@ def read_all(
     say: Callable[[str], None] | None = None,
     among: Sequence[Path] | None = None,
     look: bool = False,
+    chances: bool = False,
 ) -> Iterator[Item | Skipped]:
     """As :func:`read_items`, with each file or graph that cannot be read in its place; ``look``: see ``Source``."""
     files = node_files(paths, options)
@@ -171,7 +162,8 @@ def read_all(
                 said.add(text)
                 say(escaped(f"{name}: {text}"))
 
-        yield from _read(Source(path, name, options, say_once, memo, look, len(among or files) == 1))
+        alone = len(among or files) == 1
+        yield from _read(Source(path, name, options, say_once, memo, look, alone, chances))
 
 
 def reasons_against(

@@ -6,6 +6,7 @@ from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
@@ -15,8 +16,8 @@ import numpy as np
 from gln.errors import GLNError, quote
 from gln.graphs.columns import GRAPHS, IDS, first_of, guess_positions
 from gln.io.csvfile import BrokenTable, CSVFile, Row, plain, reads_as_number
+from gln.io.file_edges import WEIGHTS, FileEdges
 from gln.io.items import Item, ReadOptions, Skipped, Source
-from gln.io.kinds import WEIGHTS, FileEdges
 
 SHOWN = 20  # names in a message
 ENDS = (("source", "target"), ("from", "to"), ("src", "dst"))
@@ -136,14 +137,8 @@ def read_table(source: Source) -> Iterator[Item | Skipped]:
             edges.expect(part, source.named(part if roles.graph else None))
             if roles.graph is None:  # the whole table is this graph: check before it is yielded without edges
                 edges.check_expected(all_of_them=given.edges is None)
-        try:
-            item = _read_graph(source, table, roles, rows, part if roles.graph else None, edges)
-        except GLNError as error:
-            if roles.graph is None or isinstance(error, BrokenTable):
-                raise
-            yield source.skip(error, part)
-        else:
-            yield item
+        name = part if roles.graph else None
+        yield source.attempt(name, partial(_read_graph, source, table, roles, rows, name, edges))
     if edges is not None:
         edges.check_expected(all_of_them=given.edges is None)
 
@@ -249,10 +244,12 @@ def _named(cell: str, known: dict[str, int]) -> str:
 class EdgeTable:
     """A table of edges, read one graph at a time; it remembers only where each graph begins."""
 
-    def __init__(self, path: Path, options: ReadOptions = ReadOptions()) -> None:  # noqa: B008 - frozen
+    def __init__(self, path: Path, options: ReadOptions = ReadOptions(), chances: bool = False) -> None:  # noqa: B008
         self.path = path
         try:
             self._open(options)
+            if chances:
+                self.read["edge_prob"] = self.file.at["probability"]
         except GLNError as error:
             raise GLNError(f"{path.name}: {error}") from None
 

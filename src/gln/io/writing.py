@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import csv
 import io
 import os
 import re
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -16,47 +14,16 @@ from typing import Any
 import numpy as np
 
 from gln.errors import GLNError, quote
-from gln.files import Staged, naming, remove_unfinished
+from gln.files import Staged, naming, refuse_existing, remove_unfinished
 from gln.graphs.check import as_record
 from gln.graphs.record import NAMES, ROWS, Graph, is_per_edge
 from gln.graphs.regions import is_image
-from gln.io.csvfile import harmless
 from gln.io.items import Item
+from gln.io.table_writers import ClusterTable, ParquetWriter, TableWriter, Writer, kind_columns, node_words
 from gln.later import torch
 
 OF_NODES = ("node_type", "node_type_prob")
-AT_ONCE = 2**16  # of a table that are written at a time
 SCATTER = 10_368_889  # odd, so that numbers below 2²⁴ stay distinct; near the golden section, so that neighbours differ
-
-
-class Writer(ABC):
-    """Receives predictions one after another."""
-
-    def __init__(self, path: Path, force: bool) -> None:
-        self.path, self.force = path, force
-        self.staged: dict[str, Staged] = {}  # by the item's name, made safe for a file name
-
-    @abstractmethod
-    def add(self, item: Item, answer: Graph) -> None:
-        """Write the edges of ``answer`` (``edge_index``, ``edge_prob`` and any kinds) over the nodes of ``item``."""
-
-    def target(self, name: str) -> Path:
-        """Where a file goes; a single one goes to the path itself."""
-        if len(self.staged) == 1:
-            return self.path
-        return self.path.with_name(f"{self.path.stem}-{name}{self.path.suffix}")
-
-    def finish(self) -> None:
-        """Move what was written into place."""
-        for name in self.staged:
-            refuse_existing(self.target(name), self.force)  # another run may have written it meanwhile
-        for name, staged in self.staged.items():
-            staged.keep(self.target(name))
-
-    def drop(self) -> None:
-        """Remove what was not."""
-        for staged in self.staged.values():
-            staged.drop()
 
 
 @contextmanager
@@ -87,12 +54,10 @@ def check_output(path: Path | str, force: bool = False, clustered: bool = False)
     """Refuse a path that :func:`open_writer` could not write to, as far as its name tells."""
     path = Path(path)
     if path.suffix.lower() not in (CLUSTER_WRITERS if clustered else WRITERS):
-        wanted = (
-            "clusters are written to .csv or .png"
-            if clustered
-            else f"expected a name that ends in {', '.join(WRITABLE)}"
+        edges = f"expected a name that ends in {', '.join(WRITABLE)}"
+        raise GLNError(
+            f"Got {path.name!r}; {'clusters are written to .csv or .png' if clustered else edges}."
         )
-        raise GLNError(f"Got {path.name!r}; {wanted}.")
     if not path.parent.is_dir():
         raise GLNError(f"The folder {path.parent} does not exist; create it first.")
     if path.is_dir():
@@ -101,125 +66,6 @@ def check_output(path: Path | str, force: bool = False, clustered: bool = False)
         raise GLNError(f"{path} is a pipe, a device or a link that leads in circles; give a file name.")
     refuse_existing(path, force)
     return path
-
-
-def refuse_existing(path: Path, force: bool) -> None:
-    if path.exists() and not force:
-        raise GLNError(
-            f"{path} already exists; choose another name, or replace it with --force (force=True)."
-        )
-
-
-class TableWriter(Writer):
-    """Writes rows to disk as they come, of all graphs into one file."""
-
-    columns: tuple[str, ...] = ("source", "target", "probability")  # of a table without rows
-
-    def __init__(self, path: Path, force: bool) -> None:
-        super().__init__(path, force)
-        self.staged[""] = Staged(path)
-        self.headers: dict[str, tuple[str, ...]] = {}  # of the files that have rows
-
-    def add(self, item: Item, answer: Graph) -> None:
-        answer = as_record(answer)  # a user's prediction is a Data
-        pairs, chances = answer.scored_once()
-        source, target = _nodes(item)[pairs.T]
-        columns = {"source": source, "target": target, "probability": _digits(chances)}
-        self.add_rows(item, columns | {name: _cells(each) for name, each in of_edges(answer).items()})
-        if answer.node_type is not None:
-            self.add_rows(item, {"node": _nodes(item), "type": _cells(node_words(answer))}, "nodes")
-
-    def add_rows(self, item: Item, columns: dict[str, np.ndarray], file: str = "") -> None:
-        """Write rows of these columns, after the name of the graph, to the table or to another one beside it."""
-        if file not in self.staged:
-            self.staged[file] = Staged(self.path)
-        if self.headers.setdefault(file, tuple(columns)) != tuple(columns):
-            raise GLNError(
-                f"{item.label} has the columns {', '.join(columns)}, those before had "
-                f"{', '.join(self.headers[file])}; write them to a file of their own."
-            )
-        graph, first = _cell(item.label), next(iter(columns.values()))
-        self._head(file)
-        for start in range(0, len(first), AT_ONCE):
-            rows = zip(
-                *(column[start : start + AT_ONCE].tolist() for column in columns.values()), strict=True
-            )
-            lines = "".join(f"{graph},{','.join(map(str, row))}\n" for row in rows)
-            self.staged[file].write(lines.encode("utf-8", "backslashreplace"))
-
-    def _head(self, file: str) -> None:
-        """Write the names of the columns, unless they are there."""
-        if not self.staged[file].file.tell():
-            self.staged[file].write(f"graph,{','.join(self.headers[file])}\n".encode())
-
-    def target(self, name: str) -> Path:
-        return self.path if not name else self.path.with_name(f"{self.path.stem}.{name}{self.path.suffix}")
-
-    def finish(self) -> None:
-        self.headers.setdefault("", self.columns)
-        self._head("")
-        super().finish()
-
-
-class ClusterTable(TableWriter):
-    """Writes the cluster of every node."""
-
-    columns = ("node", "cluster")
-
-    def add(self, item: Item, answer: Graph) -> None:
-        self.add_rows(item, {"node": _nodes(item), "cluster": answer["cluster"].numpy(force=True)})
-
-
-def of_edges(answer: Graph) -> dict[str, np.ndarray]:
-    """What a prediction says of each edge that is listed once, besides its probability: type, weight, direction."""
-    once, columns = answer.listed_once(), {}
-    if answer.edge_type is not None:
-        columns["type"] = _words(answer.edge_type[once].numpy(force=True), answer.get("edge_type_names"))
-    if answer.edge_weight is not None:
-        columns["weight"] = answer.edge_weight[once].numpy(force=True)
-    if answer.directed:
-        columns["direction"] = np.full(int(once.sum()), "forward", dtype=object)
-    return columns
-
-
-def node_words(answer: Graph) -> np.ndarray:
-    """The type of every node: its name, or else its number."""
-    return _words(answer.node_type.numpy(force=True), answer.get("node_type_names"))
-
-
-def _words(types: np.ndarray, names: Sequence[str] | None) -> np.ndarray:
-    return types if names is None else np.array([*names, ""], dtype=object)[types]
-
-
-def _cells(values: np.ndarray) -> np.ndarray:
-    """Values as CSV cells."""
-    if values.dtype.kind == "f":
-        return np.array(
-            [str(value) for value in values], dtype=object
-        )  # the fewest digits that say which it is
-    if values.dtype != object:
-        return values
-    cells = {word: _cell(word) for word in set(values.tolist())}
-    return np.array([cells[word] for word in values.tolist()], dtype=object)
-
-
-def _digits(values: np.ndarray) -> np.ndarray:
-    return np.array([f"{value:.6g}" for value in values.tolist()], dtype=object)
-
-
-def _nodes(item: Item) -> np.ndarray:
-    """The names of the nodes as CSV cells: the user's ids, or their numbers."""
-    if item.ids is None:
-        return np.arange(item.graph.num_nodes)
-    return np.array([_cell(node) for node in item.ids], dtype=object)
-
-
-def _cell(value: str) -> str:
-    """``value`` as a CSV cell, quoted where necessary."""
-    text = io.StringIO(newline="")
-    # Python 3.11 quotes only the line breaks that it would end a line with.
-    csv.writer(text, lineterminator="\r\n").writerow([harmless(value), ""])
-    return text.getvalue().removesuffix(",\r\n")
 
 
 class ArchiveWriter(Writer):
@@ -297,7 +143,7 @@ class FilesWriter(Writer):
         self.encode = encode
 
     def add(self, item: Item, answer: Graph) -> None:
-        data = self.data(item, answer)
+        data = self.encode(item, as_record(answer))
         name = slug = re.sub(r"[^\w.-]+", "-", item.label)[:100]
         number = 1
         while name in self.staged:
@@ -313,29 +159,20 @@ class FilesWriter(Writer):
         super().drop()
         self.in_use.drop()
 
-    def data(self, item: Item, answer: Graph) -> bytes:
-        """The content of the file of one graph."""
-        return self.encode(item, as_record(answer))
 
+def to_regions(item: Item, answer: Graph) -> bytes:
+    """An image with a colour for every cluster, which ``--labels`` reads back."""
+    if not is_image(item.graph):
+        raise GLNError(f"{item.name} is not an image, so its clusters make no picture; write a .csv.")
+    from PIL import Image  # with which the image was read
 
-class RegionPictures(FilesWriter):
-    """Writes an image for each graph, with a colour for every cluster: ``--labels`` reads it back."""
-
-    def __init__(self, path: Path, force: bool) -> None:
-        super().__init__(path, force, lambda *_: b"")
-
-    def data(self, item: Item, answer: Graph) -> bytes:
-        if not is_image(item.graph):
-            raise GLNError(f"{item.name} is not an image, so its clusters make no picture; write a .csv.")
-        from PIL import Image  # with which the image was read
-
-        column, row = item.graph.pos.numpy(force=True).astype(int).T
-        number = answer["cluster"].numpy(force=True) * SCATTER % 2**24  # another colour for each
-        pixels = np.zeros((row.max() + 1, column.max() + 1, 3), dtype=np.uint8)
-        pixels[row, column] = number[:, None] >> (16, 8, 0)
-        file = io.BytesIO()
-        Image.fromarray(pixels).save(file, "PNG")
-        return file.getvalue()
+    column, row = item.graph.pos.numpy(force=True).astype(int).T
+    number = answer["cluster"].numpy(force=True) * SCATTER % 2**24  # another colour for each
+    pixels = np.zeros((row.max() + 1, column.max() + 1, 3), dtype=np.uint8)
+    pixels[row, column] = number[:, None] >> (16, 8, 0)
+    file = io.BytesIO()
+    Image.fromarray(pixels).save(file, "PNG")
+    return file.getvalue()
 
 
 def to_graphml(item: Item, answer: Graph) -> bytes:
@@ -356,9 +193,8 @@ def to_graphml(item: Item, answer: Graph) -> bytes:
     if answer.node_type is not None:
         nx.set_node_attributes(graph, dict(zip(ids, node_words(answer).tolist(), strict=True)), "type")
     pairs, chances = answer.scored_once()
-    columns = {"probability": chances} | {
-        name: each for name, each in of_edges(answer).items() if name != "direction"
-    }
+    columns = {"probability": chances} | kind_columns(answer)
+    columns.pop("direction", None)
     values = zip(*(column.tolist() for column in columns.values()), strict=True)
     graph.add_edges_from(
         (ids[a], ids[b], dict(zip(columns, row, strict=True)))
@@ -405,19 +241,16 @@ def _places(item: Item) -> np.ndarray:
     return np.pad(item.rows()["pos"], [(0, 0), (0, 3 - width)])
 
 
-def _parquet(path: Path, force: bool) -> Writer:
-    from gln.io.parquet import ParquetWriter  # here, as it is one of these
-
-    return ParquetWriter(path, force)
-
-
 WRITERS: dict[str, Callable[[Path, bool], Writer]] = {
     ".csv": TableWriter,
     ".npz": ArchiveWriter,
     ".graphml": partial(FilesWriter, encode=to_graphml),
     ".obj": partial(FilesWriter, encode=to_obj),
     ".ply": partial(FilesWriter, encode=to_ply),
-    ".parquet": _parquet,
+    ".parquet": ParquetWriter,
 }
 WRITABLE = tuple(WRITERS)
-CLUSTER_WRITERS: dict[str, Callable[[Path, bool], Writer]] = {".csv": ClusterTable, ".png": RegionPictures}
+CLUSTER_WRITERS: dict[str, Callable[[Path, bool], Writer]] = {
+    ".csv": ClusterTable,
+    ".png": partial(FilesWriter, encode=to_regions),
+}

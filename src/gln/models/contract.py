@@ -291,13 +291,6 @@ class Replayable(Protocol):
         """Further arguments of ``forward``, of one shape for batches of one shape; ``None``: not for this batch."""
 
 
-@runtime_checkable
-class StartsFromStructure(Protocol):
-    """Begins its recurrence with a structure of its own, ``A0 [N, N]``, where none is given."""
-
-    A0: Tensor
-
-
 def in_bfloat16(model: Any, device: torch.device) -> bool:
     """Whether ``device`` computes the products of ``model`` in bfloat16 unless asked otherwise."""
     wanted = device.type == "cuda" and getattr(model, "trains_in_bfloat16", False)
@@ -305,8 +298,8 @@ def in_bfloat16(model: Any, device: torch.device) -> bool:
 
 
 def starting_structure(model: Any, pairs: Tensor) -> Tensor:
-    """``A⁰`` at ``pairs [2, m]``: zeros, unless the model has another starting structure."""
-    if not isinstance(model, StartsFromStructure):
+    """``A⁰`` at ``pairs [2, m]``: zeros, unless the model has a structure of its own to begin with, ``A0 [N, N]``."""
+    if not hasattr(model, "A0"):
         return torch.zeros(pairs.shape[1])
     initial = model.A0.float().cpu()
     return ((initial + initial.T) / 2)[pairs[0], pairs[1]]

@@ -61,7 +61,7 @@ def find_crowds(where: Tensor, x: Tensor, mask: Tensor, nearest: Tensor, known: 
     has_known[known.numpy(force=True)] = True
     for number, (k, most) in enumerate(zip(nearest.tolist(), most_at(nearest).tolist(), strict=True)):
         own = np.flatnonzero(seen[number])
-        place = _places(_plain(where[number])[own])
+        place = _numbered(_plain(where[number])[own])
         crowded = own[np.bincount(place)[place] > most]
         if len(crowded):
             place = place[np.searchsorted(own, crowded)]
@@ -90,17 +90,9 @@ def _plain(values: Tensor) -> np.ndarray:
     return values.to(torch.promote_types(values.dtype, torch.float32)).numpy(force=True) + 0.0
 
 
-def _places(points: np.ndarray) -> np.ndarray:
-    """The number of the place of every point ``[n]``."""
-    order = np.lexsort(points.T)
-    place = np.empty(len(points), dtype=np.int64)
-    place[order] = np.cumsum(_changes(points[order]))
-    return place
-
-
-def _changes(rows: np.ndarray) -> np.ndarray:
-    """1 for every row ``[n, c]`` that differs from the one before it, otherwise 0."""
-    return np.concatenate([[0], (rows[1:] != rows[:-1]).any(axis=1)]).astype(np.int64)
+def _numbered(rows: np.ndarray) -> np.ndarray:
+    """A number for every row ``[n, c]``, equal for equal rows, in their lexicographic order: ``[n]``."""
+    return np.unique(rows, axis=0, return_inverse=True)[1].reshape(-1)
 
 
 def _distinct(x: np.ndarray, place: np.ndarray, known: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -108,8 +100,9 @@ def _distinct(x: np.ndarray, place: np.ndarray, known: np.ndarray) -> tuple[np.n
 
     A node with known edges stands for itself: these tell it from its likes. Unless it has none, it is in no row.
     """
-    order = np.lexsort((known, *x.T[::-1], place))
-    group = np.cumsum(_changes(np.column_stack([place[order], x[order]])))
+    group = _numbered(np.column_stack([place, x]))
+    order = np.lexsort((known, group))
+    group = group[order]
     begin = np.searchsorted(group, np.arange(group[-1] + 1))
     leader = order[begin][group]  # without known edges, if any of its group is
     first = np.empty(len(order), dtype=np.int64)

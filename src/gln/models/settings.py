@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, Literal, Protocol, get_args, runtime_checkable
 
 from gln.errors import GLNError
-from gln.graphs.check import check_whole, whole_number
+from gln.graphs.check import check_choice, check_whole, whole_number
 from gln.graphs.record import Graph
 
 Settings = dict[str, Any]
@@ -47,8 +47,7 @@ def check_gln(given: Settings) -> Settings:
             f"GLN got in_channels={config['in_channels']} and moments={config['moments']}; expected as many values at "
             "every moment."
         )
-    if config["lengths"] not in get_args(Lengths):
-        raise GLNError(f"GLN got lengths={config['lengths']!r}; choose from {', '.join(get_args(Lengths))}.")
+    check_choice("GLN", "lengths", config["lengths"], get_args(Lengths))
     return config
 
 
@@ -86,8 +85,7 @@ def check_sampling(owner: str, given: Settings) -> None:
 def check_set2graph(given: Settings) -> Settings:
     """The settings of a ``Set2Graph``."""
     _check_inputs(given)
-    if given["size"] not in get_args(Size):
-        raise GLNError(f"Set2Graph got size={given['size']!r}; choose from {', '.join(get_args(Size))}.")
+    check_choice("Set2Graph", "size", given["size"], get_args(Size))
     _check_flags("Set2Graph", given, ("total", "directed"))
     return given | {"edge_types": check_whole("Set2Graph", "edge_types", given["edge_types"], 1)}
 
@@ -95,8 +93,7 @@ def check_set2graph(given: Settings) -> Settings:
 def check_paper(options: Settings) -> Settings:
     """The options of a ``PaperGLN`` with every default filled in, so that a saved config is complete."""
     variant, steps, width, n = (options[name] for name in ("variant", "steps", "width", "nodes"))
-    if variant not in get_args(Variant):
-        raise GLNError(f"There is no variant {variant!r}; choose from {', '.join(get_args(Variant))}.")
+    check_choice("PaperGLN", "variant", variant, get_args(Variant))
     released = variant == "released"
     if steps is not None:
         steps = check_whole("PaperGLN", "steps", steps, 1)

@@ -24,7 +24,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from gln.ops.mix import WORKSPACE, padded, weights_of_a_head
+from gln.ops.mix import padded, weights_of_a_head, workspace
 
 TILE = 64  # nodes along each side of what a program computes at once
 LISTED = 32  # the same for lists, whose rows have lengths of their own
@@ -59,6 +59,8 @@ def mix_all_backward(
             _weights[(tiles * tiles, nodes, count)](read, mask, weights, first, nodes, **sizes)
         given = (total, delta, grad, result, weights, slopes, first, nodes)
         _value_gradient[(tiles, nodes, 2 * count)](read, *given, **sizes)
+        sizes |= {"T": min(max(triton.next_power_of_2(nodes), 16), 2 * TILE), "num_warps": 4}  # more at once
+        tiles = triton.cdiv(nodes, sizes["T"])
         both = tiles == 1
         _score_gradient[(tiles, nodes, count if both else 2 * count)](
             read, result, slopes, first, nodes, BOTH=both, **sizes
@@ -86,11 +88,11 @@ def mix_listed(
     for first, count, weights, tiles, sizes in _some_heads(read, near, place.shape[1], LISTED):
         weights.zero_()
         given = (weights, first, near)
-        _listed_weights[(near, tiles * tiles, count)](
+        _listed_weights[(near * tiles * tiles, count)](
             read, start, target, back, place, *given, *rows, **sizes
         )
         for role in (0, 1):  # the second adds to what the first has written
-            _listed_values[(near, tiles, count)](
+            _listed_values[(near * tiles, count)](
                 read, start, back, out, total, *given, own[0], pairs, role=role, **sizes
             )
     return out, total, weights
@@ -107,11 +109,11 @@ def mix_listed_backward(
         weights = kept if len(kept) else slopes
         if not len(kept):
             weights.zero_()
-            _listed_weights[(near, tiles * tiles, count)](read, *lists, weights, first, near, *rows, **sizes)
+            _listed_weights[(near * tiles * tiles, count)](read, *lists, weights, first, near, *rows, **sizes)
         given = (total, delta, grad, result, weights, slopes, first, near, own[0], len(total))
-        _listed_value_gradient[(near, tiles, 2 * count)](read, start, back, *given, **sizes)
+        _listed_value_gradient[(near * tiles, 2 * count)](read, start, back, *given, **sizes)
         both = tiles == 1
-        _listed_score_gradient[(near, tiles, count if both else 2 * count)](
+        _listed_score_gradient[(near * tiles, count if both else 2 * count)](
             read, *lists, result, slopes, first, near, BOTH=both, **sizes
         )
     return result
@@ -133,10 +135,10 @@ def _some_heads(
     sizes: dict[str, Any] = {"H": heads, "D": width, "DEPTH": max(16, width), "T": tile}
     sizes |= {"ROW": padded(side), "PRECISION": "ieee" if exact else "tf32"}
     sizes |= {"num_warps": 2, "num_stages": 2}
-    at_once = min(max(1, WORKSPACE // max(one * read.element_size(), 1)), every)
+    at_once = min(max(1, workspace(read) // max(one * read.element_size(), 1)), every)
     weights = torch.empty(at_once * one, dtype=read.dtype, device=read.device)
     for first in range(0, every if rows else 0, at_once):
-        yield first, min(at_once, every - first), weights, triton.cdiv(side, tile), sizes
+        yield first, min(at_once, every - first), weights, triton.cdiv(side, tile), dict(sizes)
 
 
 @triton.jit
@@ -185,10 +187,10 @@ def _listed_weights(  # type: ignore[no-untyped-def]
     PRECISION: tl.constexpr,
 ):  # fmt: skip
     """:func:`_weights` of the nodes that ``k`` is paired with: ``[i, k, j]``, and ``[j, k, i]``, in slots of a row."""
-    k, head = tl.program_id(0).to(tl.int64), tl.program_id(2).to(tl.int64)
-    tiles = (ROW + T - 1) // T
-    one = tl.program_id(1) // tiles * T + tl.arange(0, T)
-    other = tl.program_id(1) % tiles * T + tl.arange(0, T)
+    tiles, head = (ROW + T - 1) // T, tl.program_id(1).to(tl.int64)
+    k, tile = (tl.program_id(0) // (tiles * tiles)).to(tl.int64), tl.program_id(0) % (tiles * tiles)
+    one = tile // tiles * T + tl.arange(0, T)
+    other = tile % tiles * T + tl.arange(0, T)
     ki, ours, i, ik, slot_in_i = _row(start, target, back, k, one)
     kj, theirs, j, jk, slot_in_j = _row(start, target, back, k, other)
     if (tl.sum(ours.to(tl.int32)) == 0) | (tl.sum(theirs.to(tl.int32)) == 0):
@@ -208,6 +210,13 @@ def _listed_weights(  # type: ignore[no-untyped-def]
 
 
 @triton.jit
+def _row_and_tile(ROW, T):  # type: ignore[no-untyped-def]
+    """Of this program. The tiles of a row are computed one after another, while its weights are near."""
+    tiles = (ROW + T - 1) // T
+    return (tl.program_id(0) // tiles).to(tl.int64), tl.program_id(0) % tiles
+
+
+@triton.jit
 def _answer(back, pair, real, first_pair, pairs, role):  # type: ignore[no-untyped-def]
     """Where the results of pairs ``ij`` are, or of ``ji`` with the roles exchanged, and whether they are asked for."""
     answer = pair
@@ -224,11 +233,11 @@ def _listed_values(  # type: ignore[no-untyped-def]
     PRECISION: tl.constexpr,
 ):  # fmt: skip
     """:func:`_values` of one row."""
-    one, head = tl.program_id(0).to(tl.int64), tl.program_id(2).to(tl.int64)
-    other = tl.program_id(1) * T + tl.arange(0, T)
+    one, tile = _row_and_tile(ROW, T)
+    other, head = tile * T + tl.arange(0, T), tl.program_id(1).to(tl.int64)
     begin = tl.load(start + one)
     count = tl.load(start + one + 1) - begin
-    if tl.program_id(1) * T >= count:
+    if tile * T >= count:
         return
     answer, asked = _answer(back, begin + other, other < count, first_pair, pairs, role)
     weights += ((2 * head + role) * rows + one) * ROW * ROW
@@ -261,12 +270,12 @@ def _listed_value_gradient(  # type: ignore[no-untyped-def]
     PRECISION: tl.constexpr,
 ):  # fmt: skip
     """:func:`_value_gradient` of one row."""
-    one, place = tl.program_id(0).to(tl.int64), tl.program_id(2).to(tl.int64)
-    k, role = tl.program_id(1) * T + tl.arange(0, T), tl.program_id(2) % 2
-    head = first + place // 2
+    one, tile = _row_and_tile(ROW, T)
+    k, place = tile * T + tl.arange(0, T), tl.program_id(1).to(tl.int64)
+    head, role = first + place // 2, place % 2
     begin = tl.load(start + one)
     count = tl.load(start + one + 1) - begin
-    if tl.program_id(1) * T >= count:
+    if tile * T >= count:
         return
     weights += (place * rows + one) * ROW * ROW
     slopes += (place * rows + one) * ROW * ROW
@@ -298,12 +307,12 @@ def _listed_score_gradient(  # type: ignore[no-untyped-def]
     PRECISION: tl.constexpr,
 ):  # fmt: skip
     """:func:`_score_gradient` of the nodes that ``k`` is paired with."""
-    k, number = tl.program_id(0).to(tl.int64), tl.program_id(2).to(tl.int64) * (2 if BOTH else 1)
-    one, role = tl.program_id(1) * T + tl.arange(0, T), number % 2
-    head = first + number // 2
+    k, tile = _row_and_tile(ROW, T)
+    one, number = tile * T + tl.arange(0, T), tl.program_id(1).to(tl.int64) * (2 if BOTH else 1)
+    head, role = first + number // 2, number % 2
     ki, ours, i, ik, slot_in_i = _row(start, target, back, k, one)
     count = tl.load(start + k + 1) - tl.load(start + k)
-    if tl.program_id(1) * T >= count:
+    if tile * T >= count:
         return
     mine = slopes + number * rows * ROW * ROW
     theirs = slopes + (number + 1 - 2 * role) * rows * ROW * ROW

@@ -15,7 +15,7 @@ from torch import Tensor
 
 ROWS = 64  # that a program has in registers at once
 COLUMNS = 64  # of a layer's results, likewise
-PROGRAMS = 2  # per multiprocessor, where every program serves many rows
+PROGRAMS = 4  # per multiprocessor, where every program serves many rows
 
 
 def normed_linear(

@@ -22,9 +22,6 @@ from torch import Tensor
 
 NEVER = -1e4  # a score whose softmax weight is exactly zero, finite so that gradients stay finite
 WORTH = 2**16  # with fewer scores on a CPU, loading the compiled loops does not pay
-WORKSPACE = (
-    2**29
-)  # bytes of weights in the memory of a GPU at once, unless a single head of one graph has more
 MOST_SLOTS = 256  # of a row in a list on a GPU, where every row has as much memory as the longest
 HAS_TRITON = find_spec("triton") is not None
 
@@ -61,7 +58,7 @@ def mix_all(read: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
         if torch.is_grad_enabled() and read.requires_grad
         else 0
     )
-    if read.is_cpu or kept * read.element_size() > WORKSPACE:
+    if read.is_cpu or kept * read.element_size() > workspace(read):
         kept = 0
     mixed, total, _ = _mix_all(_precise(read), mask.contiguous(), kept)
     return mixed.to(read.dtype), total.to(read.dtype)
@@ -99,7 +96,7 @@ def mix_listed(
     kept = 0
     if place.numel() and torch.is_grad_enabled() and read.requires_grad:
         kept = weights_of_a_head(len(start) - 1, place.shape[1]) * read.shape[2]
-        kept = kept if kept * read.element_size() <= WORKSPACE else 0
+        kept = kept if kept * read.element_size() <= workspace(read) else 0
     mixed, total, _ = _mix_listed(_precise(read), start, target, back, place, rows, own, longest, kept)
     return mixed.to(read.dtype), total.to(read.dtype)
 
@@ -112,6 +109,11 @@ def look_up(start: Tensor, target: Tensor, back: Tensor, longest: int) -> tuple[
     if not target.is_cpu and (longest > MOST_SLOTS or not HAS_TRITON):  # no kernel will ask
         return back, target.new_empty(0, padded(longest), dtype=torch.int16)
     return back, _look_up(start, target, back, longest)
+
+
+def workspace(read: Tensor) -> int:
+    """Bytes of weights at once in the memory of a GPU, unless a single head of one graph has more."""
+    return torch.cuda.get_device_properties(read.device).total_memory // 64 if read.is_cuda else 2**29
 
 
 def weights_of_a_head(rows: int, side: int) -> int:

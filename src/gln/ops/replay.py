@@ -23,15 +23,15 @@ T = TypeVar("T")
 
 
 class Replay(Generic[T]):
-    """Calls ``step``, which reads nothing back, by replaying it where its inputs' shapes repeat.
+    """Calls ``step`` with dicts of tensors, by replaying it where their shapes repeat; it reads nothing back.
 
     Copy what it returns: the next replay overwrites it.
     """
 
-    def __init__(self, step: Callable[[Inputs], T]) -> None:
+    def __init__(self, step: Callable[..., T]) -> None:
         self.step = step
         self.seen: Counter[tuple[object, ...]] = Counter()
-        self.recorded: dict[tuple[object, ...], tuple[torch.cuda.CUDAGraph, Inputs, T]] = {}
+        self.recorded: dict[tuple[object, ...], tuple[torch.cuda.CUDAGraph, tuple[Inputs, ...], T]] = {}
         self.pool = torch.cuda.graph_pool_handle()
         self.stream = torch.cuda.Stream()
 
@@ -44,25 +44,26 @@ class Replay(Generic[T]):
             yield
         outside.wait_stream(self.stream)
 
-    def __call__(self, inputs: Inputs) -> T:
-        shape = tuple((name, value.shape, value.dtype) for name, value in inputs.items())
+    def __call__(self, *inputs: Inputs) -> T:
+        shape = tuple((name, value.shape, value.dtype) for part in inputs for name, value in part.items())
         if shape not in self.recorded:
             self.seen[shape] += 1
             if self.seen[shape] <= WARM or len(self.recorded) == MOST:
-                return self.step(inputs)
+                return self.step(*inputs)
             self.recorded[shape] = self._record(inputs)
         graph, places, answer = self.recorded[shape]
-        for name, value in inputs.items():
-            places[name].copy_(value)
+        for place, part in zip(places, inputs, strict=True):
+            for name, value in part.items():
+                place[name].copy_(value)
         graph.replay()
         return answer
 
-    def _record(self, inputs: Inputs) -> tuple[torch.cuda.CUDAGraph, Inputs, T]:
+    def _record(self, inputs: tuple[Inputs, ...]) -> tuple[torch.cuda.CUDAGraph, tuple[Inputs, ...], T]:
         """Record a step without running it, with places of its own for the inputs."""
-        places = {name: value.clone() for name, value in inputs.items()}
+        places = tuple({name: value.clone() for name, value in part.items()} for part in inputs)
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph, pool=self.pool, stream=torch.cuda.current_stream()):
-            answer = self.step(places)
+            answer = self.step(*places)
         return graph, places, answer
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from gln.errors import GLNError, instead
+from gln.graphs.check import check_choice, check_real, check_whole
 from gln.seeds import check_seed
 
 Optimizer = Literal["adamw", "adam"]
@@ -107,14 +108,8 @@ class FitConfig:
             value = getattr(self, name)
             if value is None and name in ("clip", "patience", "average"):
                 continue
-            if hasattr(value, "item"):  # a number of NumPy
-                value = value.item()
-                object.__setattr__(self, name, value)
-            whole = name in LEAST_WHOLE
-            number = isinstance(value, int) or (isinstance(value, float) and not whole)
-            if not (number and math.isfinite(value) and value >= bound):
-                what = "a whole number" if whole else "a number"
-                raise GLNError(f"Got {name}={value!r}; expected {what}, {bound} or more.")
+            check = check_whole if name in LEAST_WHOLE else check_real
+            object.__setattr__(self, name, check("Training", name, value, bound))
         devices = str(self.devices)
         if not re.fullmatch("auto|[1-9][0-9]*|[0-9]+(,[0-9]+)*,?|-1", devices.strip("[]").replace(" ", "")):
             raise GLNError(f"Got devices={self.devices!r}; expected a whole number of at least 1, or auto.")
@@ -126,8 +121,7 @@ class FitConfig:
             raise GLNError(f"Got average={self.average}; expected a share below 1, such as 0.999.")
         object.__setattr__(self, "seed", check_seed("Training", self.seed))
         for name, known in CHOICES.items():
-            if getattr(self, name) not in known:
-                raise GLNError(f"Got {name}={getattr(self, name)!r}; choose from {', '.join(known)}.")
+            check_choice("Training", name, getattr(self, name), known)
 
     def lr_at(self, epoch: int, batch: int, batches: int) -> float:
         """The learning rate of step ``batch`` of the ``batches`` in ``epoch``: there is no scheduler to restore."""

@@ -42,9 +42,8 @@ from gln.threads import at_most, threads_for
 from gln.training.average import Average
 from gln.training.config import FREE, FitConfig
 from gln.training.data import Augment, Feed, Share, Source, describe, seed_step, warn_of_scales
-from gln.training.kinds import KindScores
+from gln.training.losses import KindScores, usual_loss
 from gln.training.losses import Loss as DefaultLoss
-from gln.training.losses import usual_loss
 from gln.training.processes import (
     Place,
     StopSignal,
@@ -71,7 +70,7 @@ class FitResult:
 
     ==============  =====================================================================================
     ``history``     one row per epoch: epoch, step, train_loss, val_loss, val_iou, threshold, seconds, and the scores
-                    of :class:`gln.training.kinds.KindScores` if the model predicts kinds
+                    of :class:`gln.training.losses.KindScores` if the model predicts kinds
     ``best_iou``    the highest validation IoU (with kinds: that of the highest score), and
     ``best_epoch``  the epoch, counted from 1, that reached it at the lowest loss; the model is left there
     ``threshold``   the decision threshold chosen in that epoch, now ``model.threshold``
@@ -190,9 +189,12 @@ def compiled_steps(model: nn.Module, made: list[Any] | None = None, **options: A
     """Apply ``torch.compile`` with ``options`` to the steps of ``model`` for a while.
 
     The steps, its ``blocks``, are alike, so what is compiled for one serves all: a third of the time to compile the
-    whole network. A model without them is compiled as a whole. ``made`` keeps what was compiled for the next time.
+    whole network; so are the layers in front of them. A model without them is compiled as a whole. ``made`` keeps what
+    was compiled for the next time.
     """
-    parts = list(getattr(model, "blocks", [])) or [model]
+    blocks = list(getattr(model, "blocks", []))
+    parts = [*blocks, *(layers for layers in model.children() if isinstance(layers, nn.Sequential))]
+    parts = parts if blocks else [model]
     made = [] if made is None else made
     made[len(made) :] = [torch.compile(part.forward, **options) for part in parts[len(made) :]]
     for part, compiled in zip(parts, made, strict=True):
@@ -310,13 +312,10 @@ class Loop:
         if drawn is None:
             return self._step(batch, share.weight)
         tensors = {name: value for name, value in vars(batch).items() if isinstance(value, Tensor)}
-        return self.replay({**tensors, **{f"draw.{name}": value for name, value in drawn.items()}}).clone()
+        return self.replay(tensors, drawn).clone()
 
-    def _replayed(self, inputs: dict[str, Tensor]) -> Tensor:
+    def _replayed(self, inputs: dict[str, Tensor], drawn: dict[str, Tensor]) -> Tensor:
         """The step of a whole batch, from tensors alone."""
-        drawn = {
-            name.removeprefix("draw."): value for name, value in inputs.items() if name.startswith("draw.")
-        }
         names = [field.name for field in fields(GraphBatch) if field.name != "directed"]
         batch = GraphBatch(**{name: inputs.get(name) for name in names})  # type: ignore[arg-type]
         return self._step(batch, 1 / len(batch), **drawn)
@@ -376,7 +375,10 @@ class Loop:
         self._read_numbers()
         kinds = kinds_of(self.model)
         best = BestThreshold(entries="directed" if kinds.directed else "pairs").to(self.device)
-        total, told = torch.zeros((), device=self.device), KindScores.none_yet(kinds, self.device)
+        total, told = (
+            torch.zeros((), device=self.device),
+            KindScores(kinds, torch.zeros(6, device=self.device)),
+        )
         self.model.eval()
         for number, share in enumerate(self.feed.val_loader()):
             share = share.to(self.device)

@@ -1,4 +1,4 @@
-"""Training losses: one number per graph, from the scores of its pairs.
+"""Training losses: one number per graph, from the scores of its pairs; and scores of kinds for validation.
 
 ``Y`` are the pairs of a graph that count (``output.mask``), ``Y+`` the edges among them and ``Y−`` the others; ``s``
 are scores, ``p = σ(s)``, ``y`` the truth, ``β = |Y+|/|Y|``, and ``CE = −y log p − (1 − y) log(1 − p)``.
@@ -37,6 +37,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from statistics import fmean
 from typing import Any, Literal, get_args
 
 import torch
@@ -45,7 +46,8 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 
 from gln.errors import GLNError
 from gln.graphs import GraphBatch
-from gln.models.contract import StructureOutput
+from gln.graphs.check import check_choice, check_real
+from gln.models.contract import Kinds, StructureOutput
 
 Edge = Literal["balanced", "literal", "plain", "released"]
 Structure = Literal["dice", "iou", "none"]
@@ -89,14 +91,9 @@ class Loss:
 
     def __post_init__(self) -> None:
         for name, known in CHOICES.items():
-            value = getattr(self, name)
-            if value not in get_args(known):
-                raise GLNError(f"Loss got {name}={value!r}; choose from {', '.join(get_args(known))}.")
+            check_choice("Loss", name, getattr(self, name), get_args(known))
         for name in ("psi1", "psi2", "psi3", "psi4", "psi5", "regulariser"):
-            if not 0 <= getattr(self, name) < float("inf"):
-                raise GLNError(
-                    f"Loss got {name}={getattr(self, name)!r}; expected a finite number, at least 0."
-                )
+            check_real("Loss", name, getattr(self, name))
 
     def __call__(self, output: StructureOutput, batch: GraphBatch, model: nn.Module | None = None) -> Tensor:
         """The losses ``[B]``; only the regulariser needs ``model``."""
@@ -220,3 +217,46 @@ def _masked(scores: Tensor, mask: Tensor) -> Tensor:
 def _total(values: Tensor) -> Tensor:
     """Sum over all pairs of each graph: ``[..., B]``."""
     return values.flatten(-2).sum(dim=-1)
+
+
+@dataclass
+class KindScores:
+    """Of the true edges and nodes of validation graphs, how many are of the kind that the last step says.
+
+    ===============  ==============================================================================================
+    ``val_types``    the share of true edges, among those that were scored, whose type is the most probable one
+    ``val_weights``  ``exp`` of minus the mean of ``|l − log w|``: 1 where all weights are right, ½ for a factor of 2
+    ``val_nodes``    the share of nodes whose type is the most probable one
+    ``val_score``    the mean of these and of the IoU, by which epochs are compared
+    ===============  ==============================================================================================
+    """
+
+    kinds: Kinds
+    sums: Tensor  # [6]: right types, edges; differences of weights, edges; right nodes, nodes
+
+    def update(self, output: StructureOutput, batch: GraphBatch) -> None:
+        """Add a batch."""
+        output, zero = output.full_precision(), self.sums.new_zeros(())
+        edges = output.target(batch.adj) & output.mask
+        right, apart, named = zero, zero, zero
+        if output.types is not None and batch.edge_type is not None:
+            right = ((output.types[-1].argmax(-1) == output.entries(batch.edge_type)) & edges).sum()
+        if output.weights is not None and batch.edge_weight is not None:
+            weight = output.entries(batch.edge_weight).where(edges, 1)
+            apart = ((output.weights[-1] - weight.log()).abs() * edges).sum()
+        if output.nodes is not None and batch.node_type is not None:
+            named = ((output.nodes[-1].argmax(-1) == batch.node_type) & batch.mask).sum()
+        count, nodes = edges.sum(), batch.mask.sum()
+        self.sums += torch.stack([part.float() for part in (right, count, apart, count, named, nodes)])
+
+    def compute(self, sums: Tensor, iou: float) -> dict[str, float]:
+        """The scores from the ``sums`` over all processes; nothing for a model of plain graphs."""
+        right, edges, apart, _, named, nodes = sums.clamp(min=1e-9).tolist()
+        scores = {}
+        if self.kinds.edge_types > 1:
+            scores["val_types"] = right / max(edges, 1)
+        if self.kinds.edge_weights:
+            scores["val_weights"] = float(torch.tensor(-apart / max(edges, 1)).exp())
+        if self.kinds.node_types:
+            scores["val_nodes"] = named / nodes
+        return scores | {"val_score": fmean([iou, *scores.values()])} if scores else {}

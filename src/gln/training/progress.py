@@ -29,7 +29,7 @@ class PlainEpoch(TypedDict):
 
 
 class Epoch(PlainEpoch, total=False):
-    """The same with the scores of :class:`gln.training.kinds.KindScores`."""
+    """The same with the scores of :class:`gln.training.losses.KindScores`."""
 
     val_types: float
     val_weights: float

@@ -17,13 +17,12 @@ import numpy as np
 import torch
 
 from gln.errors import GLNError
-from gln.files import write_atomically
+from gln.files import check_page, write_atomically
 from gln.graphs import make_graph
 from gln.graphs.check import as_record
 from gln.graphs.record import Graph
 from gln.graphs.regions import is_image
 from gln.inference.steps import Seen
-from gln.viewing.paths import check_page
 from gln.viewing.pictures import main_axes, places
 from gln.viewing.style import DARK_PAGE, GROUPS, LIGHT_PAGE, TYPE_DASHES
 from gln.workflows.views import View

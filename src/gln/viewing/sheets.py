@@ -20,14 +20,13 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
 
 from gln.errors import GLNError
-from gln.files import write_atomically
+from gln.files import check_picture, write_atomically
 from gln.graphs import as_graph, as_graphs
 from gln.graphs.check import as_record
 from gln.graphs.record import Graph
 from gln.graphs.regions import is_image
 from gln.inference.predict import Choice, Method
 from gln.inference.steps import every_step
-from gln.viewing.paths import check_picture
 from gln.viewing.pictures import check_nodes, draw_errors, draw_graph, other_types, places
 from gln.viewing.style import (
     EDGE,

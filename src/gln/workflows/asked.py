@@ -8,9 +8,12 @@ from pathlib import Path
 
 from gln.errors import GLNError
 from gln.families import parse_family
+from gln.files import apart_from, open_regular, same_place
 from gln.graphs.check import check_whole
-from gln.io import EdgeTable, Item, ReadOptions
+from gln.io import EdgeTable, Item, ReadOptions, find_files
+from gln.io.parquet import arrow
 from gln.io.reading import GLANCE, reasons_against
+from gln.io.writing import check_output
 from gln.models.settings import unfit
 from gln.seeds import check_seed
 from gln.storage.facts import read_facts
@@ -31,14 +34,6 @@ def check_graphs(words: Sequence[str], count: int | None = None, seed: int = 0) 
     check_seed("sample", seed)
 
 
-def check_device(name: str) -> None:
-    """Refuse what is not the name of a device; whether this machine has it, torch says."""
-    if not re.fullmatch("auto|(cpu|cuda|mps|xpu|hpu|xla)(:[0-9]+)?", name):
-        raise GLNError(
-            f"Got the device {name!r}; expected auto, cpu or cuda, or cuda:1 for one of several GPUs."
-        )
-
-
 def check_labelled(paths: Sequence[Path], options: ReadOptions, skip: Skip, model: str | None = None) -> None:
     """Refuse files of which none has true edges, or none that ``model`` can read."""
     fits = _fits(model)
@@ -49,13 +44,44 @@ def check_labelled(paths: Sequence[Path], options: ReadOptions, skip: Skip, mode
     _refuse(paths, options, reason, skip, NONE_LABELLED)
 
 
-def check_nodes(
-    model: str, paths: Sequence[Path], options: ReadOptions, skip: Skip, known: Path | None = None
-) -> None:
-    """Refuse files of which ``model`` can read none, and a table of ``known`` edges that is none."""
-    if known is not None and known.stat().st_size <= GLANCE:
-        EdgeTable(known, options)
-    _refuse(paths, options, _fits(model), skip, "Nothing can be predicted; the reasons are above.")
+def check_device(name: str) -> None:
+    """Refuse what is not the name of a device; whether this machine has it, torch says."""
+    if not re.fullmatch("auto|(cpu|cuda|mps|xpu|hpu|xla)(:[0-9]+)?", name):
+        raise GLNError(
+            f"Got the device {name!r}; expected auto, cpu or cuda, or cuda:1 for one of several GPUs."
+        )
+
+
+def check_prediction(
+    model: str,
+    files: Sequence[str],
+    output: Path,
+    options: ReadOptions,
+    known: Path | None,
+    clustered: bool,
+    force: bool,
+    device: str,
+    skip: Skip,
+) -> list[Path]:
+    """The files of a prediction, of which ``model`` can read some; refuse what cannot be written, or is no table."""
+    check_device(device)
+    if any(Path(word).is_file() and same_place(Path(word), output) for word in files):
+        raise GLNError(f"{output} is both input and output; choose another name for the output.")
+    in_folder = output.is_dir() or not output.suffix
+    if in_folder and clustered:
+        raise GLNError(f"Got the folder {output}; clusters are written to .csv or .png.")
+    if in_folder:
+        arrow()
+    paths = find_files(files)
+    if known is not None:
+        open_regular(known).close()
+        if known.stat().st_size <= GLANCE:
+            EdgeTable(known, options)
+    if nodes := apart_from(paths, (output, known)):
+        _refuse(nodes, options, _fits(model), skip, "Nothing can be predicted; the reasons are above.")
+    if not in_folder:
+        check_output(output, force, clustered)
+    return paths
 
 
 def _refuse(

@@ -23,8 +23,7 @@ from gln.io import ReadOptions
 from gln.training.data import describe
 from gln.workflows import Say, Skip, silent
 from gln.workflows.divide import TrainValTest
-from gln.workflows.kinds import comparable
-from gln.workflows.methods import check_fit, load, load_for
+from gln.workflows.methods import check_fit, comparable, load, load_for
 from gln.workflows.rules import FROM_TRAINING, Rules, fit_rules, load_rules, rules_of_scored
 from gln.workflows.runs import RunFacts, has_learned_from, read_run, run_data
 from gln.workflows.training_data import find_data, is_family, read_labelled

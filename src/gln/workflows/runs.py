@@ -28,8 +28,7 @@ from gln.training.config import OWN, PATIENCE, FitConfig
 from gln.training.progress import Epoch, Progress, is_finished, merit
 from gln.workflows import Say, Skip
 from gln.workflows.divide import TrainValTest
-from gln.workflows.kinds import RECIPE
-from gln.workflows.methods import FROM_DATA
+from gln.workflows.methods import FROM_DATA, RECIPE
 from gln.workflows.recipe import Recipe
 from gln.workflows.training_data import Held, family_data, file_data
 

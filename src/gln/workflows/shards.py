@@ -30,15 +30,16 @@ from gln.baselines import Baseline
 from gln.errors import GLNError
 from gln.files import digest_of, hold, write_atomically
 from gln.io.images import labels_of
-from gln.io.parquet import facts_in, pack_edges
+from gln.io.table_writers import facts_in, labelled_edges, pack_edges
 from gln.io.tables import edges_of
 from gln.storage.facts import read_facts
 from gln.storage.provenance import versions
 from gln.storage.tensors import clear_disk_errors, write_json
 from gln.training import Interrupted
 from gln.workflows import Say, silent
+from gln.workflows.answers import Outcome
 from gln.workflows.engines import Engine, in_this_process
-from gln.workflows.predict_files import Job, Outcome, once
+from gln.workflows.predict_files import Job, once
 
 
 class Folder:
@@ -111,7 +112,8 @@ def predict_in_folder(
 
     with folder.begun(job.force):
         for number, done in job.answers(engine, say, missing):
-            write_atomically(folder.file(number), pack_edges(done.answers, done.facts()))
+            edges = [labelled_edges(item, answer) for item, answer in done.answers]
+            write_atomically(folder.file(number), pack_edges(edges, done.facts()))
         outcome = folder.finish(count, complain)
     if known is not None:
         known.check_used(outcome.used)

@@ -23,18 +23,19 @@ from gln.files import write_atomically
 from gln.graphs.record import Graph
 from gln.inference.choice import Choice
 from gln.inference.predict import LARGE
-from gln.io.parquet import facts_in, pack_columns
 from gln.io.streams import Stream, open_stream
+from gln.io.table_writers import facts_in, pack_edges
 from gln.models.crowds import MOST_COPIES
 from gln.models.region import check_local, hops, score_region
 from gln.models.settings import misfit
 from gln.threads import at_most, threads_for
 from gln.workflows import Say, silent
+from gln.workflows.answers import Outcome
 from gln.workflows.bins import Bins, make_bins
 from gln.workflows.engines import Engine, in_this_process
 from gln.workflows.methods import put_on
-from gln.workflows.predict_files import Job, Outcome
-from gln.workflows.shards import Folder, manifest
+from gln.workflows.predict_files import Job, predict_files
+from gln.workflows.shards import Folder, manifest, predict_in_folder
 
 STATE = (
     20  # bytes for each of the K · c values of a node's pairs: measured, with what a step needs beside them
@@ -166,6 +167,21 @@ def size_for(job: Job, stream: Stream, workers: int = 1) -> int:
     return int(max(side, 0) ** axes) or max(int(room / 8), SMALLEST)
 
 
+def predict_job(job: Job, engine: Engine, tile: int | None, workers: int, say: Say, complain: Say) -> Outcome:
+    """Predict into a file or a folder; a single set that is too large for the memory, in tiles into a folder."""
+    said: list[str] = []
+    stream = too_large(job, tile, said.append)
+    if stream is None:
+        return (predict_in_folder if job.in_folder else predict_files)(job, engine, say, complain)
+    if not job.in_folder:
+        raise GLNError(
+            f"{stream.count:,} nodes are predicted in tiles; name a folder for the output, such as {job.output.stem}/."
+        )
+    for text in said:
+        say(text)
+    return predict_tiles(job, stream, engine, tile, workers, say)
+
+
 def predict_tiles(
     job: Job,
     stream: Stream,
@@ -229,7 +245,8 @@ def _compute(
                 if mark is None:
                     pairs, chance, nodes = found
                     facts = Outcome(edges=len(chance)).facts() | {"tiles": tiles, "nodes": nodes}
-                    write_atomically(folder.file(tile), pack_columns(label, pairs, chance, facts))
+                    columns = {"source": pairs[:, 0], "target": pairs[:, 1], "probability": chance}
+                    write_atomically(folder.file(tile), pack_edges([(label, columns)], facts))
                     scored += nodes
                 bar.update(int(bins.counts[tile]))
     say(

@@ -28,9 +28,9 @@ from gln.training.data import RandomRotation
 from gln.training.losses import usual_loss
 from gln.training.processes import is_first
 from gln.workflows import Say, Skip, silent
+from gln.workflows.divide import TrainValTest
 from gln.workflows.judge import Judged, judge
-from gln.workflows.kinds import described, not_used
-from gln.workflows.methods import find_method
+from gln.workflows.methods import described, find_method, not_used
 from gln.workflows.recipe import Recipe, check_new_recipe, choose_recipe
 from gln.workflows.rules import fit_rules, save_rules
 from gln.workflows.runs import noting_data
@@ -61,26 +61,9 @@ def train(
 ) -> tuple[Any, Judged | None] | None:
     """Train, and score on the test graphs: the method and its scores, if there are test graphs.
 
-    Of several processes only the first speaks, scores and returns something.
-
-    Args:
-        data: a family, or files.
-        run: the run folder.
-        model: a model or baseline with its settings, as in ``GLN:width=64``.
-        config: the settings of the fit.
-        say: receives guesses and remarks about files.
-        skip: receives each file that cannot be read.
-        tell: receives what is chosen and what is reached, line by line.
-        count: graphs to draw from the family.
-        read: how files are read.
-        patches: nodes of the pieces that graphs from files are cut into.
-        val: files to validate on; if omitted, some of the graphs.
-        test: files to test on, perhaps none; if omitted, some of the graphs.
-        recipe: where to write the recipe that is chosen for files.
-        ready: a recipe to follow, instead of ``model``, ``read`` and ``patches``.
-        losses: settings of :class:`gln.Loss`.
-        turned: turn and mirror training graphs at random; if omitted, where files give only a few.
-        resume: continue the run.
+    Of several processes only the first speaks, scores and returns something. The arguments are those of ``gln train``;
+    ``ready`` is a recipe to follow, instead of ``model``, ``read`` and ``patches``, and ``recipe`` where to write the
+    one that is chosen. ``tell`` receives what is chosen and what is reached, line by line.
     """
     first = is_first(config.num_nodes)
     if not first:
@@ -106,16 +89,7 @@ def train(
     if not is_baseline:
         torch.manual_seed(config.seed)
         method = build_model(spec, [graph for part in graphs for graph in part])
-    if told := described(kinds_of(method), graphs.train):
-        tell(f"{'kinds':<12}{told}")
-    unused = not_used(kinds_of(method), graphs.train)
-    if unused and not getattr(method, "sees_kinds", False):
-        name = type(method).__name__
-        if "directions" in unused and not is_baseline:
-            raise GLNError(
-                f"The graphs are directed, but {name} predicts no directions; leave out --directed."
-            )
-        say(f"{name} does not predict {' and '.join(unused)}, so these are not used.")
+    _tell_kinds(method, graphs.train, tell, say)
     if chosen is not None and (words := scale_features(method, graphs.train)):
         tell(f"{'features':<12}{words}")
     if chosen is not None and recipe is not None and first:
@@ -135,14 +109,29 @@ def train(
             result = fit(method, graphs.train, graphs.val, **more, config=config)
             words = whole_threshold(method, graphs.whole_val, result) if first and graphs.whole_val else ""
             tell(f"{result}\n{words}")
-    if not first:  # which goes on once the others are done
-        return None
+    return _score(method, graphs, run, config.seed, tell) if first else None  # once the others are done
+
+
+def _tell_kinds(method: Any, train: Sequence[Graph], tell: Say, say: Say) -> None:
+    """Say which kinds of edges are learned and which are not; refuse directions that a model cannot learn."""
+    if told := described(kinds_of(method), train):
+        tell(f"{'kinds':<12}{told}")
+    unused, name = not_used(kinds_of(method), train), type(method).__name__
+    if not unused or getattr(method, "sees_kinds", False):
+        return
+    if "directions" in unused and isinstance(method, nn.Module):
+        raise GLNError(f"The graphs are directed, but {name} predicts no directions; leave out --directed.")
+    say(f"{name} does not predict {' and '.join(unused)}, so these are not used.")
+
+
+def _score(method: Any, graphs: TrainValTest, run: Path, seed: int, tell: Say) -> tuple[Any, Judged | None]:
+    """Score the trained ``method``, with rules fitted to the training graphs beside it, which the run keeps."""
     rules = fit_rules(graphs.whole or graphs.train)
     save_rules(run, rules)
     if not graphs.test:
         tell("There are no test graphs, so there are no scores.")
         return method, None
-    judged = judge(method, graphs, config.seed, rules)
+    judged = judge(method, graphs, seed, rules)
     tell(judged.printed)
     return method, judged
 

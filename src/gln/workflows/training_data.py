@@ -11,12 +11,13 @@ from gln.errors import GLNError, instead
 from gln.families import FAMILIES, parse_family
 from gln.files import apart_from
 from gln.graphs import split
-from gln.graphs.record import ROWS, Graph
+from gln.graphs.kinds import TYPES, share_kinds
+from gln.graphs.record import KINDS, NAMES, ROWS, Graph
 from gln.io import Item, ReadOptions, Skipped, find_files, read_items
 from gln.io.reading import node_files
 from gln.workflows import Say, Skip
 from gln.workflows.divide import TrainValTest, divide
-from gln.workflows.kinds import kinds_of_graph, number_alike
+from gln.workflows.methods import put_in_words
 
 NO_EDGES = "it has no true edges; give a table of edges with --edges."
 NONE_LABELLED = "There is no graph with true edges: none was read, or no file gives them; see --edges."
@@ -69,6 +70,20 @@ def read_labelled(paths: Sequence[Path], options: ReadOptions, skip: Skip, say: 
     return graphs
 
 
+def number_alike(graphs: Sequence[Graph]) -> None:
+    """Give graphs from files one numbering of their types, in place.
+
+    Where whole numbers are words in some graphs, as these have negative ones, they are words in all.
+    """
+    for kind in TYPES:
+        names, typed = f"{kind}_names", [graph for graph in graphs if kind in graph]
+        words = {word for graph in typed for word in graph.get(names) or ()}
+        for graph in typed:
+            if words and all(word.lstrip("-").isdecimal() for word in words):
+                put_in_words(graph, kind)
+    share_kinds(graphs)
+
+
 def file_data(
     words: Sequence[str],
     val: Held,
@@ -107,8 +122,8 @@ def file_data(
 
 
 def _labelled(item: Item, group: str | None) -> Graph:
-    # Without what only some files have.
-    graph = item.graph.with_edges(item.graph.edge_index, name=item.caption, **kinds_of_graph(item.graph))
+    kinds = {name: item.graph.get(name) for name in (*KINDS, *NAMES, "directed")}
+    graph = item.graph.with_edges(item.graph.edge_index, name=item.caption, **kinds)
     counted = {str(number) for number in range(graph.num_nodes + 1)}
     if item.ids is not None and not counted.issuperset(item.ids):  # more than 0 to n − 1, or 1 to n
         graph.ids = list(item.ids)

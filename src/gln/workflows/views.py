@@ -16,18 +16,19 @@ from gln.errors import GLNError, quote
 from gln.families import parse_family
 from gln.graphs import as_graphs
 from gln.graphs.check import as_record
+from gln.graphs.kinds import TYPES, rename_types
 from gln.graphs.pack import load_graphs
 from gln.graphs.record import Graph
 from gln.inference.predict import Choice, Method
 from gln.inference.steps import Seen, every_step
 from gln.io import Item, ReadOptions, read_items
-from gln.io.read_predictions import PredictedEdges, is_archive, is_table, read_predictions
+from gln.io.read_predictions import Predictions, is_archive, is_table, read_archive
 from gln.models.contract import Generates
 from gln.models.settings import misfit
 from gln.workflows import Say, Skip, silent
-from gln.workflows.kinds import comparable, without_kinds
-from gln.workflows.methods import check_fit, load, load_for
-from gln.workflows.predict_files import Job, ask
+from gln.workflows.answers import ask
+from gln.workflows.methods import check_fit, comparable, load, load_for, without_kinds
+from gln.workflows.predict_files import Job
 from gln.workflows.runs import is_run, learned_from, run_data
 from gln.workflows.training_data import find_data, is_family
 
@@ -246,40 +247,38 @@ def _read(words: Sequence[str], options: ReadOptions, skip: Skip, say: Say) -> I
     if others:
         for item in read_items(others, options, on_bad=skip, say=say):
             yield View.of(item)
-    for path in archives:  # of gln predict: read like any archive, but their edges are predictions
-        found = read_predictions(path)
-        items = list(read_items([path], options, on_bad=skip))
-        if len(items) != len(found):
-            raise GLNError(f"{path} holds {len(items)} graphs and {len(found)} names; write it again.")
-        for item, (name, edges) in zip(items, found.items(), strict=True):
-            yield _with_edges(View(item.graph, name, False), edges)
+    for path in archives:  # of gln predict: their edges are predictions
+        for item in read_archive(path):
+            yield _with_edges(View(item.graph, item.label, False), item.graph)
 
 
 def add_predictions(views: Sequence[View], path: Path) -> list[View]:
     """The views with their edges, found by name in ``path``, a .csv or .npz from ``gln predict``."""
-    found = read_predictions(path)
-    if len(views) == len(found) == 1:
-        return [_with_edges(views[0], next(iter(found.values())))]
-    found |= {view.name: found[view.full] for view in views if view.full in found}
-    strange = next((view.name for view in views if view.name not in found), None)
+    found = Predictions(path)
+    names = [view.full if view.full in found.names else view.name for view in views]
+    if len(views) == len(found.names) == 1:
+        names = found.names
+    strange = next((name for name in names if name not in found.names), None)
     if strange is not None:
         raise GLNError(
-            f"{path} holds no graph {quote(strange)}, but {', '.join(map(quote, list(found)[:3]))}; "
+            f"{path} holds no graph {quote(strange)}, but {', '.join(map(quote, found.names[:3]))}; "
             "give the files as they were given to gln predict."
         )
-    return [_with_edges(view, found[view.name]) for view in views]
+    return [
+        _with_edges(view, found.of(name, view.graph, view.labels))
+        for view, name in zip(views, names, strict=True)
+    ]
 
 
-def _with_edges(view: View, edges: PredictedEdges) -> View:
-    pairs = edges.pairs(view.name, view.labels, view.graph.num_nodes)
+def _with_edges(view: View, edges: Graph) -> View:
+    for kind in TYPES:  # numbered as those of the truth, which may have others
+        known, words = view.graph.get(f"{kind}_names") or (), edges.get(f"{kind}_names") or ()
+        if words:
+            rename_types(edges, kind, [*known, *(word for word in words if word not in known)])
     # The file does not store its threshold, but holds nothing below it.
-    least = max(float(np.floor(edges.prob.min(initial=1) * 100) / 100), 0.01)
-    kinds, names = dict(edges.kinds), dict(edges.names)
-    for name, words in edges.names.items():  # numbered as those of the truth, which may have others
-        known, kind = tuple(view.graph.get(name) or ()), name.removesuffix("_names")
-        names[name] = known + tuple(word for word in words if word not in known)
-        kinds[kind] = np.array([names[name].index(word) for word in words])[kinds[kind]]
-    return replace(view, seen=Seen(pairs, edges.prob[None], least, least, edges.directed, kinds, names))
+    lowest = edges.edge_prob.numpy().min(initial=1)
+    least = max(float(np.floor(lowest * 100) / 100), 0.01)
+    return replace(view, seen=Seen.last(edges, least, least))
 
 
 def job_items(job: Job, page: Path, say: Say) -> list[Item]:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from gln.io.items import ReadOptions
 
 WEIGHTS = ("weight", "edge_weight")  # of which --threshold-weights takes the first that is there
-BARE = ("id", "key", "probability")  # attributes of edges that are not worth a remark
+BARE = ("id", "key", "probability", "edge_prob")  # attributes of edges that are not worth a remark
 MOST_TYPES = 2**16
 
 
@@ -71,6 +71,12 @@ class FileEdges:
             columns["edge_weight"] = as_weights(weights, self.where, positive=least is None)
             if least is not None:
                 stays &= columns.pop("edge_weight") >= least
+        if (chances := self.values.get("edge_prob")) is not None:
+            columns["edge_prob"] = as_weights(chances, self.where, positive=False)
+            if not ((columns["edge_prob"] >= 0) & (columns["edge_prob"] <= 1)).all():
+                raise GLNError(
+                    "there are probabilities outside 0 to 1; expected a file written by gln predict."
+                )
         rows = np.flatnonzero(stays)
         one_way = options.directed and self.directed is not False
         pairs = self.pairs[rows] if one_way else np.sort(self.pairs[rows], axis=1)
