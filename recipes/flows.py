@@ -41,7 +41,8 @@ from gln.evaluation.validity import VALID, fits_blocks
 from gln.families import parse_family
 from gln.graphs.check import make_graph
 from gln.graphs.record import Graph
-from gln.models.flow import GraphFlow, Sampling
+from gln.models.chain import Sampling
+from gln.models.flow import GraphFlow
 from gln.seeds import TEST_SEED
 from gln.storage.provenance import check_source, write_result
 from gln.storage.runs import read_config
@@ -119,7 +120,6 @@ def test(name: str, run: Path, output: Path, given: argparse.Namespace) -> None:
         "model": flow.config,
         "training": {key: flow.training_facts[key] for key in ("epoch", "seed")},  # type: ignore[index]
         "training_minutes": minutes_of(run),
-        "device": given.device,
         "batch_size": given.batch_size or 256,
     }
     write_result(output, command(), TEST_SEED, facts | {"settings": rows})

@@ -15,7 +15,7 @@ from multiprocessing import Pool
 import graph_tool.all as gt
 import numpy as np
 
-REFINED, SWEEPS = 100, 10
+STARTS, REFINED, SWEEPS = 4, 100, 10
 
 
 def blocks(given: tuple[int, np.ndarray]) -> np.ndarray:
@@ -26,13 +26,16 @@ def blocks(given: tuple[int, np.ndarray]) -> np.ndarray:
     graph = gt.Graph()  # directed, with both directions of every edge, as published
     graph.add_vertex(nodes)
     graph.add_edge_list(np.concatenate([pairs, pairs[:, ::-1]]))
-    try:
-        state = gt.minimize_blockmodel_dl(graph)
-    except ValueError:
-        return np.zeros(nodes, dtype=np.int64)
-    for _ in range(REFINED):
-        state.multiflip_mcmc_sweep(beta=np.inf, niter=SWEEPS)
-    return np.asarray(state.get_blocks().a, dtype=np.int64)
+    found = []
+    for _ in range(STARTS):
+        try:
+            state = gt.minimize_blockmodel_dl(graph)
+        except ValueError:
+            return np.zeros(nodes, dtype=np.int64)
+        for _ in range(REFINED):
+            state.multiflip_mcmc_sweep(beta=np.inf, niter=SWEEPS)
+        found.append((state.entropy(), np.array(state.get_blocks().a, dtype=np.int64)))
+    return min(found, key=lambda one: one[0])[1]
 
 
 def main() -> None:

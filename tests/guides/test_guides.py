@@ -35,6 +35,15 @@ SHORTER = {
     "image": {"--image-size 96": "--image-size 16"},
     "table": {"write digits": "write --count 20 digits", "--epochs 10": "--epochs 1"},
     "choosing": {"--count 40": "--count 4"},
+    "generating": {
+        "--count 400 --epochs 60": "--count 12 --epochs 1",
+        "--sampling-steps 300": "--sampling-steps 5",
+        "sample(200, seed=1), epochs=20": "sample(8, seed=1), epochs=1",
+        "sample(40, seed=1)": "sample(4, seed=1)",
+        "steps=4 -o": "steps=4,sampling_steps=4 -o",
+        "pair_width=32, steps=4)": "pair_width=32, steps=4, sampling_steps=4)",
+        "pair_width=32, steps=3)": "pair_width=32, steps=3, sampling_steps=4)",
+    },
     "kinds": {
         "write molecules": "write --count 20 molecules",
         "write kinds": "write --count 20 kinds",

@@ -16,7 +16,8 @@ from gln.families import family
 from gln.graphs import GraphBatch
 from gln.graphs.check import make_graph
 from gln.graphs.record import Graph
-from gln.models.flow import Chain, GraphFlow, Sampling
+from gln.models.chain import Chain, Sampling
+from gln.models.flow import GraphFlow
 
 TINY = {"width": 16, "pair_width": 16, "steps": 2}
 QUICK = {"progress": False, "accelerator": "cpu"}
@@ -202,3 +203,15 @@ def test_a_stopped_run_ends_with_the_same_bits(tmp_path: Path) -> None:
     gln.fit(parts, graphs, epochs=4, schedule="constant", warmup=0, run=tmp_path, resume=True, **how)
     for one, two in zip(whole.parameters(), parts.parameters(), strict=True):
         assert torch.equal(one, two)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_on_a_gpu_steps_are_replayed_and_graphs_drawn(tmp_path: Path) -> None:
+    graphs = family("tree", nodes=12).graphs(64)
+    torch.manual_seed(0)
+    flow = GraphFlow(width=32, pair_width=32, steps=2, walks=4)
+    result = gln.fit(flow, graphs * 8, epochs=3, batch_size=16, run=tmp_path, progress=False)
+    assert result.history[-1]["train_loss"] < result.history[0]["train_loss"]
+    made = gln.load(tmp_path).cuda().sample(20, steps=10)
+    assert len(made) == 20
+    assert all(graph.is_undirected() for graph in made if graph.num_edges)

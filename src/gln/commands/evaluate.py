@@ -111,7 +111,7 @@ def generate(
     from gln.graphs import save_graphs
     from gln.inference.generate import generate_graphs
     from gln.io.writing import write_graphs
-    from gln.models.flow import Sampling
+    from gln.models.chain import Sampling
     from gln.viewing import save_gallery
     from gln.workflows.methods import load_for, put_on
 

@@ -15,8 +15,8 @@ from gln.graphs.check import check_whole
 from gln.graphs.features import feature_noise
 from gln.graphs.record import ROWS, Graph
 from gln.inference.predict import AS_TRAINED, CanSample, Choice, Method, predict_graphs
+from gln.models.chain import AS_SET, Sampling
 from gln.models.contract import Generates
-from gln.models.flow import AS_SET, Sampling
 from gln.seeds import GENERATE, check_seed
 
 if TYPE_CHECKING:

@@ -43,6 +43,16 @@ class Seen:
         names = {name: answer[name] for name in NAMES if name in answer}
         return cls(pairs, chances[None].astype(np.float32), threshold, floor, answer.directed, kinds, names)
 
+    @classmethod
+    def forming(cls, graph: Graph) -> Seen:
+        """A graph that a flow has drawn and whose noisy graphs it has kept, as a prediction of as many steps."""
+        steps = [Graph(graph.num_nodes, edge_index=edges, directed=graph.directed) for edges in graph.forming]
+        keys = [step.edges_once() @ (graph.num_nodes, 1) for step in steps]
+        every = np.unique(np.concatenate(keys))
+        chances = np.stack([np.isin(every, key) for key in keys]).astype(np.float32)
+        pairs = np.stack([every // graph.num_nodes, every % graph.num_nodes], axis=1)
+        return cls(pairs, chances, directed=graph.directed)
+
     def answer(self, nodes: Graph) -> Graph:
         """The predicted graph over ``nodes``, with ``edge_prob``: what reaches the threshold after the last step."""
         stays = self.chances[-1] >= np.float32(self.threshold)

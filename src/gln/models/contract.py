@@ -269,9 +269,14 @@ class Prepares(Protocol):
 
 @runtime_checkable
 class Generates(Protocol):
-    """Draws graphs of its own."""
+    """Draws graphs; ``kind`` is ``"sample"`` where it needs no nodes for it, and ``how`` may be ``None``."""
 
-    def sampled(self, count: int, seed: int, nodes: Any, how: Any, *, progress: bool) -> list[Graph]: ...
+    @property
+    def kind(self) -> str: ...
+
+    def sampled(
+        self, count: int, seed: int, nodes: Any, how: Any, *, progress: bool, keep: int = 0
+    ) -> list[Graph]: ...
 
 
 @runtime_checkable

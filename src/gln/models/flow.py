@@ -20,10 +20,8 @@ are. Guidance ``ω`` makes jumps more likely, by DeFoG's ``ω / (S m_x (1 − t)
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import nullcontext
-from dataclasses import dataclass, replace
-from itertools import pairwise
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -35,11 +33,12 @@ from gln.graphs.batch import GraphBatch, as_batch, pair_mask
 from gln.graphs.check import as_record, check_whole, make_graph, whole_number
 from gln.graphs.columns import node_rows
 from gln.graphs.record import Graph, is_data
-from gln.models.contract import StructureOutput, in_bfloat16, kind_names
+from gln.models.chain import AS_SET, Chain, Sampling, choose
+from gln.models.contract import StructureOutput, kind_names
 from gln.models.features import mlp
 from gln.models.gln import GLN
-from gln.models.settings import APART, check_flow, check_sampling
-from gln.ops.replay import Replay, padded_size
+from gln.models.settings import APART, check_flow
+from gln.ops.replay import padded_size
 from gln.seeds import GENERATE, check_seed, seed_of
 
 if TYPE_CHECKING:
@@ -48,39 +47,6 @@ if TYPE_CHECKING:
 TIME = 2  # numbers that tell the network the time
 SOON = 1e-3  # times that differ by less look alike
 TRIPLES = 2**28  # the most triples of nodes in a batch of samples
-
-
-@dataclass(frozen=True)
-class Sampling:
-    """How graphs are drawn; ``None``: as the model says.
-
-    Args:
-        steps: how many; more are better and take longer.
-        stochasticity: η. More gives more valid and less varied graphs, and needs more steps.
-        guidance: ω. More gives more certain and less varied graphs.
-        lateness: 1 for even steps; the more, the shorter are the last ones: times are ``1 − (1 − u)^lateness`` for
-            even ``u``.
-    """
-
-    steps: Any = None
-    stochasticity: Any = None
-    guidance: Any = None
-    lateness: Any = None
-
-    def __post_init__(self) -> None:
-        check_sampling("sample", {name: value for name, value in vars(self).items() if value is not None})
-
-    def of(self, config: dict[str, Any]) -> Sampling:
-        """The same with what the model says where it is left open."""
-        own = {name: config["sampling_steps" if name == "steps" else name] for name in vars(self)}
-        return Sampling(**own | {name: value for name, value in vars(self).items() if value is not None})
-
-    def times(self) -> list[float]:
-        """From 0 to 1, one more than there are steps."""
-        return [1 - (1 - number / self.steps) ** self.lateness for number in range(self.steps + 1)]
-
-
-AS_SET = Sampling()
 
 
 class GraphFlow(nn.Module):
@@ -216,9 +182,9 @@ class GraphFlow(nn.Module):
         self, mask: Tensor, truth: Tensor | None, time: Tensor, rng: torch.Generator | None = None
     ) -> Tensor:
         """The states ``[B, N, N]`` of the noisy graph of time ``[B]`` over the nodes ``mask [B, N]``."""
-        noise = _choose(self.marginal, self._uniform(mask, rng))
+        noise = choose(self.marginal, self.uniform(mask, rng))
         if truth is not None:
-            noise = truth.where(self._uniform(mask, rng) < time[:, None, None], noise)
+            noise = truth.where(self.uniform(mask, rng) < time[:, None, None], noise)
         return noise * pair_mask(mask)
 
     def chances(self, batch: GraphBatch, time: Tensor, noisy: Tensor) -> Tensor:
@@ -265,7 +231,7 @@ class GraphFlow(nn.Module):
         count: int = 1,
         seed: int = 0,
         nodes: Any = None,
-        how: Sampling = AS_SET,
+        how: Sampling | None = None,
         batch_size: int = 64,
         progress: bool = False,
         keep: int = 0,
@@ -275,7 +241,7 @@ class GraphFlow(nn.Module):
 
         count, seed = check_whole("sample", "count", count, 1), check_seed("sample", seed)
         batch_size = check_whole("sample", "batch_size", batch_size, 1)
-        how = how.of(self.config)
+        how = (how or AS_SET).of(self.config)
         sets = self._node_sets(count, seed, nodes)
         order = sorted(range(len(sets)), key=lambda number: sets[number].num_nodes)  # less padding
         alike = sets[order[0]].num_nodes == sets[order[-1]].num_nodes
@@ -360,7 +326,7 @@ class GraphFlow(nn.Module):
         found = next(self.parameters()).new_tensor(even if marginal is None else marginal)
         self.register_buffer("marginal", found, persistent=False)
 
-    def _uniform(self, mask: Tensor, rng: torch.Generator | None = None) -> Tensor:
+    def uniform(self, mask: Tensor, rng: torch.Generator | None = None) -> Tensor:
         """A number between 0 and 1 for every pair ``[B, N, N]``, the same in both directions unless directed."""
         found = torch.rand(*mask.shape, mask.shape[1], device=mask.device, generator=rng)
         if self.directed:
@@ -387,63 +353,6 @@ class Walks(nn.Module):
             there = torch.stack(powers, dim=-1)  # [B, N, N, k]
         closed = there.diagonal(dim1=1, dim2=2).mT  # [B, N, k]
         return self.of_node(closed), self.of_pair(torch.cat([there, there.transpose(1, 2)], dim=-1))
-
-
-class Chain:
-    """The steps from noise to graphs; on a GPU the network is replayed where shapes repeat."""
-
-    def __init__(self, flow: GraphFlow, how: Sampling, alike: bool) -> None:
-        self.flow, self.how, self.alike = flow, how.of(flow.config), alike
-        self.device = flow.marginal.device
-        self.replay = Replay(self._replayed) if self.device.type == "cuda" else None
-
-    def run(self, sets: list[Graph], rng: torch.Generator) -> Iterator[tuple[GraphBatch, Tensor]]:
-        """The nodes of all graphs, and after each step the states ``[B, N, N]`` of their pairs."""
-        size = padded_size(max(graph.num_nodes for graph in sets), self.alike or self.replay is None)
-        batch = GraphBatch.from_graphs(sets, edges=False, nodes=size).to(self.device)
-        states = self.flow.corrupted(batch.mask, None, batch.mask.new_zeros(len(sets)), rng)
-        times = self.how.times()
-        for now, then in pairwise(times):
-            time = torch.full((len(sets),), now, device=self.device)
-            states = self.move(self.chances(batch, time, states), states, now, then, batch.mask, rng)
-            yield batch, states
-
-    def move(
-        self, chances: Tensor, states: Tensor, now: float, then: float, mask: Tensor, rng: torch.Generator
-    ) -> Tensor:
-        """The states at time ``then``, from those at time ``now``."""
-        flow, how = self.flow, self.how
-        if then >= 1:
-            return chances.argmax(-1) * pair_mask(mask)
-        clean = _choose(chances, flow._uniform(mask, rng))
-        hurry = 1 + how.guidance / (flow.states * flow.marginal.clamp(min=SOON))  # [S]
-        stays = ((1 - then) / (1 - now)) ** hurry
-        after = states.where(flow._uniform(mask, rng) < stays[states], clean)
-        if how.stochasticity:
-            renewed = flow._uniform(mask, rng) > np.exp(-how.stochasticity * (then - now))
-            time = torch.full((len(mask),), then, device=mask.device)
-            after = flow.corrupted(mask, clean, time, rng).where(renewed, after)
-        return after * pair_mask(mask)
-
-    def chances(self, batch: GraphBatch, time: Tensor, states: Tensor) -> Tensor:
-        half = in_bfloat16(self.flow, self.device)
-        with torch.autocast("cuda", dtype=torch.bfloat16) if half else nullcontext():
-            if self.replay is None:
-                return self.flow.chances(batch, time, states)
-            nodes = {
-                name: value for name in ("pos", "x", "mask") if (value := getattr(batch, name)) is not None
-            }
-            with self.replay.apart():
-                return self.replay(nodes | {"time": time, "noisy": states}).clone()
-
-    def _replayed(self, inputs: dict[str, Tensor]) -> Tensor:
-        batch = GraphBatch(inputs.get("pos"), inputs.get("x"), inputs["mask"], inputs["mask"]).without_edges()
-        return self.flow.chances(batch, inputs["time"], inputs["noisy"])
-
-
-def _choose(chances: Tensor, uniform: Tensor) -> Tensor:
-    """A state for every pair ``[...]``, with these chances ``[S]`` or ``[..., S]``."""
-    return (uniform[..., None] >= chances.cumsum(-1)[..., :-1]).sum(-1)
 
 
 def _points(given: Any, widths: tuple[int, int]) -> Graph:

@@ -23,15 +23,17 @@ from gln.inference.predict import Choice, Method
 from gln.inference.steps import Seen, every_step
 from gln.io import Item, ReadOptions, read_items
 from gln.io.read_predictions import Predictions, is_archive, is_table, read_archive
+from gln.models.contract import Generates
 from gln.models.settings import misfit
 from gln.workflows import Say, Skip, silent
 from gln.workflows.answers import ask
-from gln.workflows.methods import check_fit, comparable, load_for, without_kinds
+from gln.workflows.methods import check_fit, comparable, load, load_for, without_kinds
 from gln.workflows.predict_files import Job
 from gln.workflows.runs import is_run, learned_from, run_data
 from gln.workflows.training_data import find_data, is_family
 
 LARGEST = 20_000  # the most nodes of a graph that a page shows
+KEPT = 12  # noisy graphs on the way to a graph that a flow draws
 PREDICTED = 20  # the most graphs of a prediction that are shown,
 PREDICTED_NODES = 10_000  # with at most this many nodes together
 
@@ -167,6 +169,13 @@ def views_from(
         predicted: shows the edges in this file instead.
     """
     title = " ".join(source)
+    if len(source) == 1 and is_run(source[0]) and model is None and predicted is None:
+        method = load(source[0])
+        if isinstance(method, Generates) and method.kind == "sample":
+            made = method.sampled(count, seed, None, None, progress=True, keep=KEPT)
+            return [
+                View(graph, f"sample {i}", seen=Seen.forming(graph)) for i, graph in enumerate(made)
+            ], title
     if len(source) == 1 and is_run(source[0]):
         views = run_views(Path(source[0]), count, seed, skip, say)
         model = source[0] if predicted is None and model is None else model

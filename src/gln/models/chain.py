@@ -1,0 +1,114 @@
+"""How a flow goes from noise to a graph: the steps that :mod:`gln.models.flow` describes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import nullcontext
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gln.graphs.batch import GraphBatch, pair_mask
+from gln.graphs.record import Graph
+from gln.models.contract import in_bfloat16
+from gln.models.settings import check_sampling
+from gln.ops.replay import Replay, padded_size
+
+if TYPE_CHECKING:
+    from gln.models.flow import GraphFlow
+
+RARE = 1e-3  # the least chance of a state that guidance divides by
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How graphs are drawn; ``None``: as the model says.
+
+    Args:
+        steps: how many; more are better and take longer.
+        stochasticity: η. More gives more valid and less varied graphs, and needs more steps.
+        guidance: ω. More gives more certain and less varied graphs.
+        lateness: 1 for even steps; the more, the shorter are the last ones: times are ``1 − (1 − u)^lateness`` for
+            even ``u``.
+    """
+
+    steps: Any = None
+    stochasticity: Any = None
+    guidance: Any = None
+    lateness: Any = None
+
+    def __post_init__(self) -> None:
+        check_sampling("sample", {name: value for name, value in vars(self).items() if value is not None})
+
+    def of(self, config: dict[str, Any]) -> Sampling:
+        """The same with what the model says where it is left open."""
+        own = {name: config["sampling_steps" if name == "steps" else name] for name in vars(self)}
+        return Sampling(**own | {name: value for name, value in vars(self).items() if value is not None})
+
+    def times(self) -> list[float]:
+        """From 0 to 1, one more than there are steps."""
+        return [1 - (1 - number / self.steps) ** self.lateness for number in range(self.steps + 1)]
+
+
+AS_SET = Sampling()
+
+
+class Chain:
+    """The steps from noise to graphs; on a GPU the network is replayed where shapes repeat."""
+
+    def __init__(self, flow: GraphFlow, how: Sampling, alike: bool) -> None:
+        self.flow, self.how, self.alike = flow, how.of(flow.config), alike
+        self.device = flow.marginal.device
+        self.replay = Replay(self._replayed) if self.device.type == "cuda" else None
+
+    def run(self, sets: list[Graph], rng: torch.Generator) -> Iterator[tuple[GraphBatch, Tensor]]:
+        """The nodes of all graphs, and after each step the states ``[B, N, N]`` of their pairs."""
+        size = padded_size(max(graph.num_nodes for graph in sets), self.alike or self.replay is None)
+        batch = GraphBatch.from_graphs(sets, edges=False, nodes=size).to(self.device)
+        states = self.flow.corrupted(batch.mask, None, batch.mask.new_zeros(len(sets)), rng)
+        times = self.how.times()
+        for now, then in pairwise(times):
+            time = torch.full((len(sets),), now, device=self.device)
+            states = self.move(self.chances(batch, time, states), states, now, then, batch.mask, rng)
+            yield batch, states
+
+    def move(
+        self, chances: Tensor, states: Tensor, now: float, then: float, mask: Tensor, rng: torch.Generator
+    ) -> Tensor:
+        """The states at time ``then``, from those at time ``now``."""
+        flow, how = self.flow, self.how
+        if then >= 1:
+            return chances.argmax(-1) * pair_mask(mask)
+        clean = choose(chances, flow.uniform(mask, rng))
+        hurry = 1 + how.guidance / (flow.states * flow.marginal.clamp(min=RARE))  # [S]
+        stays = ((1 - then) / (1 - now)) ** hurry
+        after = states.where(flow.uniform(mask, rng) < stays[states], clean)
+        if how.stochasticity:
+            renewed = flow.uniform(mask, rng) > np.exp(-how.stochasticity * (then - now))
+            time = torch.full((len(mask),), then, device=mask.device)
+            after = flow.corrupted(mask, clean, time, rng).where(renewed, after)
+        return after * pair_mask(mask)
+
+    def chances(self, batch: GraphBatch, time: Tensor, states: Tensor) -> Tensor:
+        half = in_bfloat16(self.flow, self.device)
+        with torch.autocast("cuda", dtype=torch.bfloat16) if half else nullcontext():
+            if self.replay is None:
+                return self.flow.chances(batch, time, states)
+            nodes = {
+                name: value for name in ("pos", "x", "mask") if (value := getattr(batch, name)) is not None
+            }
+            with self.replay.apart():
+                return self.replay(nodes | {"time": time, "noisy": states}).clone()
+
+    def _replayed(self, inputs: dict[str, Tensor]) -> Tensor:
+        batch = GraphBatch(inputs.get("pos"), inputs.get("x"), inputs["mask"], inputs["mask"]).without_edges()
+        return self.flow.chances(batch, inputs["time"], inputs["noisy"])
+
+
+def choose(chances: Tensor, uniform: Tensor) -> Tensor:
+    """A state for every pair ``[...]``, with these chances ``[S]`` or ``[..., S]``."""
+    return (uniform[..., None] >= chances.cumsum(-1)[..., :-1]).sum(-1)
