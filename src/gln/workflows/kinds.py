@@ -12,7 +12,7 @@ from gln.graphs.kinds import TYPES, rename_types, share_kinds
 from gln.graphs.record import KINDS, NAMES, Graph
 from gln.io import ReadOptions
 from gln.storage.facts import as_kind, read_facts
-from gln.storage.models import find_saved
+from gln.storage.models import find_saved, saved_facts
 
 if TYPE_CHECKING:
     from gln.models.contract import Kinds
@@ -44,7 +44,7 @@ def options_for(model: str, options: ReadOptions) -> ReadOptions:
     something that the model does not predict is refused.
     """
     folder = find_saved(model)
-    facts = read_facts(folder / "model.json")
+    facts = saved_facts(folder)
     config = facts["config"] if isinstance(facts.get("config"), dict) else {}
     for flag, (setting, plain, words) in FLAGS.items():
         compared = flag == "weights" and options.threshold_weights is not None  # with a number, not learned

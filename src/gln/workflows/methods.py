@@ -13,8 +13,7 @@ from gln.later import torch
 from gln.models import MODELS
 from gln.models.settings import misfit, unread
 from gln.registry import parse_spec, write_spec
-from gln.storage.facts import read_facts
-from gln.storage.models import find_saved, load_model
+from gln.storage.models import find_saved, load_model, saved_facts
 
 if TYPE_CHECKING:
     from torch import nn
@@ -38,9 +37,9 @@ T = TypeVar("T")
 
 
 def load(path: Path | str) -> nn.Module | Predictor | Sampler:
-    """Load the model or baseline saved in a folder, such as a run folder, or a shipped model by its name."""
+    """Load the model or baseline saved in a folder, such as a run, a shipped one by its name, or an .onnx file."""
     folder = find_saved(path)
-    if "baseline" not in read_facts(folder / "model.json"):
+    if "baseline" not in saved_facts(folder):
         return load_model(folder)
     from gln.baselines import load_baseline  # here, as who loads a model should not wait for the baselines
 
