@@ -84,8 +84,9 @@ def export(model: Method | Path | str, path: Path | str) -> list[Path]:
             f"Got a {type(network).__name__} without weights of its own; export the model it comes from."
         )
     _packages()
+    config = network.config
     listed = isinstance(network, ScoresCandidates) and not any(
-        network.config.get(name) for name in ("proposals", "index_channels")
+        config.get(name) for name in ("proposals", "index_channels")
     )
     graphs = {path: False} | (
         {path.with_name(path.name.removesuffix(SUFFIX) + LISTED): True} if listed else {}
