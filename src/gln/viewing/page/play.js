@@ -30,7 +30,7 @@ class Board extends GraphView {
   }
 
   /** Where a point of the canvas is among the nodes of a flat graph. */
-  place(x, y) {
+  spot(x, y) {
     const unit = this.unit() * this.scale;
     return [this.centre[0] + (x - this.width / 2 - this.shift[0]) / unit, this.centre[1] - (y - this.height / 2 - this.shift[1]) / unit];
   }
@@ -78,7 +78,7 @@ class Board extends GraphView {
         return true;
       }
       const pressed = pointers.size === 1 && this.moved <= 4 && event.button === 0;
-      if (pressed && this.graph?.dimensions === 2) this.edit.add(this.place(...where(event)));
+      if (pressed && this.graph?.dimensions === 2) this.edit.add(this.spot(...where(event)));
       return false;
     });
     own("pointercancel", (event) => { if (held?.id === event.pointerId) held = null; return false; });
@@ -164,7 +164,7 @@ class Play extends Page {
     this.worker = new Worker(URL.createObjectURL(code));
     this.worker.onmessage = ({ data: found }) => this.receive(found);
     this.worker.onerror = () => this.notice("This browser cannot run the model here; open the page in a newer one.");
-    Object.assign(this, { pos: new Float32Array(0), width: 2, selected: null, asked: 0, answered: 0, turn: 0 });
+    Object.assign(this, { pos: new Float32Array(0), width: 2, selected: null, asked: 0, answered: 0, turn: 0, frames: 0, first: 0 });
     element("model").append(...data.models.map((model, index) => make("option", { value: index }, `${model.name} (${model.dimensions}-D)`)));
     element("title").textContent = data.title;
     window.addEventListener("hashchange", () => this.fromLink());
@@ -243,6 +243,8 @@ class Play extends Page {
     this.busy = 0;
     if (found.error) { this.notice(`The graph could not be computed (${found.error}); use fewer points.`); return; }
     this.answered = busy;
+    this.frames++;
+    this.first ||= performance.now(); // since the page was opened
     if (this.nodes === found.nodes) this.found = found;
     if (this.asked > busy) this.ask();
     this.redraw();
@@ -399,7 +401,7 @@ class Play extends Page {
       else if (event.key === "p" && nodes) this.select(((selected ?? 0) - 1 + nodes) % nodes);
       else if (event.key === "Escape" && selected !== null) this.select(null);
       else if (["Delete", "Backspace"].includes(event.key)) this.remove(selected);
-      else if (event.key === "Enter" && this.width === 2) { this.add(view.place(view.width / 2, view.height / 2)); this.select(this.nodes - 1); }
+      else if (event.key === "Enter" && this.width === 2) { this.add(view.spot(view.width / 2, view.height / 2)); this.select(this.nodes - 1); }
       else return;
       event.preventDefault();
       event.stopImmediatePropagation();
