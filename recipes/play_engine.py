@@ -1,4 +1,4 @@
-"""Compile the arithmetic of ``gln play`` to WebAssembly: ``pip install ziglang``, then ``python recipes/play_engine.py``.
+"""Compile the arithmetic of ``gln play`` to WebAssembly: ``pip install ziglang``, then run this file.
 
 The hash of the source is kept in the file as a section of its own, so that a test notices a source that was changed but
 not compiled.
