@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 import torch
@@ -21,7 +21,7 @@ from gln.models.candidates import DENSE_NODES, candidate_pairs
 from gln.models.contract import StructureOutput, kinds_of
 from gln.models.pairs import ListedPairs
 from gln.ops.mix import third_nodes
-from gln.storage.facts import Facts, parse_facts
+from gln.storage.facts import Facts, as_kind, parse_facts
 
 FORMAT = "gln onnx 1"
 SUFFIX, LISTED = ".onnx", ".candidates.onnx"
@@ -31,6 +31,31 @@ MOST_THIRDS = (
     2**26
 )  # pairs times third nodes of one run: above, a runtime that keeps them all needs too much memory
 LEAST_SLOTS = 4  # of a row: the unit of length looks at so many nearest nodes
+
+
+class Said(TypedDict):
+    """What every file says of its model."""
+
+    model: str
+    config: Facts
+    threshold: float
+    steps: int
+    names: dict[str, list[str]]
+    digest: str
+
+
+class Read(TypedDict, total=False):
+    """Of its settings, those that are read again."""
+
+    pos_channels: int
+    in_channels: int
+    candidates: int
+    edge_types: int
+    node_types: int
+    directed: bool
+    edge_weights: bool
+    x_mean: list[float] | None
+    x_std: list[float] | None
 
 
 def runtime() -> Any:
@@ -78,16 +103,27 @@ class OnnxModel(nn.Module):
         batch, most = as_batch(batch), self.facts["steps"]
         if steps is not None and not 1 <= steps <= most:
             raise GLNError(f"Got steps={steps}; {self.path} has 1 to {most}.")
+        try:
+            output = self._scored(batch)
+        except GLNError:
+            raise
+        except (ArithmeticError, LookupError, RuntimeError, TypeError, ValueError) as error:
+            raise GLNError(
+                f"{self.path} does not hold what gln export writes ({error}); export it again."
+            ) from None
+        return self._first(output, steps)
+
+    def _scored(self, batch: GraphBatch) -> StructureOutput:
         nodes = batch.mask.shape[1]
         if "listed" in self.sessions and (nodes > DENSE_NODES or "whole" not in self.sessions):
             nearest = torch.where(batch.sizes <= DENSE_NODES, batch.sizes, self.config["candidates"])
-            return self._first(self.of_candidates(batch, nearest), steps)
+            return self.of_candidates(batch, nearest)
         if nodes > LARGEST:
             raise GLNError(
                 f"{self.path} scores all pairs, of up to {LARGEST} nodes, but got {nodes:,}; put "
                 f"the graph of candidates, {self.path.name.removesuffix(SUFFIX)}{LISTED}, beside it."
             )
-        return self._first(self.of_all_pairs(batch), steps)
+        return self.of_all_pairs(batch)
 
     def of_all_pairs(self, batch: GraphBatch) -> StructureOutput:
         """Every two nodes of each set."""
@@ -222,9 +258,13 @@ def open_graph(path: Path) -> tuple[Any, Facts]:
     words = session.get_modelmeta().custom_metadata_map
     check_format(words.get("gln.format"), FORMAT, path, "a model written by gln export")
     facts = parse_facts(words.get("gln.facts", ""), path)
-    wanted = {"config": dict, "threshold": float, "steps": int, "digest": str}
-    if any(not isinstance(facts.get(name), kind) for name, kind in wanted.items()):
-        raise GLNError(f"{path} does not say which model it holds; export it again.")
+    known = as_kind({name: facts[name] for name in Said.__annotations__ if name in facts}, Said, path)
+    read = {name: known["config"][name] for name in Read.__annotations__ if name in known["config"]}
+    as_kind(read, Read, path)
+    if not 0 <= facts["threshold"] <= 1:
+        raise GLNError(
+            f"{path} holds the threshold {facts['threshold']}; expected a probability between 0 and 1."
+        )
     return session, facts
 
 

@@ -203,7 +203,7 @@ class Play extends Page {
 
   move(node, by) {
     by.forEach((step, axis) => { this.pos[node * this.width + axis] += step; });
-    this.redraw();
+    this.view.render(); // its edges move along until the answer comes
     this.ask();
   }
 
