@@ -12,6 +12,7 @@ from typing import Any
 import safetensors.torch
 import torch
 
+from gln.adapters.onnx import export
 from gln.baselines import Neighbours, save_baseline
 from gln.errors import GLNError
 from gln.families import parse_family
@@ -19,7 +20,7 @@ from gln.graphs import check_graph
 from gln.graphs.record import Graph
 from gln.inference.predict import predict_graphs
 from gln.io import ReadOptions, read_items
-from gln.models import GLN, PaperGLN
+from gln.models import GLN, PaperGLN, Set2Graph
 from gln.storage.facts import read_facts
 from gln.storage.models import _sha256, load_model, save
 from gln.storage.runs import check_same, read_checkpoint, read_config, restore_optimizer, write_checkpoint
@@ -37,6 +38,7 @@ from tests.io.samples import GOOD, PLY, STL_TEXT
 SMALL: dict[str, Any] = {"width": 4, "pair_width": 4, "kernels": 2, "steps": 1}
 POINTS = torch.rand(5, 2, generator=torch.Generator().manual_seed(0))
 EDGES = b"source,target\na,b\nb,c\n"
+KIND_EDGES = b"source,target,type,weight\na,b,near,0.5\nb,c,far,2\n"
 BINARY_PLY = (
     PLY.split(b"end_header\n")[0].replace(b"ascii", b"binary_little_endian")
     + b"end_header\n"
@@ -150,6 +152,36 @@ def read_nodes(rng: random.Random, place: Path, suffix: str, good: tuple[bytes, 
     return count > 0
 
 
+def read_kinds(rng: random.Random, place: Path) -> bool:
+    """A table of edges with types, weights and directions, beside a table of nodes."""
+    path, beside = place / "kinds.csv", place / "kinds.edges.csv"
+    path.write_bytes(GOOD[".csv"])
+    beside.write_bytes(changed(rng, KIND_EDGES))
+    options = ReadOptions(types="type", weights="weight", directed=rng.random() < 0.5)
+    bad: list[Any] = []
+    found = [check_graph(item.graph) for item in read_items([path], options, on_bad=bad.append)]
+    if any("\n" in str(one) for one in bad):
+        raise AssertionError(f"two lines: {bad}")
+    return bool(found)
+
+
+def read_onnx(rng: random.Random, place: Path) -> bool:
+    """An exported model: changed bytes, or other values of its words."""
+    path, data = place / "fuzz.onnx", BASE["onnx"]["model.onnx"]
+    if rng.random() < 0.5:
+        path.write_bytes(changed(rng, data))
+    else:
+        import onnx
+
+        model = onnx.load_from_string(data)
+        for word in model.metadata_props:
+            if word.key == "gln.facts":
+                word.value = json.dumps(changed_facts(rng, json.loads(word.value)))
+        path.write_bytes(model.SerializeToString())
+    predict_graphs(load(path), [Graph(5, pos=POINTS)])
+    return True
+
+
 BASE: dict[str, dict[str, bytes]] = {}  # the files of good folders
 
 
@@ -175,10 +207,18 @@ def prepare(place: Path) -> None:
     progress, weights = read_checkpoint(path).progress, network.state_dict()
     write_checkpoint(path, weights, weights, optimizer, progress)
     BASE["checkpoint"] = {path.name: path.read_bytes()}
+    prepare_onnx(place)
     for name in ("GLN", "scaled", "PaperGLN", "neighbours"):
         BASE[name] = {
             file: (place / name / file).read_bytes() for file in ("model.json", "model.safetensors")
         }
+
+
+def prepare_onnx(place: Path) -> None:
+    """An exported model, which takes a while."""
+    if "onnx" not in BASE:
+        (path,) = export(Set2Graph(size="small"), place / "good.onnx")
+        BASE["onnx"] = {"model.onnx": path.read_bytes()}
 
 
 def _network() -> tuple[torch.nn.Module, torch.optim.Optimizer]:
@@ -286,3 +326,4 @@ TARGETS: dict[str, Callable[[random.Random, Path], bool]] = {
     if suffix != ".jpeg"
 }
 TARGETS |= {"model": read_model, "checkpoint": read_state, "run": read_run_folder}
+TARGETS |= {"kinds": read_kinds, "onnx": read_onnx}

@@ -1,4 +1,4 @@
-"""Hooks for mkdocs: equations become MathML, and linked files of the repository are copied into the site.
+"""Hooks for mkdocs: equations become MathML, linked files of the repository are copied, and a page is there to play.
 
 The pages can also be read in the repository, so their equations are TeX between dollar signs, and they link to files
 outside ``docs/``, such as ``../results/delaunay.json``. In the site the equations are MathML, which every browser
@@ -11,11 +11,14 @@ import os
 import re
 from html import unescape
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from latex2mathml.converter import convert
 from mkdocs.structure.files import File, Files, InclusionLevel
 from mkdocs.utils import get_relative_url
+
+from gln.viewing.play import playable, write_play
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
@@ -43,7 +46,15 @@ def on_files(files: Files, config: Any) -> Files:
             files.append(File.generated(config, place, abs_src_path=str(path), inclusion=level))
             if path.suffix == ".md":
                 waiting.append(path)
+    files.append(File.generated(config, "play.html", content=_play(), inclusion=InclusionLevel.NOT_IN_NAV))
     return files
+
+
+def _play() -> str:
+    """The page that the front page embeds."""
+    with TemporaryDirectory(prefix="gln-") as place:
+        models = [playable(name) for name in ("delaunay-small", "surfaces")]
+        return write_play(Path(place) / "play.html", models).read_text(encoding="utf-8")
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:

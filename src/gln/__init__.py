@@ -11,6 +11,7 @@ from gln.later import names_of
 from gln.threads import wait_asleep
 
 if TYPE_CHECKING:
+    from gln.adapters.onnx import export
     from gln.adapters.pyg import GLNGraph, as_graph, check_graph, make_graph
     from gln.adapters.sklearn import GraphLearner
     from gln.decoding.clusters import clusters
@@ -33,6 +34,7 @@ __version__ = "0.1.0"
 wait_asleep()  # before anything imports torch
 
 _HOME = {
+    "gln.adapters.onnx": ["export"],
     "gln.adapters.pyg": ["GLNGraph", "as_graph", "check_graph", "make_graph"],
     "gln.adapters.sklearn": ["GraphLearner"],
     "gln.decoding.clusters": ["clusters"],
@@ -71,6 +73,7 @@ __all__ = [
     "draw_graph",
     "edge_scores",
     "evaluate",
+    "export",
     "family",
     "fit",
     "generate",

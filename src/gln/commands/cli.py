@@ -10,6 +10,7 @@ from tyro.extras import SubcommandApp
 
 from gln import __version__
 from gln.commands.evaluate import evaluate, generate
+from gln.commands.export import export, play
 from gln.commands.look import list_, report, show, view
 from gln.commands.predict import predict
 from gln.commands.train import train
@@ -17,7 +18,7 @@ from gln.errors import GLNError, escaped, in_words, instead, polite_kill
 
 app = SubcommandApp()
 app.command(name="list")(list_)
-OTHERS = (show, view, train, report, evaluate, predict, generate)
+OTHERS = (show, view, train, report, evaluate, predict, generate, export, play)
 for _command in OTHERS:
     app.command(_command)
 NAMES = ("list", *(command.__name__ for command in OTHERS))

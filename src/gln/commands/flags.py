@@ -26,7 +26,10 @@ FamilySpec = Annotated[
 ]
 ModelPath = Annotated[
     Positional[str],
-    arg(metavar="RUN|MODEL", help="A run folder, a saved model, or the name of a shipped model."),
+    arg(
+        metavar="RUN|MODEL",
+        help="A run folder, a saved model, an exported .onnx file, or the name of a shipped model.",
+    ),
 ]
 PagePath = Annotated[
     Path | None,

@@ -132,7 +132,8 @@ class PaperGLN(nn.Module):
             steps: number of steps to run; more than configured only if weights are shared.
         """
         batch = as_batch(batch)
-        if not (batch.mask.is_cuda and torch.cuda.is_current_stream_capturing()):  # draw has checked it
+        recorded = batch.mask.is_cuda and torch.cuda.is_current_stream_capturing()  # draw has checked it
+        if not recorded and not torch.compiler.is_exporting():
             check_batch(self.config, batch, initial)
         H = batch.features.to(self.A0.dtype)  # [B, N, f]
         A = self.A0 if initial is None else initial.to(self.A0)  # [N, N] or [B, N, N]

@@ -174,7 +174,7 @@ def mix_listed_reference(
 ) -> tuple[Tensor, Tensor]:
     """:func:`mix_listed` in plain torch."""
     query, key, first, second = read.unbind(1)
-    pair, ik, jk = _third_nodes(start, target, slice(*rows), slice(*own))
+    pair, ik, jk = third_nodes(start, target, slice(*rows), slice(*own))
     score = (query[ik] * key[jk]).sum(-1)  # [t, h]
     zero = score.new_zeros(own[1] - own[0], score.shape[1])
     most = zero.scatter_reduce(0, pair[:, None].expand_as(score), score, "amax").detach()
@@ -185,7 +185,7 @@ def mix_listed_reference(
     return mixed, most + norm.log()
 
 
-def _third_nodes(start: Tensor, target: Tensor, rows: slice, own: slice) -> tuple[Tensor, Tensor, Tensor]:
+def third_nodes(start: Tensor, target: Tensor, rows: slice, own: slice) -> tuple[Tensor, Tensor, Tensor]:
     """For every own pair ``ij`` and third node ``k``: which pair, and where ``ik`` and ``jk`` are, all ``[t]``."""
     nodes, degree = len(start) - 1, start.diff()
     source = torch.arange(nodes, device=start.device).repeat_interleave(degree)

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     Built = TypeVar("Built", bound=nn.Module)
 
 FORMAT = "gln model 1"
+EXPORTED = ".onnx"
 SHIPPED = Path(__file__).parent.parent / "shipped"  # trained models of the package, one folder each
 
 
@@ -122,8 +123,12 @@ def write_saved(folder: Path, tensors: Mapping[str, Tensor], facts: dict[str, An
 
 
 def load_model(path: Path | str) -> nn.Module:
-    """Load the model saved in a folder, such as a run folder, or a shipped model by its name."""
+    """Load the model saved in a folder, such as a run folder, a shipped one by its name, or an exported .onnx file."""
     folder = find_saved(path)
+    if folder.suffix == EXPORTED:
+        from gln.storage.onnx import load_onnx  # here, as few need it
+
+        return load_onnx(folder)
     expected = "a model written by gln.save or a run (gln.load also reads baselines)"
     facts, tensors = read_saved(folder, expected, SavedTraining)
     name, path = facts["model"], folder / "model.json"
@@ -139,6 +144,16 @@ def load_model(path: Path | str) -> nn.Module:
         raise GLNError(f"{path} holds the threshold {threshold}; expected a probability between 0 and 1.")
     annotate(model, threshold, facts.get("training"))
     return model.eval()
+
+
+def saved_facts(path: Path | str) -> Facts:
+    """What is written beside the weights of a saved model or baseline; nothing is built."""
+    folder = find_saved(path)
+    if folder.suffix != EXPORTED:
+        return read_facts(folder / "model.json")
+    from gln.storage.onnx import open_graph
+
+    return open_graph(folder)[1]
 
 
 def read_saved(folder: Path, expected: str, kind: type[K]) -> tuple[K, dict[str, Tensor]]:
@@ -181,8 +196,13 @@ def check_model(model: Any) -> None:
 
 
 def find_saved(path: Path | str) -> Path:
-    """The folder of a saved model: ``path`` itself, the one that holds this file, or a shipped model of that name."""
+    """The folder of a saved model: ``path`` itself, the one that holds this file, or a shipped model of that name.
+
+    A model exported to ONNX is a file.
+    """
     folder = Path(path)
+    if folder.suffix == EXPORTED and folder.exists():
+        return folder
     if folder.suffix in (".safetensors", ".json") and folder.is_file():
         folder = folder.parent
     if folder.is_dir():

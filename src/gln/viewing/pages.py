@@ -39,31 +39,39 @@ def write_page(path: Path | str, views: Sequence[View], title: str = "gln") -> P
     if not views:
         raise GLNError("Got no graphs; a page shows at least one.")
     views = [replace(view, graph=as_record(view.graph)) for view in views]  # a user may give Data
-    return write_html(path, "page", [], pack(views, title), title)
+    return write_html(path, "page", ["viewer.js"], pack(views, title), title)
 
 
 def write_html(
-    path: Path | str, name: str, scripts: Sequence[str], content: dict[str, Any], title: str
+    path: Path | str, name: str, scripts: Sequence[str], content: dict[str, Any], title: str, **more: Any
 ) -> Path:
     """Write the page ``name`` with ``content`` as its data; see :func:`assemble`."""
     path = check_page(path)
-    page = assemble(name, scripts, embed(content), title)
+    page = assemble(name, scripts, embed(content), title, **more)
     path.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(path, page.encode("utf-8", "backslashreplace"))
     return path
 
 
-def assemble(name: str, scripts: Sequence[str], data: str, title: str) -> str:
+def assemble(
+    name: str,
+    scripts: Sequence[str],
+    data: str,
+    title: str,
+    styles: Sequence[str] = (),
+    worker: Sequence[str] = (),
+) -> str:
     """Assemble the page ``name`` from the files in ``page/``: style, script and data in one text.
 
-    The policy in its head allows exactly this style and this script, by their hashes, and forbids every request.
+    The policy in its head allows exactly this style and this script, by their hashes, and forbids every request. A
+    ``worker`` is a script that the page starts from its own text, and that may compile WebAssembly.
     """
-    style = "\n".join([_variables(), _part("common.css"), _part(f"{name}.css")])
+    style = "\n".join([_variables(), *map(_part, ("common.css", *styles, f"{name}.css"))])
     script = "\n".join(['"use strict";', *map(_part, (*COMMON, *scripts, f"{name}.js"))])
     policy = "; ".join(
         [
             "default-src 'none'",
-            f"script-src {_hash(script)}",
+            f"script-src {_hash(script)}" + (" 'wasm-unsafe-eval'; worker-src blob:" if worker else ""),
             f"style-src {_hash(style)}",
             "img-src data:",
             "base-uri 'none'",
@@ -71,6 +79,7 @@ def assemble(name: str, scripts: Sequence[str], data: str, title: str) -> str:
         ]
     )
     slots = {"policy": policy, "title": escape(title), "style": style, "script": script, "data": data}
+    slots["worker"] = "\n".join(map(_part, worker))
     # In one pass, so that inserted text is never taken for a slot.
     return re.sub(r"\{\{(\w+)\}\}", lambda match: slots[match[1]], _part(f"{name}.html"))
 

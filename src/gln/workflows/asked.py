@@ -16,8 +16,7 @@ from gln.io.reading import GLANCE, reasons_against
 from gln.io.writing import check_output
 from gln.models.settings import unfit
 from gln.seeds import check_seed
-from gln.storage.facts import read_facts
-from gln.storage.models import find_saved
+from gln.storage.models import find_saved, saved_facts
 from gln.workflows import Skip, silent
 from gln.workflows.runs import is_run
 from gln.workflows.training_data import NO_EDGES, NONE_LABELLED, find_data, is_family
@@ -102,7 +101,7 @@ def _refuse(
 
 def _fits(model: str | None) -> Callable[[Item], str | None]:
     """Why the saved ``model`` cannot read an item, as far as its settings say."""
-    facts = {} if model is None else read_facts(find_saved(model) / "model.json")
+    facts = {} if model is None else saved_facts(model)
     config = facts.get("config")
     told = config if isinstance(config, dict) and "nodes" not in config else {}
     return lambda item: unfit(told, item.graph)

@@ -19,7 +19,7 @@ from gln.models import MODELS
 from gln.models.settings import misfit, unread
 from gln.registry import parse_spec, write_spec
 from gln.storage.facts import as_kind, read_facts
-from gln.storage.models import find_saved, load_model
+from gln.storage.models import find_saved, load_model, saved_facts
 
 if TYPE_CHECKING:
     from torch import nn
@@ -54,9 +54,9 @@ T = TypeVar("T")
 
 
 def load(path: Path | str) -> nn.Module | Predictor | Sampler:
-    """Load the model or baseline saved in a folder, such as a run folder, or a shipped model by its name."""
+    """Load the model or baseline saved in a folder, such as a run, a shipped one by its name, or an .onnx file."""
     folder = find_saved(path)
-    if "baseline" not in read_facts(folder / "model.json"):
+    if "baseline" not in saved_facts(folder):
         return load_model(folder)
     from gln.baselines import load_baseline  # here, as who loads a model should not wait for the baselines
 
@@ -147,7 +147,7 @@ def options_for(model: str, options: ReadOptions) -> ReadOptions:
     something that the model does not predict is refused.
     """
     folder = find_saved(model)
-    facts = read_facts(folder / "model.json")
+    facts = saved_facts(folder)
     config = facts["config"] if isinstance(facts.get("config"), dict) else {}
     for flag, (setting, plain, words) in FLAGS.items():
         compared = flag == "weights" and options.threshold_weights is not None  # with a number, not learned

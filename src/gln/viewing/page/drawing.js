@@ -72,7 +72,12 @@ class Drawing {
       radius = Math.max(radius, square);
     }
     this.radius = Math.sqrt(radius) || 1;
-    const { graph } = this; // how many edges to expect: many are drawn thinner, dense ones paler
+    this.expect();
+  }
+
+  /** How many edges to expect: many are drawn thinner, dense ones paler. */
+  expect() {
+    const { graph } = this, { nodes } = graph;
     this.edges = graph.truth ? graph.trueEdges : graph.count(graph.steps - 1, graph.own).chosen;
     this.ease = Math.min(Math.max((5.5 * nodes) / Math.max(this.edges, 1), 0.5), 0.9);
   }

@@ -2,8 +2,9 @@
 
 const NOT_SHOWN = 0, RIGHT = 1, MISSING = 2, EXTRA = 3, LIKELY = 4, PLAIN = 5, OTHER = 6; // OTHER: right but for its type
 
-/** Decode base64 into an array of the given kind; every machine that runs this is little-endian. */
+/** Decode base64 into an array of the given kind, unless it is an array already; every machine that runs this is little-endian. */
 function decode(text, Kind) {
+  if (ArrayBuffer.isView(text)) return text;
   const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
   return new Kind(bytes.buffer);
 }

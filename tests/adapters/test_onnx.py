@@ -1,0 +1,129 @@
+"""Exported models say what torch says, for any number of nodes and sets; what cannot be exported is refused."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import gln
+from gln.errors import GLNError
+from gln.graphs import make_graph
+from gln.models import GLN, PaperGLN, Set2Graph
+from gln.storage.onnx import lists_of, load_onnx
+
+pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+pytest.importorskip("onnxscript", reason="onnxscript is not installed")
+from gln.adapters import onnx
+from gln.adapters.onnx import difference
+
+SMALL: dict[str, Any] = {"width": 8, "pair_width": 8, "kernels": 2, "steps": 2, "shared": True}
+
+
+@pytest.fixture(scope="module")
+def all_heads(tmp_path_factory: pytest.TempPathFactory) -> tuple[GLN, Path]:
+    """A model with every head, and where it was exported to."""
+    torch.manual_seed(0)
+    kinds: dict[str, Any] = {"edge_types": 3, "directed": True, "edge_weights": True, "node_types": 2}
+    model = GLN(in_channels=2, pos_channels=2, candidates=10, **kinds, **SMALL).eval()
+    model.threshold = 0.25
+    path = tmp_path_factory.mktemp("onnx") / "model.onnx"
+    assert [file.name for file in gln.export(model, path)] == ["model.onnx", "model.candidates.onnx"]
+    return model, path
+
+
+@pytest.mark.parametrize("nodes", [1, 2, 3, 17, 128, 129, 200])
+def test_all_heads_are_those_of_torch(all_heads: tuple[GLN, Path], nodes: int) -> None:
+    """Up to 128 nodes over all pairs, above over candidates: sizes of 1, padding and long lists fix nothing."""
+    model, path = all_heads
+    batch = onnx._batch(model, nodes)
+    with torch.no_grad():
+        assert difference(model(batch), load_onnx(path)(batch)) < 1e-4
+
+
+def test_the_file_is_a_model_like_any_other(all_heads: tuple[GLN, Path]) -> None:
+    model, path = all_heads
+    rng = np.random.default_rng(0)
+    nodes = make_graph(pos=rng.random((40, 2)), x=rng.random((40, 2)))
+    ours, theirs = gln.predict(model, nodes), gln.predict(str(path), nodes)
+    assert gln.load(path).threshold == 0.25
+    assert torch.equal(ours.edge_index, theirs.edge_index)
+    for name in ("edge_prob", "edge_weight", "edge_type_prob", "node_type_prob"):
+        torch.testing.assert_close(theirs[name], ours[name], atol=1e-4, rtol=1e-4)
+
+
+def test_one_file_alone_is_enough(all_heads: tuple[GLN, Path], tmp_path: Path) -> None:
+    model, path = all_heads
+    batch = onnx._batch(model, 20)
+    for name in ("model.onnx", "model.candidates.onnx"):
+        alone = tmp_path / name.split(".")[1] / name
+        alone.parent.mkdir()
+        alone.write_bytes(path.with_name(name).read_bytes())
+        assert difference(model(batch), load_onnx(alone)(batch)) < 1e-4
+
+
+def test_what_the_file_cannot_do_is_said(all_heads: tuple[GLN, Path], tmp_path: Path) -> None:
+    _, path = all_heads
+    exported = load_onnx(path)
+    with pytest.raises(GLNError, match="starts from no edges"):
+        gln.predict(exported, np.zeros((3, 4)), known=[[0, 1]])
+    with pytest.raises(GLNError, match="has 1 to 2"):
+        gln.predict(exported, np.zeros((3, 4)), steps=3)
+    with pytest.raises(GLNError, match="without weights"):
+        gln.export(exported, tmp_path / "again.onnx")
+    broken = tmp_path / "broken.onnx"
+    broken.write_bytes(path.read_bytes()[:-100])
+    with pytest.raises(GLNError, match="cannot be run by onnxruntime"):
+        gln.load(broken)
+    broken.with_name("broken.candidates.onnx").write_bytes(path.read_bytes())
+    with pytest.raises(GLNError, match=r"models are exported as NAME\.onnx"):
+        gln.export("delaunay-small", tmp_path / "model.pt")
+
+
+def test_nothing_is_written_that_differs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(onnx, "TOLERANCE", -1.0)
+    with pytest.raises(GLNError, match="nothing was written"):
+        gln.export(Set2Graph(size="small"), tmp_path / "model.onnx")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "model",
+    [Set2Graph(in_channels=1, size="small", edge_types=2), PaperGLN(6, 3, "stabilised", steps=2)],
+    ids=lambda model: type(model).__name__,
+)
+def test_other_models_score_all_pairs(model: Any, tmp_path: Path) -> None:
+    (path,) = gln.export(model, tmp_path / "model.onnx")
+    batch = onnx._batch(model, 5)
+    assert difference(model(batch), load_onnx(path)(batch)) < 1e-4
+
+
+def test_lists_find_every_third_node() -> None:
+    """``slots`` and ``third`` hold what a plain search finds."""
+    from gln.models.pairs import ListedPairs
+
+    rng = np.random.default_rng(0)
+    pairs = ListedPairs.from_ends(torch.from_numpy(rng.integers(0, 9, (2, 20))), (1, 9))
+    lists, count = lists_of(pairs), pairs.ends.shape[1]
+    ends = [tuple(pair) for pair in pairs.ends.T.tolist()]
+    for node, row in enumerate(lists["slots"].tolist()):
+        assert [place for place in row if place < count] == [p for p, (i, _) in enumerate(ends) if i == node]
+    for pair, (i, j) in enumerate(ends):
+        found = {(ik, jk) for ik, jk in lists["third"][:, pair].T.tolist() if ik < count}
+        assert found == {
+            (ends.index((i, k)), ends.index((j, k))) for k in range(9) if {(i, k), (j, k)} <= {*ends}
+        }
+
+
+@pytest.mark.skipif("GLN_SLOW" not in os.environ, reason="set GLN_SLOW=1: exporting takes a minute")
+def test_a_shipped_model(tmp_path: Path) -> None:
+    model = gln.load("delaunay-small")
+    exported = load_onnx(gln.export(model, tmp_path / "model.onnx")[0])
+    for nodes in (1, 40, 300):
+        batch = onnx._batch(model, nodes)
+        with torch.no_grad():
+            assert difference(model(batch), exported(batch)) < 1e-4
