@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from io import BufferedReader, FileIO
 from pathlib import Path
 from typing import Any
 
@@ -117,4 +118,12 @@ def _open_las(path: Path) -> Any:
     with decoding("LAS or LAZ file"):
         if head[:4] != b"LASF" or 54 * records > size:
             raise GLNError("this is not a readable LAS or LAZ file (its header is broken).")
-        return laspy.open(path)
+        return laspy.open(_AsLongAsItIs(FileIO(path)))
+
+
+class _AsLongAsItIs(BufferedReader):
+    """Python makes room for all that is asked for at once, and a broken header asks for more than the file has."""
+
+    def read(self, size: int | None = -1) -> bytes:
+        most = os.fstat(self.fileno()).st_size
+        return super().read(size if size is None else min(size, most))
