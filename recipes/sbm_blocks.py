@@ -15,8 +15,8 @@ from multiprocessing import Pool
 import graph_tool.all as gt
 import numpy as np
 
-# Published: one start. With graph-tool 2.45, 78 to 83 % of the published training graphs pass, by seed, and 83 % with the
-# best of four starts, where the tables have 85.9 %; as undirected graphs, 90 % pass.
+# Published: one start. With graph-tool 2.45, 78 to 83 % of the published training graphs pass, by seed, and 83 % with
+# the best of four starts, where the tables have 85.9 %; as undirected graphs, 90 % pass.
 STARTS, REFINED, SWEEPS = 1, 100, 10
 
 
