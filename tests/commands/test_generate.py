@@ -8,18 +8,9 @@ import numpy as np
 import pytest
 
 import gln
-from gln.commands.cli import main
+from tests.conftest import run
 
 MODEL = "GraphFlow:width=8,pair_width=8,kernels=2,steps=1,sampling_steps=4"
-
-
-def run(monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
-    monkeypatch.setattr("sys.argv", ["gln", *words])
-    try:
-        main()
-    except SystemExit as stop:
-        return int(stop.code or 0)
-    return 0
 
 
 def test_a_flow_is_trained_and_its_graphs_written(
@@ -27,32 +18,19 @@ def test_a_flow_is_trained_and_its_graphs_written(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     train = ["train", "tree:nodes=6", "--model", MODEL, "-o", "run", "--count", "20", "--epochs", "1"]
-    assert run(monkeypatch, *train, "--no-progress") == 0
+    assert run(*train, "--no-progress") == 0
     assert "distinct graphs" in capsys.readouterr().out
     how = ["--sampling-steps", "3", "--stochasticity", "5"]
-    assert (
-        run(
-            monkeypatch,
-            "generate",
-            "run",
-            "-o",
-            "made.npz",
-            "--count",
-            "40",
-            "--against",
-            "tree:nodes=6",
-            *how,
-        )
-        == 0
-    )
+    made = ["generate", "run", "-o", "made.npz", "--count", "40", "--against", "tree:nodes=6"]
+    assert run(*made, *how) == 0
     assert "valid, unique and novel" in capsys.readouterr().out
-    with np.load("made.npz") as made:
-        assert made["batch"].tolist() == np.repeat(np.arange(40), 6).tolist()
-        assert (made["edge_index"][0] // 6 == made["edge_index"][1] // 6).all()
-    assert run(monkeypatch, "generate", "run", "-o", "made.npz", "--count", "2") == 2  # it exists
-    assert run(monkeypatch, "evaluate", "run", "--on", "tree:nodes=6") == 2
+    with np.load("made.npz") as arrays:
+        assert arrays["batch"].tolist() == np.repeat(np.arange(40), 6).tolist()
+        assert (arrays["edge_index"][0] // 6 == arrays["edge_index"][1] // 6).all()
+    assert run("generate", "run", "-o", "made.npz", "--count", "2") == 2  # it exists
+    assert run("evaluate", "run", "--on", "tree:nodes=6") == 2
     assert "see gln generate" in capsys.readouterr().err
-    assert run(monkeypatch, "view", "run", "-o", "forming.html", "--count", "2") == 0
+    assert run("view", "run", "-o", "forming.html", "--count", "2") == 0
     assert len(gln.generate(gln.load("run"), 3, sampling_steps=2)) == 3
 
 
