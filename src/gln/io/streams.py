@@ -97,12 +97,13 @@ def _las(source: Source) -> Stream | None:
 def read_las(source: Source) -> Iterator[Item]:
     """Read x, y and z of a point cloud; what else it holds is not used."""
     stream = _las(source)
-    if stream is not None:
-        source.check_count(stream.count)
-        found = [pos for pos, _ in stream.chunks()]
-        if sum(map(len, found)) != stream.count:
-            raise GLNError(f"the file ends before the {stream.count:,} points that its header claims.")
-        yield source.item(pos=np.concatenate(found))
+    if stream is None:
+        raise GLNError("the file holds no points.")
+    source.check_count(stream.count)
+    found = [pos for pos, _ in stream.chunks()]
+    if sum(map(len, found)) != stream.count:
+        raise GLNError(f"the file ends before the {stream.count:,} points that its header claims.")
+    yield source.item(pos=np.concatenate(found))
 
 
 def _open_las(path: Path) -> Any:
