@@ -62,7 +62,7 @@ RUNNABLE = [
 @pytest.fixture(autouse=True)
 def _names_as_before() -> Iterator[None]:
     """What a page registers is gone afterwards."""
-    registries: list[dict[str, Any]] = [FAMILIES._classes, BASELINES._classes, MODELS]
+    registries: list[dict[str, Any]] = [FAMILIES, BASELINES, MODELS]
     before = [dict(registry) for registry in registries]
     yield
     for registry, names in zip(registries, before, strict=True):

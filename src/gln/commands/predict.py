@@ -95,7 +95,6 @@ def predict(
     from gln.workflows.predict_files import Job
     from gln.workflows.rules import FROM_TRAINING, load_rules
     from gln.workflows.tiling import predict_job
-    from gln.workflows.views import job_items, job_views
 
     if SEVERAL & os.environ.keys():
         from gln.training.processes import check_alone
@@ -107,12 +106,16 @@ def predict(
     rules = load_rules(model) or (None if engine is in_this_process else {})
     about = FROM_TRAINING if rules else ""
     job = Job(network, paths, output, options, choice, known, force, clusters, rules, about, device)
-    shown = [] if view is None else job_items(job, view, remark)
+    if view is not None:
+        from gln.workflows.views import job_items
+
+        shown = job_items(job, view, remark)
     workers = share.devices if isinstance(share.devices, int) else 1
     outcome = predict_job(job, engine, tile_nodes, workers, remark, lambda text: remark(f"skipped {text}"))
     _tell_written(job, outcome)
     if view is not None:
         from gln.viewing.pages import write_page
+        from gln.workflows.views import job_views
 
         write_page(view, job_views(job, shown), f"{model} on {' '.join(files)}")
         print(f"Wrote {escaped(str(view))}.")

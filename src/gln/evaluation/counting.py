@@ -8,13 +8,13 @@ from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 import torch
 from torch import Tensor
 
 from gln.errors import GLNError
 from gln.graphs import as_graphs
 from gln.graphs.record import Graph
+from gln.later import sparse
 from gln.ops.loops import compiled
 
 Device = torch.device | str | None
@@ -118,7 +118,9 @@ class _ByDegree:
         self.rank = np.empty_like(order)
         self.rank[order] = np.arange(len(order))
         ends = self.rank[source], self.rank[target]
-        lists = sp.csr_array((np.arange(len(source)), ends), shape=2 * order.shape)  # ascending in every row
+        lists = sparse.csr_array(
+            (np.arange(len(source)), ends), shape=2 * order.shape
+        )  # ascending in every row
         self.start, self.near = lists.indptr.astype(np.int64), lists.indices.astype(np.int64)
         self.edge = lists.data  # which of the given edges lies where
         below = np.bincount(ends[0][ends[1] < ends[0]], minlength=len(order))
