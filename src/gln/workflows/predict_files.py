@@ -176,8 +176,6 @@ class Job:
 
     def write(self, done: Iterable[Outcome], complain: Say) -> Outcome:
         """Write the answers to ``output`` atomically, unless there are none."""
-        from gln.decoding.clusters import clusters  # here, as it loads scipy
-
         known, outcome = self.known_edges(), Outcome()
         with open_writer(self.output, force=self.force, clustered=self.clusters is not None) as writer:
             for some in done:
@@ -185,6 +183,8 @@ class Job:
                     complain(str(what))
                 for item, answer in some.answers:
                     if self.clusters is not None:
+                        from gln.decoding.clusters import clusters  # here, as it loads scipy
+
                         nodes = item.graph.with_edges(answer.edge_index, edge_prob=answer.edge_prob)
                         answer["cluster"] = clusters(nodes, self.clusters)
                         outcome.clusters += int(answer["cluster"].max()) + 1
