@@ -27,7 +27,7 @@ def export(
         output: The file to write: .onnx.
         force: Replace FILE if it exists.
     """
-    from gln.io.writing import refuse_existing
+    from gln.files import refuse_existing
     from gln.storage.models import find_saved
 
     refuse_existing(output, force)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast, overload, runtime_checkable
 
@@ -27,9 +27,9 @@ from gln.models.contract import (
     ScoresCandidates,
     StructureOutput,
     check_kinds,
-    in_bfloat16,
     kind_names,
     kinds_of,
+    products,
 )
 from gln.models.settings import input_widths
 from gln.ops.replay import Replay, padded_size
@@ -277,12 +277,6 @@ class Forward:
     def _replayed(self, nodes: dict[str, Tensor], drawn: dict[str, Tensor]) -> StructureOutput:
         batch = GraphBatch(nodes.get("pos"), nodes.get("x"), nodes["mask"], nodes["mask"]).without_edges()
         return self.model(batch, **self.more, **drawn)
-
-
-def products(model: nn.Module, device: torch.device) -> AbstractContextManager[Any]:
-    """Compute products in the precision that suits ``model`` on its ``device``."""
-    half = in_bfloat16(model, device)
-    return torch.autocast("cuda", dtype=torch.bfloat16) if half else nullcontext()
 
 
 @contextmanager

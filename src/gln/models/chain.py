@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import nullcontext
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -14,7 +13,7 @@ from torch import Tensor
 
 from gln.graphs.batch import GraphBatch, pair_mask
 from gln.graphs.record import Graph
-from gln.models.contract import in_bfloat16
+from gln.models.contract import products
 from gln.models.settings import check_sampling
 from gln.ops.replay import Replay, padded_size
 
@@ -94,8 +93,7 @@ class Chain:
         return after * pair_mask(mask)
 
     def chances(self, batch: GraphBatch, time: Tensor, states: Tensor) -> Tensor:
-        half = in_bfloat16(self.flow, self.device)
-        with torch.autocast("cuda", dtype=torch.bfloat16) if half else nullcontext():
+        with products(self.flow, self.device):
             if self.replay is None:
                 return self.flow.chances(batch, time, states)
             nodes = {

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
@@ -295,6 +296,12 @@ def in_bfloat16(model: Any, device: torch.device) -> bool:
     """Whether ``device`` computes the products of ``model`` in bfloat16 unless asked otherwise."""
     wanted = device.type == "cuda" and getattr(model, "trains_in_bfloat16", False)
     return wanted and torch.cuda.is_bf16_supported(including_emulation=False)
+
+
+def products(model: nn.Module, device: torch.device) -> AbstractContextManager[Any]:
+    """Compute products in the precision that suits ``model`` on its ``device``."""
+    half = in_bfloat16(model, device)
+    return torch.autocast("cuda", dtype=torch.bfloat16) if half else nullcontext()
 
 
 def starting_structure(model: Any, pairs: Tensor) -> Tensor:

@@ -178,3 +178,10 @@ def _words(kind: Any) -> str:
     if origin in (list, tuple, Sequence):
         return "a list"
     return "an object" if origin is dict or kind is dict else words.get(kind, str(kind))
+
+
+def check_threshold(value: float, path: Path) -> float:
+    """Refuse a threshold in the file ``path`` that is no probability."""
+    if not 0 <= value <= 1:
+        raise GLNError(f"{path} holds the threshold {value}; expected a probability between 0 and 1.")
+    return value

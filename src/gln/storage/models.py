@@ -17,7 +17,15 @@ from gln import models
 from gln.errors import GLNError, instead
 from gln.files import check_format, open_regular
 from gln.later import torch
-from gln.storage.facts import Facts, Misfit, accepted, as_kind, naming_misfits, read_facts
+from gln.storage.facts import (
+    Facts,
+    Misfit,
+    accepted,
+    as_kind,
+    check_threshold,
+    naming_misfits,
+    read_facts,
+)
 from gln.storage.provenance import commit, versions
 from gln.storage.tensors import (
     check_weights,
@@ -139,10 +147,7 @@ def load_model(path: Path | str) -> nn.Module:
         )
     model = build_for(tensors, models.MODELS[name], facts["config"], path)
     load_weights(model, tensors, folder / "model.safetensors")
-    threshold = float(facts["threshold"])
-    if not 0 <= threshold <= 1:
-        raise GLNError(f"{path} holds the threshold {threshold}; expected a probability between 0 and 1.")
-    annotate(model, threshold, facts.get("training"))
+    annotate(model, check_threshold(float(facts["threshold"]), path), facts.get("training"))
     return model.eval()
 
 

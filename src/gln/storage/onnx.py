@@ -21,7 +21,7 @@ from gln.models.candidates import DENSE_NODES, candidate_pairs
 from gln.models.contract import StructureOutput, kinds_of
 from gln.models.pairs import ListedPairs
 from gln.ops.mix import third_nodes
-from gln.storage.facts import Facts, as_kind, parse_facts
+from gln.storage.facts import Facts, as_kind, check_threshold, parse_facts
 
 FORMAT = "gln onnx 1"
 SUFFIX, LISTED = ".onnx", ".candidates.onnx"
@@ -261,10 +261,7 @@ def open_graph(path: Path) -> tuple[Any, Facts]:
     known = as_kind({name: facts[name] for name in Said.__annotations__ if name in facts}, Said, path)
     read = {name: known["config"][name] for name in Read.__annotations__ if name in known["config"]}
     as_kind(read, Read, path)
-    if not 0 <= facts["threshold"] <= 1:
-        raise GLNError(
-            f"{path} holds the threshold {facts['threshold']}; expected a probability between 0 and 1."
-        )
+    check_threshold(facts["threshold"], path)
     return session, facts
 
 
