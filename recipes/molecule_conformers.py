@@ -1,19 +1,22 @@
-"""Make conformers of a list of SMILES for so many minutes, in several processes, and keep what is there in the end.
+"""Draw molecules and make conformers for so many minutes, in several processes, and keep what is there in the end.
 
-    python molecule_conformers.py SMILES.xz OUTDIR --minutes 8 --processes 12 [--first 0] [--last 100000]
+    python recipes/molecule_conformers.py molecules.json.xz OUTDIR --minutes 8 --processes 12 [--seed 0] [--list FILE]
 
-Needs few parts of rdkit. A file of ``OUTDIR`` is an .npz, packed again by xz: for every conformer its line in the list,
-how it was made (``HOW``), its number of atoms, and the positions of all its atoms, hydrogens last, in units of ``UNIT``.
+Needs few parts of rdkit. A file of ``OUTDIR`` is an .npz, packed again by xz: for every conformer its SMILES, how it was
+made (``HOW``), its number of atoms, and the positions of all its atoms, hydrogens last, in units of ``UNIT``. With
+``--list``, the conformers are of the molecules in the second column of a table instead, each by ETKDG and MMFF.
 """
 
 from __future__ import annotations
 
 import argparse
 import io
+import json
 import lzma
 import multiprocessing
 import os
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +25,8 @@ from rdkit.DataStructs import cDataStructs  # noqa: F401
 from rdkit.Geometry import rdGeometry  # noqa: F401
 from rdkit.ForceField import rdForceField  # noqa: F401, I001
 from rdkit.Chem import rdchem, rdDistGeom, rdForceFieldHelpers, rdmolfiles, rdmolops
+
+from recipes.molecule_smiles import molecules
 
 UNIT = 0.002  # ångström
 HOW = ("ETKDG", "MMFF", "UFF", "few steps of MMFF")
@@ -32,7 +37,7 @@ BATCH = 400  # conformers kept at once
 FILES = 3
 
 
-def conformer(smiles: str, number: int) -> tuple[int, np.ndarray] | None:
+def conformer(smiles: str, seed: int, how: int | None = None) -> tuple[int, np.ndarray] | None:
     """How the conformer was made, and its positions ``[n, 3]`` in whole units."""
     mol = rdmolfiles.MolFromSmiles(smiles)
     if mol is None:
@@ -40,9 +45,10 @@ def conformer(smiles: str, number: int) -> tuple[int, np.ndarray] | None:
     mol = rdmolops.AddHs(mol)
     if mol.GetNumAtoms() > MOST_ATOMS:
         return None
-    how = int(np.random.default_rng([7, number]).choice(len(HOW), p=SHARES))
+    if how is None:
+        how = int(np.random.default_rng([7, seed]).choice(len(HOW), p=SHARES))
     embedding = rdDistGeom.ETKDGv3()
-    embedding.randomSeed, embedding.timeout, embedding.maxIterations = number + 1, LONGEST, 20
+    embedding.randomSeed, embedding.timeout, embedding.maxIterations = seed + 1, LONGEST, 20
     if rdDistGeom.EmbedMolecule(mol, embedding) != 0:
         embedding.useRandomCoords = True
         if rdDistGeom.EmbedMolecule(mol, embedding) != 0:
@@ -65,20 +71,23 @@ def _relaxed(mol: rdchem.Mol, how: int) -> int:
     return how if rdForceFieldHelpers.MMFFOptimizeMolecule(mol, maxIters=steps) >= 0 else -1
 
 
-def work(share: int, processes: int, lines: list[tuple[int, str]], until: float, folder: Path) -> None:
-    """One process: every so many lines, until the time is over; what is made is kept now and then."""
+Made = tuple[str, int, np.ndarray]  # SMILES, how, positions in whole units
+
+
+def work(share: int, source: Iterable[str], how: int | None, until: float, folder: Path) -> None:
+    """One process: molecules until the time is over; what is made is kept now and then."""
     rdBase.DisableLog("rdApp.*")
-    made: list[tuple[int, int, np.ndarray]] = []
+    made: list[Made] = []
     part = 0
-    for number, smiles in lines[share::processes]:
+    for number, smiles in enumerate(source):
         if time.time() > until:
             break
         try:
-            found = conformer(smiles, number)
+            found = conformer(smiles, 10_000 * share + number, how)
         except (RuntimeError, ValueError):
             found = None
         if found is not None:
-            made.append((number, *found))
+            made.append((smiles, *found))
         if len(made) == BATCH:
             keep(made, folder / f"part-{share:03}-{part:04}.npz")
             made, part = [], part + 1
@@ -86,10 +95,10 @@ def work(share: int, processes: int, lines: list[tuple[int, str]], until: float,
         keep(made, folder / f"part-{share:03}-{part:04}.npz")
 
 
-def keep(made: list[tuple[int, int, np.ndarray]], path: Path) -> None:
+def keep(made: list[Made], path: Path) -> None:
     """Write a few conformers; the file is there whole or not at all."""
     arrays = {
-        "line": np.array([number for number, _, _ in made], np.uint32),
+        "smiles": np.frombuffer("".join(smiles + "\n" for smiles, _, _ in made).encode(), np.uint8),
         "how": np.array([how for _, how, _ in made], np.uint8),
         "atoms": np.array([len(places) for _, _, places in made], np.uint16),
         "pos": np.concatenate([places for _, _, places in made]),
@@ -108,7 +117,7 @@ def gather(folder: Path, out: Path) -> int:
     joined = [(number, parts[number::FILES], out) for number in range(FILES) if parts[number::FILES]]
     with multiprocessing.Pool(len(joined)) as pool:
         pool.starmap(_pack, joined)
-    return sum(len(part["line"]) for part in parts)
+    return sum(len(part["atoms"]) for part in parts)
 
 
 def _pack(number: int, parts: list[dict[str, np.ndarray]], out: Path) -> None:
@@ -127,34 +136,38 @@ def read(path: Path) -> dict[str, np.ndarray]:
     with np.load(io.BytesIO(lzma.decompress(path.read_bytes()))) as file:
         arrays = dict(file)
     high, low = arrays.pop("high").astype(np.int16), arrays.pop("low")
-    return arrays | {"pos": (high * 256 + low).T.astype(np.float32) * UNIT}
+    words = arrays.pop("smiles").tobytes().decode().split()
+    return arrays | {"smiles": np.array(words), "pos": (high * 256 + low).T.astype(np.float32) * UNIT}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("smiles", type=Path)
+    parser.add_argument("source", type=Path)
     parser.add_argument("out", type=Path)
     parser.add_argument("--minutes", type=float, default=8)
     parser.add_argument("--processes", type=int, default=1)
-    parser.add_argument("--first", type=int, default=0)
-    parser.add_argument("--last", type=int)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--list", type=Path)
     given = parser.parse_args()
     start = time.time()
-    opened = lzma.open if given.smiles.suffix == ".xz" else open
-    with opened(given.smiles, "rt") as file:
-        lines = [(number, line.strip()) for number, line in enumerate(file)]
-    lines = lines[given.first : given.last]
+    with lzma.open(given.list or given.source, "rt") as file:
+        parts = [line.strip().split(",")[1] for line in file] if given.list else json.load(file)
     given.out.mkdir(parents=True, exist_ok=True)
     folder = given.out / f"parts-{os.getpid()}"
     folder.mkdir()
     # Two fifths of a minute are for the last molecules and for packing.
     until = start + 60 * given.minutes - min(25, 12 * given.minutes)
-    started = [
-        multiprocessing.Process(target=work, args=(share, given.processes, lines, until, folder))
-        for share in range(given.processes)
-    ]
+    started = []
+    for share in range(given.processes):
+        if given.list:
+            source, how = parts[share :: given.processes], HOW.index("MMFF")
+        else:
+            taken = frozenset(parts["taken"])
+            source, how = molecules(1000 * given.seed + share, parts["moses"], parts["more"], taken), None
+        number = 100 * given.seed + share
+        started.append(multiprocessing.Process(target=work, args=(number, source, how, until, folder)))
     for process in started:
         process.start()
     for process in started:

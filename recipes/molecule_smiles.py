@@ -1,6 +1,6 @@
 """The list of molecules that the model of molecules learns from: drug-like ones, changed so that charges and rare groups occur.
 
-    python recipes/molecule_smiles.py list smiles.xz --moses FOLDER --more FILES --count 140000
+    python recipes/molecule_smiles.py list molecules.json.xz --moses FOLDER --more FILES
     python recipes/molecule_smiles.py tests recipes/molecules-test.csv.xz --drugs FILES
 
 ``FOLDER`` holds the tables of the package ``molsets``, ``FILES`` are further lists: rdkit's first 5 000 of NCI, its
@@ -13,15 +13,13 @@ from __future__ import annotations
 
 import argparse
 import gzip
+import json
 import lzma
-import multiprocessing
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 
 import numpy as np
 from rdkit import Chem, RDLogger
-from rdkit.Chem import AllChem
 
 from recipes.molecule_labels import fits
 
@@ -222,32 +220,31 @@ def drawn(kind: str, moses: list[str], more: list[str], rng: np.random.Generator
     return change(change(mol, int(rng.integers(0, 4)), with_group), int(rng.integers(0, 3)), with_charge)
 
 
-def some(share: int, count: int, moses: list[str], more: list[str], taken: frozenset[str]) -> list[str]:
-    """Canonical SMILES, without stereo, of so many molecules that fit and are not among the tests."""
+def molecules(share: int, moses: list[str], more: list[str], taken: frozenset[str]) -> Iterator[str]:
+    """Canonical SMILES, without stereo, of molecules that fit and are not among the tests, for ever."""
     RDLogger.DisableLog("rdApp.*")
     rng = np.random.default_rng([30, share])
     names, shares = list(SOURCES), np.array(list(SOURCES.values()))
-    found: dict[str, None] = {}
-    while len(found) < count:
+    seen: set[str] = set()
+    while True:
         try:
             mol = drawn(str(rng.choice(names, p=shares / shares.sum())), moses, more, rng)
             if mol is None or not mol.GetNumAtoms():
                 continue
-            parts = sorted(Chem.GetMolFrags(mol, asMols=True), key=lambda part: -part.GetNumAtoms())
-            smiles = Chem.MolToSmiles(parts[0], isomericSmiles=False)
+            largest = max(Chem.GetMolFrags(mol, asMols=True), key=lambda part: part.GetNumAtoms())
+            smiles = Chem.MolToSmiles(largest, isomericSmiles=False)
             mol = Chem.MolFromSmiles(smiles)
-            if mol is None or not fits(mol) or smiles in found:
+            if mol is None or not fits(mol) or smiles in seen:
                 continue
-            whole = Chem.AddHs(mol)
             heavy = mol.GetNumHeavyAtoms()
-            if whole.GetNumAtoms() > MOST_ATOMS or (heavy > 40 and rng.random() < (heavy - 40) / 100):
+            if Chem.AddHs(mol).GetNumAtoms() > MOST_ATOMS or (heavy > 40 and rng.random() < (heavy - 40) / 100):
                 continue
             if Chem.MolToInchiKey(mol)[:14] in taken:
                 continue
         except (ValueError, RuntimeError):
             continue
-        found[smiles] = None
-    return list(found)
+        seen.add(smiles)
+        yield smiles
 
 
 def lists(paths: list[Path]) -> list[str]:
@@ -271,18 +268,15 @@ def moses_lists(folder: Path) -> list[str]:
 
 
 def write_list(given: argparse.Namespace) -> None:
+    """What molecules are made of, small enough to travel: some of MOSES, the further lists, and the tests' keys."""
     moses, more = moses_lists(given.moses), lists(given.more)
+    picked = np.random.default_rng(30).choice(len(moses), given.count, replace=False)
     with lzma.open(TESTS, "rt") as file:
-        taken = frozenset(line.split(",")[0][:14] for line in file)
-    print(f"{len(moses)} and {len(more)} molecules to begin with; {len(taken)} taken by tests", flush=True)
-    shares = given.processes * 8
-    with multiprocessing.Pool(given.processes) as pool:
-        one = partial(some, count=-(-given.count // shares), moses=moses, more=more, taken=taken)
-        found = list(dict.fromkeys(smiles for part in pool.imap(one, range(shares)) for smiles in part))
-    order = np.random.default_rng(30).permutation(len(found))
+        taken = sorted({line[:14] for line in file})
+    parts = {"moses": sorted(moses[number] for number in picked), "more": sorted(set(more)), "taken": taken}
     with lzma.open(given.output, "wt") as file:
-        file.writelines(found[number] + "\n" for number in order)
-    print(f"{len(found)} molecules in {given.output}")
+        json.dump(parts, file)
+    print({name: len(words) for name, words in parts.items()})
 
 
 def drugs(paths: list[Path]) -> Iterator[tuple[str, str]]:
@@ -313,8 +307,7 @@ def main() -> None:
     parser.add_argument("--moses", type=Path)
     parser.add_argument("--more", type=Path, nargs="*", default=[])
     parser.add_argument("--drugs", type=Path, nargs="*", default=[])
-    parser.add_argument("--count", type=int, default=140_000)
-    parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--count", type=int, default=250_000)
     given = parser.parse_args()
     (write_list if given.action == "list" else write_tests)(given)
 
