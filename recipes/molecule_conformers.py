@@ -2,15 +2,13 @@
 
     python recipes/molecule_conformers.py molecules.json.xz OUTDIR --minutes 8 --processes 12 [--seed 0] [--list FILE]
 
-Needs few parts of rdkit. A file of ``OUTDIR`` is an .npz, packed again by xz: for every conformer its SMILES, how it was
-made (``HOW``), its number of atoms, and the positions of all its atoms, hydrogens last, in units of ``UNIT``. With
+Needs few parts of rdkit. The files of ``OUTDIR`` hold what ``recipes/molecule_labels.py`` stores of every conformer. With
 ``--list``, the conformers are of the molecules in the second column of a table instead, each by ETKDG and MMFF.
 """
 
 from __future__ import annotations
 
 import argparse
-import io
 import json
 import lzma
 import multiprocessing
@@ -26,27 +24,26 @@ from rdkit.Geometry import rdGeometry  # noqa: F401
 from rdkit.ForceField import rdForceField  # noqa: F401, I001
 from rdkit.Chem import rdchem, rdDistGeom, rdForceFieldHelpers, rdmolfiles, rdmolops
 
+from recipes.molecule_labels import UNIT, stored, write
 from recipes.molecule_smiles import molecules
 
-UNIT = 0.002  # ångström
 HOW = ("ETKDG", "MMFF", "UFF", "few steps of MMFF")
 SHARES = (0.12, 0.70, 0.08, 0.10)
 LONGEST = 15  # seconds for one embedding
-MOST_ATOMS = 260
+MOST_ATOMS = 250
 BATCH = 400  # conformers kept at once
 FILES = 3
 
 
-def conformer(smiles: str, seed: int, how: int | None = None) -> tuple[int, np.ndarray] | None:
-    """How the conformer was made, and its positions ``[n, 3]`` in whole units."""
-    mol = rdmolfiles.MolFromSmiles(smiles)
-    if mol is None:
+def conformer(smiles: str, seed: int, test: bool) -> dict[str, np.ndarray] | None:
+    """A conformer with its labels, as it is stored."""
+    bare = rdmolfiles.MolFromSmiles(smiles)
+    if bare is None:
         return None
-    mol = rdmolops.AddHs(mol)
+    mol = rdmolops.AddHs(bare)
     if mol.GetNumAtoms() > MOST_ATOMS:
         return None
-    if how is None:
-        how = int(np.random.default_rng([7, seed]).choice(len(HOW), p=SHARES))
+    how = HOW.index("MMFF") if test else int(np.random.default_rng([7, seed]).choice(len(HOW), p=SHARES))
     embedding = rdDistGeom.ETKDGv3()
     embedding.randomSeed, embedding.timeout, embedding.maxIterations = seed + 1, LONGEST, 20
     if rdDistGeom.EmbedMolecule(mol, embedding) != 0:
@@ -58,7 +55,8 @@ def conformer(smiles: str, seed: int, how: int | None = None) -> tuple[int, np.n
     if how < 0:
         return None
     places = mol.GetConformer().GetPositions()
-    return how, np.round((places - places.mean(0)) / UNIT).clip(-(2**15), 2**15 - 1).astype(np.int16)
+    places = np.round((places - places.mean(0)) / UNIT).astype(np.int32)
+    return stored(smiles, bare, mol, how, places, test)
 
 
 def _relaxed(mol: rdchem.Mol, how: int) -> int:
@@ -71,23 +69,20 @@ def _relaxed(mol: rdchem.Mol, how: int) -> int:
     return how if rdForceFieldHelpers.MMFFOptimizeMolecule(mol, maxIters=steps) >= 0 else -1
 
 
-Made = tuple[str, int, np.ndarray]  # SMILES, how, positions in whole units
-
-
-def work(share: int, source: Iterable[str], how: int | None, until: float, folder: Path) -> None:
+def work(share: int, source: Iterable[str], test: bool, until: float, folder: Path) -> None:
     """One process: molecules until the time is over; what is made is kept now and then."""
     rdBase.DisableLog("rdApp.*")
-    made: list[Made] = []
+    made: list[dict[str, np.ndarray]] = []
     part = 0
     for number, smiles in enumerate(source):
         if time.time() > until:
             break
         try:
-            found = conformer(smiles, 10_000 * share + number, how)
+            found = conformer(smiles, 10_000 * share + number, test)
         except (RuntimeError, ValueError):
             found = None
         if found is not None:
-            made.append((smiles, *found))
+            made.append(found)
         if len(made) == BATCH:
             keep(made, folder / f"part-{share:03}-{part:04}.npz")
             made, part = [], part + 1
@@ -95,49 +90,23 @@ def work(share: int, source: Iterable[str], how: int | None, until: float, folde
         keep(made, folder / f"part-{share:03}-{part:04}.npz")
 
 
-def keep(made: list[Made], path: Path) -> None:
+def keep(made: list[dict[str, np.ndarray]], path: Path) -> None:
     """Write a few conformers; the file is there whole or not at all."""
-    arrays = {
-        "smiles": np.frombuffer("".join(smiles + "\n" for smiles, _, _ in made).encode(), np.uint8),
-        "how": np.array([how for _, how, _ in made], np.uint8),
-        "atoms": np.array([len(places) for _, _, places in made], np.uint16),
-        "pos": np.concatenate([places for _, _, places in made]),
-    }
     temporary = path.with_suffix(".tmp")
     with temporary.open("wb") as file:
-        np.savez(file, **arrays)
+        np.savez(file, **{name: np.concatenate([each[name] for each in made]) for name in made[0]})
     os.replace(temporary, path)
 
 
-def gather(folder: Path, out: Path) -> int:
+def gather(folder: Path, out: Path, name: str) -> int:
     """Join all parts into a few packed files."""
     parts = [dict(np.load(path)) for path in sorted(folder.glob("part-*.npz"))]
-    if not parts:
-        return 0
-    joined = [(number, parts[number::FILES], out) for number in range(FILES) if parts[number::FILES]]
-    with multiprocessing.Pool(len(joined)) as pool:
-        pool.starmap(_pack, joined)
+    joined = [(parts[number::FILES], out / f"{name}-{number}.npz.xz") for number in range(FILES)]
+    joined = [(some, path) for some, path in joined if some]
+    if joined:
+        with multiprocessing.Pool(len(joined)) as pool:
+            pool.starmap(write, joined)
     return sum(len(part["atoms"]) for part in parts)
-
-
-def _pack(number: int, parts: list[dict[str, np.ndarray]], out: Path) -> None:
-    buffer = io.BytesIO()
-    names = list(parts[0])
-    arrays = {name: np.concatenate([part[name] for part in parts]) for name in names if name != "pos"}
-    # One coordinate after another, low bytes apart from high ones: so they pack better.
-    pos = np.ascontiguousarray(np.concatenate([part["pos"] for part in parts]).T)  # [3, atoms in all]
-    arrays |= {"low": (pos & 0xFF).astype(np.uint8), "high": (pos >> 8).astype(np.int8)}
-    np.savez(buffer, **arrays)
-    (out / f"conformers-{os.getpid()}-{number}.npz.xz").write_bytes(lzma.compress(buffer.getvalue(), preset=3))
-
-
-def read(path: Path) -> dict[str, np.ndarray]:
-    """The arrays of a packed file, ``pos`` ``[atoms in all, 3]`` in ångström among them."""
-    with np.load(io.BytesIO(lzma.decompress(path.read_bytes()))) as file:
-        arrays = dict(file)
-    high, low = arrays.pop("high").astype(np.int16), arrays.pop("low")
-    words = arrays.pop("smiles").tobytes().decode().split()
-    return arrays | {"smiles": np.array(words), "pos": (high * 256 + low).T.astype(np.float32) * UNIT}
 
 
 def main() -> None:
@@ -162,12 +131,12 @@ def main() -> None:
     started = []
     for share in range(given.processes):
         if given.list:
-            source, how = parts[share :: given.processes], HOW.index("MMFF")
+            source = parts[share :: given.processes]
         else:
             taken = frozenset(parts["taken"])
-            source, how = molecules(1000 * given.seed + share, parts["moses"], parts["more"], taken), None
+            source = molecules(1000 * given.seed + share, parts["moses"], parts["more"], taken)
         number = 100 * given.seed + share
-        started.append(multiprocessing.Process(target=work, args=(number, source, how, until, folder)))
+        started.append(multiprocessing.Process(target=work, args=(number, source, bool(given.list), until, folder)))
     for process in started:
         process.start()
     for process in started:
@@ -176,7 +145,7 @@ def main() -> None:
         if process.is_alive():
             process.kill()
             process.join()
-    count = gather(folder, given.out)
+    count = gather(folder, given.out, "tests" if given.list else f"conformers-{given.seed}")
     for path in folder.iterdir():
         path.unlink()
     folder.rmdir()
