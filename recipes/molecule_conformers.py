@@ -56,7 +56,7 @@ def conformer(smiles: str, seed: int, test: bool) -> dict[str, np.ndarray] | Non
         return None
     places = mol.GetConformer().GetPositions()
     places = np.round((places - places.mean(0)) / UNIT).astype(np.int32)
-    return stored(smiles, bare, mol, how, places, test)
+    return stored(smiles, bare, how, places, test)
 
 
 def _relaxed(mol: rdchem.Mol, how: int) -> int:
@@ -136,7 +136,9 @@ def main() -> None:
             taken = frozenset(parts["taken"])
             source = molecules(1000 * given.seed + share, parts["moses"], parts["more"], taken)
         number = 100 * given.seed + share
-        started.append(multiprocessing.Process(target=work, args=(number, source, bool(given.list), until, folder)))
+        started.append(
+            multiprocessing.Process(target=work, args=(number, source, bool(given.list), until, folder))
+        )
     for process in started:
         process.start()
     for process in started:

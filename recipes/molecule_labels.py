@@ -119,18 +119,24 @@ def _by_resonance(mol: rdchem.Mol) -> tuple[set[int], set[int]]:
     differ = {
         number
         for number, bond in enumerate(mol.GetBonds())
-        if not bond.GetIsAromatic()
-        and len({form.GetBondWithIdx(number).GetBondType() for form in forms}) > 1
+        if not bond.GetIsAromatic() and len({form.GetBondWithIdx(number).GetBondType() for form in forms}) > 1
     }
     return several, differ
 
 
-def stored(smiles: str, bare: rdchem.Mol, mol: rdchem.Mol, how: int, places: np.ndarray, test: bool) -> dict[str, np.ndarray]:
-    """A conformer ``[n, 3]`` (in ``UNIT``) of ``mol``, which is ``bare`` with its hydrogens, as arrays that pack well.
+def stored(smiles: str, bare: rdchem.Mol, how: int, places: np.ndarray, test: bool) -> dict[str, np.ndarray]:
+    """A conformer ``[n, 3]`` (in ``UNIT``) of ``bare`` and its hydrogens, which come last, as arrays that pack well.
 
     A position is counted from the first neighbour among the atoms before it, ``back`` so many places, or from the origin.
     """
-    bonds, types, kinds = labels(mol)
+    bonds, types, kinds = labels(bare)
+    charges, hydrogens = np.divmod(kinds, MOST_HYDROGENS + 1)
+    carriers = np.repeat(np.arange(len(hydrogens)), hydrogens)
+    first = len(hydrogens)
+    bonds = np.concatenate([bonds, np.stack([carriers, first + np.arange(len(carriers))], 1)])
+    types = np.concatenate([types, np.full(len(carriers), SINGLE)])
+    charges = np.concatenate([charges, np.full(len(carriers), NEUTRAL)])
+    element = [ELEMENTS.index(atom.GetSymbol()) for atom in bare.GetAtoms()] + [0] * len(carriers)
     parent = np.arange(len(places))
     for one, two in np.sort(bonds, axis=1)[::-1]:
         parent[two] = min(one, parent[two])
@@ -143,8 +149,8 @@ def stored(smiles: str, bare: rdchem.Mol, mol: rdchem.Mol, how: int, places: np.
         "held_out": np.array([held], np.uint8),
         "atoms": np.array([len(places)], np.uint8),
         "bonds": np.array([len(bonds)], np.uint16),
-        "element": np.array([ELEMENTS.index(atom.GetSymbol()) for atom in mol.GetAtoms()], np.uint8),
-        "charge": (kinds // (MOST_HYDROGENS + 1)).astype(np.uint8),
+        "element": np.array(element, np.uint8),
+        "charge": charges.astype(np.uint8),
         "ends": bonds.astype(np.uint8),
         "order": types.astype(np.uint8),
         "back": (np.arange(len(parent)) - parent).astype(np.uint8),

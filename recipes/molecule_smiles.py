@@ -79,9 +79,42 @@ CC(C)=O CC=O CCO CCN CC(=O)O CC(=O)N CNC=O CN(C)C=O CC#N C=CC=C CC=C CC#C C=C=C 
 """
 
 RESIDUES = {
-    "N": ["C", "C", "CC(C)C", "C(C)C", "C(C)CC", "", "CO", "C(C)O", "CCSC", "CS", "C[Se]C", "C[SeH]", "CC(N)=O", "CCC(N)=O"],
-    "W": ["Cc1ccccc1", "Cc1ccc(O)cc1", "Cc1c[nH]c2ccccc12", "Cc1cnc[nH]1", "Cc1c[nH]c[nH+]1", "Cc1ccc(OP(=O)([O-])[O-])cc1"],
-    "C": ["CC(=O)[O-]", "CCC(=O)[O-]", "CC(=O)O", "CCC(=O)O", "CCCC[NH3+]", "CCCCN", "CCCNC(N)=[NH2+]", "CCCN=C(N)N", "COP(=O)([O-])[O-]", "COS(=O)(=O)[O-]"]
+    "N": [
+        "C",
+        "C",
+        "CC(C)C",
+        "C(C)C",
+        "C(C)CC",
+        "",
+        "CO",
+        "C(C)O",
+        "CCSC",
+        "CS",
+        "C[Se]C",
+        "C[SeH]",
+        "CC(N)=O",
+        "CCC(N)=O",
+    ],
+    "W": [
+        "Cc1ccccc1",
+        "Cc1ccc(O)cc1",
+        "Cc1c[nH]c2ccccc12",
+        "Cc1cnc[nH]1",
+        "Cc1c[nH]c[nH+]1",
+        "Cc1ccc(OP(=O)([O-])[O-])cc1",
+    ],
+    "C": [
+        "CC(=O)[O-]",
+        "CCC(=O)[O-]",
+        "CC(=O)O",
+        "CCC(=O)O",
+        "CCCC[NH3+]",
+        "CCCCN",
+        "CCCNC(N)=[NH2+]",
+        "CCCN=C(N)N",
+        "COP(=O)([O-])[O-]",
+        "COS(=O)(=O)[O-]",
+    ]
     + ["CS(=O)(=O)[O-]", "C[S-]", "CCS(C)=O", "CSSC", "CCCC[N+](C)(C)C", "CCC[NH3+]", "CSC(C)=O"],
 }  # side chains: plain, rings, charged
 
@@ -110,7 +143,17 @@ CHANGES: list[tuple[float, str, str]] = [  # how often, which atom, what is done
 PATTERNS = [(often, Chem.MolFromSmarts(pattern), what) for often, pattern, what in CHANGES]
 PLACE = Chem.MolFromSmarts("[#6;!H0;+0]")
 GROUP_MOLS = [Chem.MolFromSmiles(word) for word in GROUPS.split()]
-SOURCES = {"plain": 25, "groups": 27, "charges": 17, "both": 9, "more": 10, "core": 5, "peptide": 4, "ring": 1.5, "small": 1.5}
+SOURCES = {
+    "plain": 25,
+    "groups": 27,
+    "charges": 17,
+    "both": 9,
+    "more": 10,
+    "core": 5,
+    "peptide": 4,
+    "ring": 1.5,
+    "small": 1.5,
+}
 
 
 def with_group(mol: Chem.Mol, rng: np.random.Generator) -> Chem.Mol | None:
@@ -169,13 +212,21 @@ def checked(mol: Chem.RWMol) -> Chem.Mol | None:
 
 def peptide(rng: np.random.Generator) -> Chem.Mol | None:
     """A chain of residues, sometimes closed to a ring, mostly with charged ends."""
-    count = int(rng.choice([2, 3, 4, 5, 6, 7, 8, 10, 12], p=[0.22, 0.22, 0.18, 0.12, 0.1, 0.06, 0.05, 0.03, 0.02]))
+    count = int(
+        rng.choice([2, 3, 4, 5, 6, 7, 8, 10, 12], p=[0.22, 0.22, 0.18, 0.12, 0.1, 0.06, 0.05, 0.03, 0.02])
+    )
     ring = count > 3 and rng.random() < 0.2
     chain = ""
     for _ in range(count):
         kind = rng.choice(list(RESIDUES), p=[0.45, 0.25, 0.3])
         side = str(rng.choice(RESIDUES[kind]))
-        chain += "N1CCCC1C(=O)" if rng.random() < 0.07 else f"NC({side.replace('1', '3').replace('2', '4')})C(=O)" if side else "NCC(=O)"
+        chain += (
+            "N1CCCC1C(=O)"
+            if rng.random() < 0.07
+            else f"NC({side.replace('1', '3').replace('2', '4')})C(=O)"
+            if side
+            else "NCC(=O)"
+        )
     if ring:
         return Chem.MolFromSmiles(chain.replace("N", "N9", 1)[: -len("C(=O)")] + "C9(=O)")
     start = str(rng.choice(["[NH3+]", "N", "CC(=O)N", "C[NH2+]"], p=[0.5, 0.2, 0.2, 0.1]))
@@ -187,7 +238,29 @@ def peptide(rng: np.random.Generator) -> Chem.Mol | None:
 
 def macrocycle(rng: np.random.Generator) -> Chem.Mol | None:
     """A ring of links, of 12 atoms or more."""
-    links = ["CC", "CCC", "C(=O)N", "OC(=O)", "c3ccc(cc3)", "c3cccc(c3)", "CO", "CN", "C(=O)", "C=C", "CS", "C#C", "CC(C)", "C[NH2+]C", "c3cnc(s3)", "N(C)C(=O)", "COC", "CCOCC", "S(=O)(=O)C", "OP(=O)([O-])O", "C(O)C"]
+    links = [
+        "CC",
+        "CCC",
+        "C(=O)N",
+        "OC(=O)",
+        "c3ccc(cc3)",
+        "c3cccc(c3)",
+        "CO",
+        "CN",
+        "C(=O)",
+        "C=C",
+        "CS",
+        "C#C",
+        "CC(C)",
+        "C[NH2+]C",
+        "c3cnc(s3)",
+        "N(C)C(=O)",
+        "COC",
+        "CCOCC",
+        "S(=O)(=O)C",
+        "OP(=O)([O-])O",
+        "C(O)C",
+    ]
     chosen = "C".join(str(rng.choice(links)) for _ in range(int(rng.integers(5, 10))))
     return Chem.MolFromSmiles("C1" + chosen + "C1")
 
@@ -203,7 +276,11 @@ def drawn(kind: str, moses: list[str], more: list[str], rng: np.random.Generator
         mol = Chem.MolFromSmiles(moses[rng.integers(len(moses))])
         if kind in ("groups", "both"):
             mol = change(mol, few, with_group)
-        return change(mol, int(rng.choice([1, 2, 3], p=[0.6, 0.3, 0.1])), with_charge) if kind in ("charges", "both") else mol
+        return (
+            change(mol, int(rng.choice([1, 2, 3], p=[0.6, 0.3, 0.1])), with_charge)
+            if kind in ("charges", "both")
+            else mol
+        )
     if kind == "more":
         mol = Chem.MolFromSmiles(more[rng.integers(len(more))])
         if mol is None or rng.random() < 0.4:
@@ -237,7 +314,9 @@ def molecules(share: int, moses: list[str], more: list[str], taken: frozenset[st
             if mol is None or not fits(mol) or smiles in seen:
                 continue
             heavy = mol.GetNumHeavyAtoms()
-            if Chem.AddHs(mol).GetNumAtoms() > MOST_ATOMS or (heavy > 40 and rng.random() < (heavy - 40) / 100):
+            if Chem.AddHs(mol).GetNumAtoms() > MOST_ATOMS or (
+                heavy > 40 and rng.random() < (heavy - 40) / 100
+            ):
                 continue
             if Chem.MolToInchiKey(mol)[:14] in taken:
                 continue
@@ -255,7 +334,9 @@ def lists(paths: list[Path]) -> list[str]:
         if path.suffix == ".sdf":
             words += [Chem.MolToSmiles(mol) for mol in Chem.SDMolSupplier(str(path)) if mol is not None]
         else:
-            words += [line.replace(",", " ").split()[0] for line in path.read_text().splitlines() if line.strip()]
+            words += [
+                line.replace(",", " ").split()[0] for line in path.read_text().splitlines() if line.strip()
+            ]
     return [word for word in words if Chem.MolFromSmiles(word) is not None]
 
 
@@ -283,7 +364,9 @@ def drugs(paths: list[Path]) -> Iterator[tuple[str, str]]:
     """InChIKey and SMILES of the largest part of every drug that the labels can describe."""
     seen = set()
     for word in lists(paths):
-        parts = sorted(Chem.GetMolFrags(Chem.MolFromSmiles(word), asMols=True), key=lambda part: -part.GetNumHeavyAtoms())
+        parts = sorted(
+            Chem.GetMolFrags(Chem.MolFromSmiles(word), asMols=True), key=lambda part: -part.GetNumHeavyAtoms()
+        )
         mol = parts[0]
         key = Chem.MolToInchiKey(mol)
         if key and key not in seen and fits(mol) and mol.GetNumHeavyAtoms() > 1:

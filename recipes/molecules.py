@@ -14,6 +14,7 @@ import argparse
 import ast
 import os
 import signal
+import sys
 import threading
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -35,8 +36,9 @@ from gln.training.losses import Loss
 from gln.training.processes import Interrupted
 from recipes.molecule_labels import ELEMENTS, MOST_HYDROGENS, NODE_TYPES, read
 
-LARGEST = 128  # atoms in training
-EPOCH = 40_000  # molecules from one validation to the next
+LARGEST = 96  # atoms in training
+EPOCH = 75_000  # molecules from one validation to the next
+FIRST = 4000  # in the first epoch, whose molecules are checked
 SHARES = {"all": 0.32, "heavy": 0.2, "noisy": 0.26, "heavy noisy": 0.1, "some hydrogens": 0.12}
 MOST_NOISE = 0.12  # ångström, the largest deviation of noisy positions
 TWO = 0.08  # share of molecules with another one beside them
@@ -55,7 +57,13 @@ MODEL: dict[str, Any] = {
     "lengths": "absolute",
     "directions": False,
 }
-FIT: dict[str, Any] = {"batch_size": BATCH, "warmup": 0.02, "weight_decay": 1e-3, "average": 0.999, "progress": False}
+FIT: dict[str, Any] = {
+    "batch_size": BATCH,
+    "warmup": 0.02,
+    "weight_decay": 1e-3,
+    "average": 0.999,
+    "progress": False,
+}
 LOSS = Loss(edge="plain", structure="none", psi1=2, psi3=2, psi5=2, every_step=True)
 HYDROGEN = ELEMENTS.index("H")
 CLASSES = MOST_HYDROGENS + 1
@@ -93,7 +101,9 @@ class Molecules:
         self.first_bond = np.cumsum(self.bonds, dtype=np.int64) - self.bonds
         # A hydrogen that may be left out has one neighbour, which is heavier.
         whole = self.ends.astype(np.int64) + np.repeat(self.first, self.bonds)[:, None]
-        self.carrier = np.full(len(self.element), -1)  # of every hydrogen that may be left out, its place among all atoms
+        self.carrier = np.full(
+            len(self.element), -1
+        )  # of every hydrogen that may be left out, its place among all atoms
         degree = np.bincount(whole.ravel(), minlength=len(self.element))
         for one, two in (whole.T, whole.T[::-1]):
             may = (self.element[one] == HYDROGEN) & (self.element[two] != HYDROGEN) & (degree[one] == 1)
@@ -107,7 +117,9 @@ class Molecules:
         """Whether a molecule has an atom that is not neutral: ``[M]``."""
         return np.bincount(np.repeat(np.arange(len(self)), self.atoms), self.charge > 0, len(self)) > 0
 
-    def graphs(self, chosen: np.ndarray, kept: np.ndarray, noise: np.ndarray, rng: np.random.Generator) -> list[Graph]:
+    def graphs(
+        self, chosen: np.ndarray, kept: np.ndarray, noise: np.ndarray, rng: np.random.Generator
+    ) -> list[Graph]:
         """The ``chosen`` molecules with a share of hydrogens ``kept`` and noise of such deviations, each ``[M']``."""
         rows, mol, _ = ranges(self.first, self.atoms, chosen)
         stays = (self.carrier[rows] < 0) | (rng.random(len(rows)) < kept[mol])
@@ -124,7 +136,9 @@ class Molecules:
         there = (ends >= 0).all(1)
         ends, order, mol_of_bond = ends[there], self.order[bonds[there]], mol_of_bond[there]
         ends = ends - (np.cumsum(count) - count)[mol_of_bond][:, None]
-        both = np.concatenate([ends[:, None], ends[:, None, ::-1]], axis=1).reshape(-1, 2)  # one after the other
+        both = np.concatenate([ends[:, None], ends[:, None, ::-1]], axis=1).reshape(
+            -1, 2
+        )  # one after the other
         bond_count = 2 * np.bincount(mol_of_bond, minlength=len(chosen))
         flat = {
             "pos": torch.from_numpy(pos.astype(np.float32)),
@@ -142,7 +156,9 @@ class Molecules:
         ]
 
 
-def ranges(first: np.ndarray, counts: np.ndarray, chosen: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def ranges(
+    first: np.ndarray, counts: np.ndarray, chosen: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Of some molecules, the rows of all their atoms (or bonds), which molecule each is of, and its place there."""
     some = counts[chosen].astype(np.int64)
     mol = np.repeat(np.arange(len(chosen)), some)
@@ -184,13 +200,18 @@ class Epochs:
 
     def make(self, epoch: int) -> list[Graph]:
         rng = np.random.default_rng([30, epoch])
-        chosen = rng.choice(self.chosen, self.count, replace=False)
-        situation = rng.choice(len(SHARES), self.count, p=list(SHARES.values()))
-        some = (situation == 4) * rng.random(self.count)
+        count = self.count if epoch else min(self.count, FIRST)
+        chosen = rng.choice(self.chosen, count, replace=False)
+        situation = rng.choice(len(SHARES), count, p=list(SHARES.values()))
+        some = (situation == 4) * rng.random(count)
         kept = np.where((situation == 0) | (situation == 2), 1.0, some)
         # Half of the noise is of the deviations that are tried, and half of any up to the largest.
-        drawn = np.where(rng.random(self.count) < 0.5, rng.choice([0.05, 0.1], self.count), MOST_NOISE * rng.random(self.count))
-        noise = np.where((situation == 2) | (situation == 3) | ((situation == 4) & (drawn > 0.06)), drawn, 0.0)
+        drawn = np.where(
+            rng.random(count) < 0.5, rng.choice([0.05, 0.1], count), MOST_NOISE * rng.random(count)
+        )
+        noise = np.where(
+            (situation == 2) | (situation == 3) | ((situation == 4) & (drawn > 0.06)), drawn, 0.0
+        )
         graphs = self.data.graphs(chosen, kept, noise, rng)
         small = [number for number, graph in enumerate(graphs) if graph.num_nodes <= LARGEST // 2]
         pairs = rng.choice(small, (int(TWO * len(small)) // 2 * 2,), replace=False).reshape(-1, 2)
@@ -232,6 +253,7 @@ class Timed(FitConfig):
 def train(given: argparse.Namespace) -> None:
     """Train for so many minutes; again to go on."""
     torch.set_float32_matmul_precision("high")
+    sys.setswitchinterval(5e-4)  # the next epoch's molecules are made meanwhile
     data = load(given.data)
     held = np.flatnonzero(data.held_out == 1)
     rng = np.random.default_rng(1)
@@ -246,18 +268,23 @@ def train(given: argparse.Namespace) -> None:
     model.draw = MethodType(some_pairs, model)  # type: ignore[method-assign]
     weights = sum(weight.numel() for weight in model.parameters())
     print(f"{len(data)} conformers, {len(held)} held out; {weights:,} weights", flush=True)
-    rows = (given.run / "metrics.csv").read_text().splitlines() if (given.run / "metrics.csv").exists() else []
+    rows = (
+        (given.run / "metrics.csv").read_text().splitlines() if (given.run / "metrics.csv").exists() else []
+    )
     if len(rows) > 1:
         Timed.spent = float(dict(zip(rows[0].split(","), rows[-1].split(","), strict=True))["seconds"])
     Timed.minutes, Timed.begun = given.minutes, time.monotonic()
     timer = threading.Timer(60 * given.minutes + 4, os.kill, (os.getpid(), signal.SIGTERM))
     timer.daemon = True
     timer.start()
-    config = Timed(epochs=100_000, lr=given.lr, accelerator=given.device, **FIT | {"batch_size": given.batch_size})
+    config = Timed(
+        epochs=100_000, lr=given.lr, accelerator=given.device, **FIT | {"batch_size": given.batch_size}
+    )
     try:
         gln.fit(model, epochs, val, run=given.run, resume=True, loss=LOSS, config=config)
     except Interrupted:
-        print((given.run / "metrics.csv").read_text()[-400:], flush=True)
+        path = given.run / "metrics.csv"
+        print(path.read_text()[-400:] if path.exists() else "in the first epoch", flush=True)
     finally:
         timer.cancel()
         epochs.thread.shutdown(wait=True, cancel_futures=True)
@@ -269,15 +296,24 @@ def test(given: argparse.Namespace) -> None:
     data = load(given.data)
     held = np.flatnonzero(data.held_out == 1)[: given.val]
     charged = data.charged()
-    print("situation            molecules  exact  charged exact  bonds right  atoms right  sure  of which right")
+    print(
+        "situation            molecules  exact  charged exact  bonds right  atoms right  sure  of which right"
+    )
     for name, kept, noise in (
         ("all atoms", 1, 0), ("heavy atoms", 0, 0), ("noise .05", 1, 0.05), ("noise .1", 1, 0.1), ("heavy, noise .05", 0, 0.05)
     ):  # fmt: skip
         rng = np.random.default_rng(2)
         graphs = data.graphs(held, np.full(len(held), kept), np.full(len(held), noise), rng)
         fit = [number for number, graph in enumerate(graphs) if graph.num_nodes > 1]
-        found = {number: row for number, row in zip(fit, judged(model, [graphs[n] for n in fit], given.batch_size), strict=True)}
-        rows = np.array([found[number] for number in fit])  # exact, edges, edges right, nodes, nodes right, sureness
+        found = {
+            number: row
+            for number, row in zip(
+                fit, judged(model, [graphs[n] for n in fit], given.batch_size), strict=True
+            )
+        }
+        rows = np.array(
+            [found[number] for number in fit]
+        )  # exact, edges, edges right, nodes, nodes right, sureness
         is_charged = charged[held[fit]]
         made = data.how[held[fit]] == 1
         sure = rows[:, 5] > 0.99
@@ -295,12 +331,16 @@ def judged(model: Any, graphs: list[Graph], batch_size: int, nearest: int | None
     rows = np.zeros((len(graphs), 6))
     order = np.argsort([graph.num_nodes for graph in graphs], kind="stable")
     for chosen in np.array_split(order, max(1, len(order) // batch_size)):
-        batch = GraphBatch.from_graphs([graphs[number] for number in chosen]).to(next(model.parameters()).device)
+        batch = GraphBatch.from_graphs([graphs[number] for number in chosen]).to(
+            next(model.parameters()).device
+        )
         pairs = pair_mask(batch.mask) if nearest is None else nearest_pairs(batch, nearest)
         output = model(batch, pairs=pairs)
         score, types, nodes = output.logits[-1].float(), output.types[-1].float(), output.nodes[-1].float()
         edge = (score > 0) & pairs
-        right = (edge == batch.adj) & (~batch.adj | (types.argmax(-1) == batch.edge_type)) | ~pair_mask(batch.mask)
+        right = (edge == batch.adj) & (~batch.adj | (types.argmax(-1) == batch.edge_type)) | ~pair_mask(
+            batch.mask
+        )
         named = (nodes.argmax(-1) == batch.node_type) | ~batch.mask
         sure = torch.nn.functional.logsigmoid(score.abs()) + edge * types.log_softmax(-1).amax(-1)
         chance = (sure * pairs).sum((1, 2)) / 2 + (nodes.log_softmax(-1).amax(-1) * batch.mask).sum(1)
@@ -343,7 +383,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, nargs="+", help="files of recipes/molecule_conformers.py")
     parser.add_argument("--run", type=Path)
     parser.add_argument("--minutes", type=float, default=8)
-    parser.add_argument("--lr", type=float, default=2e-3)
+    parser.add_argument("--lr", type=float, default=1.2e-3)
     parser.add_argument("--epoch", type=int, default=EPOCH)
     parser.add_argument("--batch-size", type=int, default=BATCH)
     parser.add_argument("--val", type=int, default=1200)
