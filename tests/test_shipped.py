@@ -72,8 +72,8 @@ def test_the_transform_stands_where_knngraph_would() -> None:
     assert gln.edge_scores([graph], [joined])["iou"] > 0.97
 
 
-# Nodes, pairs and probabilities in float64: "model.case.number", a dot, and which of them. The code that wrote them gave
-# the first release's predictions with the first release's weights.
+# Nodes, pairs and probabilities in float64: "model.case.number", a dot, and which of them. The code that wrote them
+# gave the first release's predictions with the first release's weights.
 PREDICTED = np.load(Path(__file__).with_name("shipped-predictions.npz"))
 # In float32 the first release was up to 2e-5 from its own float64.
 PRECISIONS = {"float64": (torch.float64, 1e-9), "float32": (torch.float32, 3e-5)}
