@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from gln.decoding import molecules
-from gln.decoding.molecules import Decoded, calibrate, chance, decode
+from gln.decoding.confidence import calibrate, chance
+from gln.decoding.molecules import Decoded, decode
 from gln.decoding.valences import (
     AROMATIC,
     STATES,

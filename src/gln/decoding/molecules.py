@@ -17,7 +17,6 @@ import numpy as np
 
 from gln.decoding.programming import best_choices
 from gln.decoding.valences import AROMATIC, State, doubles, resonance_form
-from gln.errors import GLNError
 
 LEAST = 1e-4  # bonds less likely than this are not considered
 SPAN = 5.0  # alternatives so many nats less likely than the best are considered first,
@@ -25,7 +24,6 @@ WIDEST = 20.0  # and if no molecule is found, up to these
 PUSHES = 500  # choices looked at in the search of a region,
 KEPT = 8  # molecules by which the best is weighed
 
-TINY = 1e-7  # doubts below this are alike
 WEIGHED = 200  # and beyond the best
 
 Goals = list[tuple[float, dict[int, int]]]  # what molecules cost, and the values of their variables
@@ -43,7 +41,7 @@ class Decoded:
     ``charges``     ``[n]``     its formal charge in that form
     ``hydrogens``   ``[n]``     how many it carries that are not listed
     ``bond_doubts``  ``[m, 2]``  how unlikely each bond is, by itself and among the molecules that were considered
-    ``doubts``      ``[4]``     what speaks against all of it; both are for :func:`chance`
+    ``doubts``      ``[4]``     what speaks against all of it; both are for :mod:`gln.decoding.confidence`
     ``changed``     int         how many bonds and atoms are not what is most likely of each by itself
     ``proven``      bool        whether no molecule that keeps the rules is more likely
     ==============  ==========  ==========================================================================
@@ -362,36 +360,3 @@ def search(start: Choices, options: dict[int, list[tuple[float, int]]]) -> Goals
     if heap and not goals:
         raise TooMany
     return goals
-
-
-def chance(doubts: np.ndarray, weights: Sequence[float] | None) -> np.ndarray:
-    """How likely each row of ``doubts [N, F]`` is right, by the ``weights`` of :func:`calibrate`."""
-    if weights is None:
-        return 1 - doubts[:, :1].max(1)
-    return 1 / (1 + np.exp(np.clip(weights[0] + _logs(doubts) @ np.array(weights[1:]), -30, 30)))
-
-
-def calibrate(doubts: np.ndarray, right: np.ndarray) -> list[float]:
-    """Weights with which :func:`chance` says how often answers with such ``doubts [N, F]`` were ``right [N]``.
-
-    The logarithm of the odds against an answer is linear in the logarithms of its doubts: logistic regression, with
-    just enough of a penalty to be unique.
-    """
-    if not 0 < np.sum(right) < len(right):
-        raise GLNError("Got answers that are all right or all wrong; calibration needs some of both.")
-    inputs = np.concatenate([np.ones((len(doubts), 1)), _logs(doubts)], axis=1)
-    weights, wrong = np.zeros(inputs.shape[1]), 1.0 - np.asarray(right, dtype=float)
-    penalty = np.diag([0.0, *[1e-3] * doubts.shape[1]])
-    for _ in range(100):
-        odds = 1 / (1 + np.exp(-np.clip(inputs @ weights, -30, 30)))
-        slope = inputs.T @ (odds - wrong) + penalty @ weights
-        curve = (inputs.T * np.maximum(odds * (1 - odds), 1e-9)) @ inputs + penalty
-        step = np.linalg.solve(curve, slope)
-        weights = weights - step * min(1, 3 / np.abs(step).max())
-        if np.abs(step).max() < 1e-8:
-            break
-    return weights.tolist()
-
-
-def _logs(doubts: np.ndarray) -> np.ndarray:
-    return np.log(np.maximum(doubts, TINY))

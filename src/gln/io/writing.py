@@ -19,6 +19,7 @@ from gln.graphs.check import as_record
 from gln.graphs.record import NAMES, ROWS, Graph, is_per_edge
 from gln.graphs.regions import is_image
 from gln.io.items import Item
+from gln.io.molfiles import SDFWriter, SmilesWriter
 from gln.io.table_writers import ClusterTable, ParquetWriter, TableWriter, Writer, kind_columns, node_words
 from gln.later import torch
 
@@ -33,8 +34,8 @@ def open_writer(path: Path | str, *, force: bool = False, clustered: bool = Fals
     ``.csv`` and ``.parquet`` have the columns graph, source, target and probability, each undirected edge once, and
     name nodes by the user's ids, if any; where they are predicted, the columns type, weight and direction follow, and
     the types of nodes are in NAME.nodes.csv beside a ``.csv``. ``.npz`` holds all graphs as one PyG batch.
-    ``.graphml``, ``.obj`` and ``.ply`` hold one graph; several become files NAME-ITEM.ext. Existing files are replaced
-    only with ``force``.
+    ``.graphml``, ``.obj`` and ``.ply`` hold one graph; several become files NAME-ITEM.ext. ``.sdf`` and ``.smi`` hold
+    molecules. Existing files are replaced only with ``force``.
 
     With ``clustered``, answers have a ``cluster [n]``, and this is written instead of the edges: as ``.csv`` with the
     columns graph, node and cluster, or of images as ``.png``.
@@ -248,6 +249,8 @@ WRITERS: dict[str, Callable[[Path, bool], Writer]] = {
     ".obj": partial(FilesWriter, encode=to_obj),
     ".ply": partial(FilesWriter, encode=to_ply),
     ".parquet": ParquetWriter,
+    ".sdf": SDFWriter,
+    ".smi": SmilesWriter,
 }
 WRITABLE = tuple(WRITERS)
 CLUSTER_WRITERS: dict[str, Callable[[Path, bool], Writer]] = {
