@@ -10,15 +10,15 @@ import numpy as np
 import torch
 from torch_geometric.data import Data
 
-from gln.decoding.molecules import LEAST
 from gln.decoding.valences import BONDS, ELEMENTS, STATES
 from gln.errors import GLNError
 from gln.graphs.check import as_record, make_graph
 from gln.inference.choice import Choice
 from gln.io import Item, ReadOptions, find_files, read_items
+from gln.io.items import Source
+from gln.io.molecules import Molecule, item_of
 from gln.io.molfiles import rdkit
 from gln.io.molfiles import to_mol as written
-from gln.workflows.answers import Window, answer_window
 from gln.workflows.methods import load
 from gln.workflows.molecules import Chemistry, knows_molecules
 
@@ -45,9 +45,7 @@ def molecules(
     chemistry = Chemistry.of(model)
     given = sources if isinstance(sources, list | tuple) else [sources]
     items = [item for number, source in enumerate(given) for item in _items(model, source, number)]
-    window = chemistry.prepared(Window(1, items))
-    done = answer_window(model, window, Choice(threshold=LEAST, batch_size=batch_size))  # type: ignore[arg-type]
-    chemistry.finished(done, items)
+    done = chemistry.ask(model, items, Choice(batch_size=batch_size))
     if done.skipped:
         raise GLNError(str(done.skipped[0].reason))
     return [to_mol(answer, item) for item, answer in done.answers]
@@ -59,9 +57,6 @@ def _items(model: Any, source: Any, number: int) -> list[Item]:
     options = ReadOptions(elements=ELEMENTS if only else None, only_elements=only)
     if isinstance(source, str | Path):
         return list(read_items(find_files([source]), options))
-    from gln.io.items import Source
-    from gln.io.molecules import Molecule, item_of
-
     if not hasattr(source, "GetConformers"):
         raise GLNError(f"Got a {type(source).__name__}; expected an rdkit Mol, or the name of a file.")
     name = source.GetProp("_Name") if source.HasProp("_Name") else ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gln.decoding.confidence import chance
+from gln.decoding.molecules import LEAST, decode
 from gln.decoding.valences import BONDS, ELEMENTS, STATES, SYMBOLS, State, group, parse_states
 from gln.errors import GLNError
 from gln.graphs.record import Graph
@@ -123,8 +125,6 @@ class Chemistry:
             The graph with ``edge_prob`` and ``edge_type`` of its bonds, ``edge_order`` (1 to 3) in one resonance form,
             ``node_type``, ``charge`` and ``hydrogens`` of its atoms, ``molecule_prob`` and a ``note``.
         """
-        from gln.decoding.molecules import decode  # here, as most predictions are no molecules
-
         numbers = np.array([NUMBER[symbol] for symbol in symbols])
         once = answer.listed_once()
         prob = answer.edge_prob[once].numpy(force=True).astype(np.float64)
@@ -171,6 +171,25 @@ class Chemistry:
             molecule_prob=sure if not strange else min(sure, 0.5),
             note="; ".join(filter(None, notes)) or None,
         )
+
+
+    def ask(self, model: Any, items: Sequence[Item], choice: Choice) -> Outcome:
+        """The molecules over the atoms of ``items``, and what is skipped."""
+        from gln.workflows.answers import Window, answer_window
+
+        done = answer_window(model, self.prepared(Window(1, list(items))), replace(choice, threshold=LEAST))
+        self.finished(done, items)
+        return done
+
+
+def in_words(molecule: Graph) -> Graph:
+    """A molecule whose node types are the charges and hydrogens of its resonance form, for a drawing."""
+    pairs = zip(molecule.charge.tolist(), molecule.hydrogens.tolist(), strict=True)
+    words = [(f"{charge:+d}" if charge else "0") + (f" H{more}" if more else "") for charge, more in pairs]
+    names = tuple(sorted(set(words)))
+    drawn = copy.copy(molecule)
+    drawn.node_type, drawn.node_type_names = torch.tensor([names.index(word) for word in words]), names
+    return drawn
 
 
 def known_atoms(item: Item) -> np.ndarray:
