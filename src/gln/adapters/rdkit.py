@@ -17,7 +17,6 @@ from gln.inference.choice import Choice
 from gln.io import Item, ReadOptions, find_files, read_items
 from gln.io.items import Source
 from gln.io.molecules import Molecule, item_of
-from gln.io.molfiles import rdkit
 from gln.io.molfiles import to_mol as written
 from gln.workflows.methods import load
 from gln.workflows.molecules import Chemistry, knows_molecules
@@ -62,7 +61,13 @@ def _items(model: Any, source: Any, number: int) -> list[Item]:
     name = source.GetProp("_Name") if source.HasProp("_Name") else ""
     where = _positions(source).tolist()
     symbols = [atom.GetSymbol() for atom in source.GetAtoms()]
-    return [item_of(Source(Path(f"molecule {number}"), f"molecule {number}", options), Molecule(where, symbols, name), None)]
+    return [
+        item_of(
+            Source(Path(f"molecule {number}"), f"molecule {number}", options),
+            Molecule(where, symbols, name),
+            None,
+        )
+    ]
 
 
 def _positions(mol: Mol) -> np.ndarray:
@@ -80,7 +85,9 @@ def to_mol(graph: Any, item: Item | None = None) -> Mol:
         symbols, where, title = list(item.symbols or ()), item.rows()["pos"], item.title or item.label
     else:
         if graph.x is None or graph.pos is None or graph.x.shape[1] != len(ELEMENTS):
-            raise GLNError(f"Expected pos [n, 3] and x [n, {len(ELEMENTS)}], one-hot of {' '.join(ELEMENTS)}.")
+            raise GLNError(
+                f"Expected pos [n, 3] and x [n, {len(ELEMENTS)}], one-hot of {' '.join(ELEMENTS)}."
+            )
         symbols = [ELEMENTS[number] for number in graph.x.argmax(1).tolist()]
         where, title = graph.pos.numpy(force=True), ""
     if graph.get("edge_order") is None:
@@ -104,7 +111,12 @@ def _as_certain(graph: Any, symbols: list[str]) -> Any:
     graph.edge_prob = torch.ones(graph.num_edges)
     graph.edge_type_prob = torch.nn.functional.one_hot(graph.edge_type, len(BONDS)).double()
     graph.node_type_prob = torch.nn.functional.one_hot(graph.node_type, len(STATES)).double()
-    config = {"in_channels": len(ELEMENTS), "edge_types": len(BONDS), "node_types": len(STATES), "pos_channels": 3}
+    config = {
+        "in_channels": len(ELEMENTS),
+        "edge_types": len(BONDS),
+        "node_types": len(STATES),
+        "pos_channels": 3,
+    }
     chemistry = Chemistry.of_facts({"config": config}, "the graph")
     return chemistry.molecule(graph, symbols, np.ones(len(symbols), dtype=bool))
 

@@ -79,8 +79,8 @@ def predict(
             on; if omitted, as many as the memory allows, and only sets for which it is too small.
     """
     from gln.inference.choice import Choice
-    from gln.workflows.asked import check_prediction
     from gln.storage.models import saved_facts
+    from gln.workflows.asked import check_prediction
     from gln.workflows.methods import options_for
     from gln.workflows.molecules import as_molecules, check_molecules
 

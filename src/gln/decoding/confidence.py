@@ -12,9 +12,12 @@ TINY = 1e-7  # doubts below this are alike
 
 
 def chance(doubts: np.ndarray, weights: Sequence[float] | None) -> np.ndarray:
-    """How likely each row of ``doubts [N, F]`` is right, by the ``weights`` of :func:`calibrate`."""
+    """How likely each row of ``doubts [N, F]`` is right, by the ``weights`` of :func:`calibrate`.
+
+    Without these, it is what the greater of the first two doubts leaves.
+    """
     if weights is None:
-        return 1 - doubts[:, :1].max(1)
+        return 1 - doubts[:, :2].max(1).clip(0, 1)
     return 1 / (1 + np.exp(np.clip(weights[0] + _logs(doubts) @ np.array(weights[1:]), -30, 30)))
 
 

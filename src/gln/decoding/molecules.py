@@ -41,7 +41,9 @@ class Decoded:
     ``charges``     ``[n]``     its formal charge in that form
     ``hydrogens``   ``[n]``     how many it carries that are not listed
     ``bond_doubts``  ``[m, 2]``  how unlikely each bond is, by itself and among the molecules that were considered
-    ``doubts``      ``[4]``     what speaks against all of it; both are for :mod:`gln.decoding.confidence`
+    ``doubts``      ``[4]``     what speaks against all of it: the share of other molecules among those that were
+                                considered, the greatest doubt of a choice by itself, the sum of these, and by how
+                                many nats it is less likely than all that is likeliest by itself
     ``changed``     int         how many bonds and atoms are not what is most likely of each by itself
     ``proven``      bool        whether no molecule that keeps the rules is more likely
     ==============  ==========  ==========================================================================
@@ -171,7 +173,10 @@ class Space:
         states, types = value[: self.atoms], value[self.atoms :]
         kept = np.flatnonzero(types)
         kept = kept[np.lexsort(self.pairs[kept].T[::-1])]
-        chosen = [table[np.arange(len(table)), part] for table, part in zip(self.chances, (states, types), strict=True)]
+        chosen = [
+            table[np.arange(len(table)), part]
+            for table, part in zip(self.chances, (states, types), strict=True)
+        ]
         alone = 1 - np.concatenate(chosen)
         orders, charges = found.choices.form()
         return Decoded(
@@ -182,7 +187,7 @@ class Space:
             charges=np.array(charges, dtype=np.int64),
             hydrogens=np.array([self.states[state].hydrogens for state in states.tolist()], dtype=np.int64),
             bond_doubts=np.stack([alone, found.doubt], axis=1)[self.atoms + kept],
-            doubts=np.array([1 - found.share, alone.sum(), alone.max(initial=0), found.lost]),
+            doubts=np.array([1 - found.share, alone.max(initial=0), alone.sum(), found.lost]),
             changed=int((value != self.best).sum()),
             proven=proven,
         )
@@ -217,7 +222,7 @@ class Choices:
         new.total, new.count, new.aromatic = self.total.copy(), self.count.copy(), self.aromatic.copy()
         return new
 
-    def set(self, variable: int, value: int) -> None:
+    def choose(self, variable: int, value: int) -> None:
         """Choose another value."""
         old, self.value[variable] = self.value[variable], value
         for atom in self.space.touched(variable):
@@ -247,7 +252,8 @@ class Choices:
             if first in seen:
                 continue
             seen.add(first)
-            atoms, places = [first], {}
+            atoms: list[int] = [first]
+            places: dict[int, None] = {}
             for atom in atoms:
                 for place in at[atom]:
                     places[place] = None
@@ -307,8 +313,10 @@ class Found:
         shares /= shares.sum()
         for variable, value in values.items():
             if value != self.choices.value[variable]:
-                self.choices.set(variable, value)
-            others = [share for share, (_, each) in zip(shares, goals, strict=True) if each[variable] != value]
+                self.choices.choose(variable, value)
+            others = [
+                share for share, (_, each) in zip(shares, goals, strict=True) if each[variable] != value
+            ]
             self.doubt[variable] = sum(others)
         self.lost += first
         self.share *= shares[0]
@@ -344,7 +352,9 @@ def search(start: Choices, options: dict[int, list[tuple[float, int]]]) -> Goals
                 break
             if len(goals) == 1:
                 most = min(PUSHES, pushes + WEIGHED)
-        scope = options if atoms is None else {variable: None for atom in atoms for variable in at.get(atom, ())}
+        scope = (
+            options if atoms is None else {variable: None for atom in atoms for variable in at.get(atom, ())}
+        )
         ways = []
         for variable in scope:
             place = left.get(variable, 0) + 1
@@ -353,7 +363,7 @@ def search(start: Choices, options: dict[int, list[tuple[float, int]]]) -> Goals
                 ways.append((then[0] - now[0], variable, place, then[1]))
         for more, variable, place, value in sorted(ways):
             new = choices.copy()
-            new.set(variable, value)
+            new.choose(variable, value)
             pushes += 1
             heapq.heappush(heap, (cost + more, pushes, left | {variable: place}, fixed, new))
             fixed = fixed | {variable}

@@ -45,26 +45,26 @@ def best_choices(
         price.append(cost)
         meaning.append((variable, value))
 
-    for place, ends in enumerate(pairs.tolist()):
-        for value, cost in enumerate(costs[1][place].tolist()):
+    for pair, ends in enumerate(pairs.tolist()):
+        for kind, cost in enumerate(costs[1][pair].tolist()):
             if cost <= DEAREST:
-                for order in (1, 2) if value == AROMATIC else (value,):
-                    second = float(value == AROMATIC and order == 2)
-                    entries = [(first + 3 * end + kind, by) for end in ends for kind, by in enumerate((1.0, order, second))]
-                    choice(atoms + place, value, cost, *(entries if value else ()))
+                for order in (1, 2) if kind == AROMATIC else (kind,):
+                    sums = (1.0, order, float(kind == AROMATIC and order == 2))
+                    entries = [(first + 3 * end + place, by) for end in ends for place, by in enumerate(sums)]
+                    choice(atoms + pair, kind, cost, *(entries if kind else ()))
+    # ``total`` counts aromatic bonds once, so it tells apart how many of them are double.
+    sums_of_atom = [
+        (bonds, total) for bonds in range(MOST_BONDS + 1) for total in range(bonds, MOST_BONDS + 1)
+    ]
     for atom, number in enumerate(elements):
-        for value, cost in enumerate(costs[0][atom].tolist()):
-            if cost <= DEAREST:
-                hydrogens, start = states[value].hydrogens, first + 3 * atom
-                for bonds in range(MOST_BONDS + 1):
-                    # ``total`` counts aromatic bonds once, so it tells apart how many of them are double.
-                    for total in range(bonds, MOST_BONDS + 1):
-                        fits = doubles(number, states[value], total + hydrogens, bonds + hydrogens, bonds)
-                        for count in fits:
-                            if total + count <= MOST_BONDS:
-                                choice(
-                                    atom, value, cost, (start, -bonds), (start + 1, -total - count), (start + 2, -count)
-                                )
+        start = first + 3 * atom
+        for state, cost in enumerate(costs[0][atom].tolist()):
+            hydrogens = states[state].hydrogens
+            for bonds, total in sums_of_atom if cost <= DEAREST else ():
+                for count in doubles(number, states[state], total + hydrogens, bonds + hydrogens, bonds):
+                    if total + count <= MOST_BONDS:
+                        met = (start, -bonds), (start + 1, -total - count), (start + 2, -count)
+                        choice(atom, state, cost, *met)
     rows = first + 3 * atoms
     table = sparse.csr_matrix((factor, (row, column)), shape=(rows, len(price)))
     exact = np.concatenate([np.ones(first), np.zeros(3 * atoms)])

@@ -25,7 +25,7 @@ TABLE = (
 SYMBOLS = [TABLE[place : place + 2].strip() for place in range(0, len(TABLE), 2)]
 BONDS = ("single", "double", "triple", "aromatic")  # orders 1 to 4 of an SDF, types 0 to 3
 AROMATIC = 4
-ELEMENTS = tuple("H B C N O F Si P S Cl Se Br I".split())  # of the shipped model
+ELEMENTS = ("H", "B", "C", "N", "O", "F", "Si", "P", "S", "Cl", "Se", "Br", "I")  # of the shipped model
 CHARGES = ("0", "+1", "-1", "shared")
 STATES = tuple(charge + f" H{h}" * (h > 0) for charge in CHARGES for h in range(5))  # of its atoms
 NOBLE = (2, 10, 18, 36, 54, 86, 118)
@@ -87,7 +87,7 @@ def valences(number: int, charge: int) -> tuple[int, ...] | None:
     if number <= 10 or electrons <= 4:
         return (least,)
     most = electrons if electrons <= 6 else electrons - 2
-    if electrons == 7 and symbol not in ("S", "Se", "Te", "I") or electrons == 8 and symbol != "I":
+    if (electrons == 7 and symbol not in ("S", "Se", "Te", "I")) or (electrons == 8 and symbol != "I"):
         most = least
     return tuple(range(least, most + 1, 2))
 
@@ -107,9 +107,9 @@ def doubles(number: int, state: State, total: int, bonds: int, aromatic: int) ->
 
     Empty if the atom breaks the rules in any case.
     """
-    charges = (state.charge,) if state.charge is not None else (0, -1, 1)
-    if state.charge is None and group(number) not in (5, 6):
-        charges = ()
+    charges: tuple[int, ...] = () if state.charge is None else (state.charge,)
+    if state.charge is None and group(number) in (5, 6):
+        charges = (0, -1, 1)
     found = {}
     for count in range(min(aromatic, 1 if number <= 10 else 3) + 1):
         fits = [charge for charge in charges if allowed(number, charge, total + count, bonds)]

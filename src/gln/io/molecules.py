@@ -218,7 +218,9 @@ def _molecule(record: list[Row]) -> Molecule:
     if b"V3000" in counts:
         return _free_columns(record)
     if b"V2000" not in counts:
-        raise GLNError(f"row {row} is {quote(counts.decode('latin-1'))}; expected a V2000 or V3000 counts line.")
+        raise GLNError(
+            f"row {row} is {quote(counts.decode('latin-1'))}; expected a V2000 or V3000 counts line."
+        )
     atoms, bonds = ints([counts[0:3], counts[3:6]], row)
     if atoms < 1 or bonds < 0 or len(record) < 4 + atoms + bonds:
         raise GLNError(f"row {row} claims {atoms} atoms and {bonds} bonds, which the record does not hold.")
@@ -250,7 +252,8 @@ def _molecule(record: list[Row]) -> Molecule:
 def _free_columns(record: list[Row]) -> Molecule:
     """The atoms and bonds of a V3000 record, whose columns are separated by spaces."""
     place: dict[bytes, int] = {}
-    pos, symbols, bonds, charges = [], [], [], []
+    pos: list[list[float]] = []
+    symbols, bonds, charges = [], [], []
     block, before = b"", b""
     for row, line in record[4:]:
         if not line.startswith(b"M  V30 "):

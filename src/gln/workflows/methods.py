@@ -161,7 +161,11 @@ def options_for(model: str, options: ReadOptions) -> ReadOptions:
     more: dict[str, Any] = {name: getattr(read, name) for name in (*FLAGS, "threshold_weights")}
     more |= {"directed": True} if config.get("directed") is True else {}
     if options.elements is None:
-        more |= {"elements": ELEMENTS, "only_elements": True} if knows_molecules(config) else {"elements": read.elements}
+        more |= (
+            {"elements": ELEMENTS, "only_elements": True}
+            if knows_molecules(config)
+            else {"elements": read.elements}
+        )
     more = {name: value for name, value in more.items() if value and not getattr(options, name)}
     return replace(options, **more, kinds_if_there=bool(set(more) & set(FLAGS)))
 

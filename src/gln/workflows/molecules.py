@@ -10,17 +10,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gln.decoding.confidence import chance
-from gln.decoding.molecules import LEAST, decode
+from gln.decoding.confidence import calibrate, chance
+from gln.decoding.molecules import LEAST, Decoded, decode
 from gln.decoding.valences import BONDS, ELEMENTS, STATES, SYMBOLS, State, group, parse_states
 from gln.errors import GLNError
+from gln.graphs.check import as_record
 from gln.graphs.record import Graph
+from gln.inference.choice import AS_TRAINED, Choice
 from gln.io.items import Item, Skipped
 from gln.io.molfiles import MOLECULES
 from gln.later import spatial, torch
 
 if TYPE_CHECKING:
-    from gln.inference.choice import Choice
     from gln.workflows.answers import Outcome, Window
 
 NEAREST = 0.2  # ångström: atoms closer than this are at one place
@@ -110,7 +111,7 @@ class Chemistry:
                 continue
             done.answers.append((item, molecule))
             done.edges += int(molecule.listed_once().sum())
-            done.sure += molecule.molecule_prob > SURE
+            done.sure += molecule.molecule_prob > SURE and not molecule.get("note")
         done.graphs = len(done.answers)
 
     def molecule(self, answer: Graph, symbols: Sequence[str], known: np.ndarray) -> Graph:
@@ -126,17 +127,7 @@ class Chemistry:
             ``node_type``, ``charge`` and ``hydrogens`` of its atoms, ``molecule_prob`` and a ``note``.
         """
         numbers = np.array([NUMBER[symbol] for symbol in symbols])
-        once = answer.listed_once()
-        prob = answer.edge_prob[once].numpy(force=True).astype(np.float64)
-        chances = np.zeros((len(prob), 5))
-        chances[:, 0] = 1 - prob
-        types = answer.edge_type_prob[once].numpy(force=True)
-        chances[:, list(self.orders)] = prob[:, None] * types / types.sum(1, keepdims=True).clip(1e-9)
-        if self.stated:
-            likely = answer.node_type_prob.numpy(force=True).astype(np.float64)
-        else:
-            likely = np.tile(USUAL, (answer.num_nodes, 1))
-        found = decode(numbers[known], answer.edges_once(), chances, self.states, likely)
+        found = self.decoded(answer, numbers[known])
         if found is None:
             raise GLNError(
                 "no molecule that keeps the rules of valence was found among the likely bonds; are its atoms those of "
@@ -157,7 +148,7 @@ class Chemistry:
             atoms["node_type"] = np.zeros(len(numbers), dtype=np.int64)
             atoms["node_type"][place] = found.states
         sure = float(chance(found.doubts[None], self.sure.get("molecule"))[0])
-        strange = sorted({symbols[atom] for atom in np.flatnonzero(~known)})
+        strange = sorted({symbols[atom] for atom in np.flatnonzero(~known).tolist()})
         notes = [
             "" if found.proven else "a likelier molecule may have been missed",
             "" if not strange else f"{', '.join(strange)}: unknown to the model, left without bonds",
@@ -168,10 +159,23 @@ class Chemistry:
             **{name: torch.from_numpy(np.concatenate([row, row]))[order] for name, row in bonds.items()},
             **{name: torch.from_numpy(row) for name, row in atoms.items()},
             **{name: answer[name] for name in ("edge_type_names", "node_type_names") if name in answer},
-            molecule_prob=sure if not strange else min(sure, 0.5),
+            molecule_prob=sure,
             note="; ".join(filter(None, notes)) or None,
         )
 
+    def decoded(self, answer: Graph, numbers: np.ndarray) -> Decoded | None:
+        """The most likely molecule by what ``answer`` says of atoms with these atomic ``numbers``."""
+        once = answer.listed_once()
+        prob = answer.edge_prob[once].numpy(force=True).astype(np.float64)
+        chances = np.zeros((len(prob), 1 + len(BONDS)))
+        chances[:, 0] = 1 - prob
+        types = answer.edge_type_prob[once].numpy(force=True).astype(np.float64)
+        chances[:, list(self.orders)] = prob[:, None] * types / types.sum(1, keepdims=True).clip(1e-9)
+        if self.stated:
+            likely = answer.node_type_prob.numpy(force=True).astype(np.float64)
+        else:
+            likely = np.tile(USUAL, (answer.num_nodes, 1))
+        return decode(numbers, answer.edges_once(), chances, self.states, likely)
 
     def ask(self, model: Any, items: Sequence[Item], choice: Choice) -> Outcome:
         """The molecules over the atoms of ``items``, and what is skipped."""
@@ -180,6 +184,41 @@ class Chemistry:
         done = answer_window(model, self.prepared(Window(1, list(items))), replace(choice, threshold=LEAST))
         self.finished(done, items)
         return done
+
+
+def fit_confidence(model: Any, graphs: Sequence[Graph], batch_size: int = 64) -> dict[str, list[float]]:
+    """How sure answers are, learned from ``graphs`` that the model was not trained on: what their doubts are worth.
+
+    A molecule is right if every bond and every atom has its true type; those of which none was found count as wrong
+    elsewhere. The result is kept as ``model.training_facts["confidence"]`` and is saved with the model.
+
+    Args:
+        graphs: with ``pos``, ``x``, ``edge_type`` and ``node_type`` as in training.
+    """
+    from gln.inference.predict import predict_graphs  # here, as it loads torch
+
+    chemistry = Chemistry.of(model)
+    graphs = [as_record(graph) for graph in graphs]
+    answers = predict_graphs(model, graphs, replace(AS_TRAINED, threshold=LEAST, batch_size=batch_size))
+    rows: dict[str, list[np.ndarray]] = {"molecule": [], "bond": []}
+    right: dict[str, list[np.ndarray]] = {"molecule": [], "bond": []}
+    for graph, answer in zip(graphs, answers, strict=True):
+        numbers = np.array([NUMBER[ELEMENTS[place]] for place in graph.x.argmax(1).tolist()])
+        found = chemistry.decoded(answer, numbers)
+        if found is None:
+            continue
+        once = graph.listed_once()
+        orders = [chemistry.orders[kind] for kind in graph.edge_type[once].tolist()]
+        true = dict(zip(map(tuple, graph.edges_once().tolist()), orders, strict=True))
+        bonds = dict(zip(map(tuple, found.bonds.tolist()), found.types.tolist(), strict=True))
+        rows["molecule"].append(found.doubts[None])
+        rows["bond"].append(found.bond_doubts)
+        same = true == bonds and (found.states == graph.node_type.numpy(force=True)).all()
+        right["molecule"].append(np.array([same]))
+        right["bond"].append(np.array([true.get(pair) == kind for pair, kind in bonds.items()], dtype=bool))
+    fitted = {name: calibrate(np.concatenate(rows[name]), np.concatenate(right[name])) for name in rows}
+    model.training_facts = {**(model.training_facts or {}), "confidence": fitted}
+    return fitted
 
 
 def in_words(molecule: Graph) -> Graph:
@@ -198,7 +237,7 @@ def known_atoms(item: Item) -> np.ndarray:
 
 
 def lone_charges(numbers: np.ndarray, known: np.ndarray) -> np.ndarray:
-    """The charges of atoms that are not ``known``: those of the ions of alkali and earth alkali metals; 0 for others."""
+    """The charges of atoms that are not ``known``: those of alkali and earth alkali metals as ions, 0 of others."""
     usual = [0 if here else (group(int(number)) or 0) for number, here in zip(numbers, known, strict=True)]
     return np.array([electrons if electrons in (1, 2) else 0 for electrons in usual], dtype=np.int64)
 
@@ -210,7 +249,7 @@ def _known_part(item: Item) -> Item:
     nodes = item.graph.num_nodes
     if nodes > MOST:
         raise GLNError(
-            f"it has {nodes:,} atoms, and molecules are written with at most {MOST:,}; cut it into parts, or write a .csv."
+            f"it has {nodes:,} atoms; molecules are written with at most {MOST:,}, cut it into parts, or write a .csv."
         )
     where = item.graph.pos.numpy(force=True)
     near = spatial.cKDTree(where).query_pairs(NEAREST)
