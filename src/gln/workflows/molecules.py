@@ -189,8 +189,8 @@ class Chemistry:
 def fit_confidence(model: Any, graphs: Sequence[Graph], batch_size: int = 64) -> dict[str, list[float]]:
     """How sure answers are, learned from ``graphs`` that the model was not trained on: what their doubts are worth.
 
-    A molecule is right if every bond and every atom has its true type; those of which none was found count as wrong
-    elsewhere. The result is kept as ``model.training_facts["confidence"]`` and is saved with the model.
+    A molecule is right if every bond and every atom has its true type. The result is kept as
+    ``model.training_facts["confidence"]`` and is saved with the model.
 
     Args:
         graphs: with ``pos``, ``x``, ``edge_type`` and ``node_type`` as in training.
@@ -217,18 +217,31 @@ def fit_confidence(model: Any, graphs: Sequence[Graph], batch_size: int = 64) ->
         right["molecule"].append(np.array([same]))
         right["bond"].append(np.array([true.get(pair) == kind for pair, kind in bonds.items()], dtype=bool))
     fitted = {name: calibrate(np.concatenate(rows[name]), np.concatenate(right[name])) for name in rows}
-    model.training_facts = {**(model.training_facts or {}), "confidence": fitted}
+    model.training_facts = {**(getattr(model, "training_facts", None) or {}), "confidence": fitted}
     return fitted
 
 
 def in_words(molecule: Graph) -> Graph:
     """A molecule whose node types are the charges and hydrogens of its resonance form, for a drawing."""
+    drawn = copy.copy(molecule)
+    drawn.edge_type = torch.where(_in_chains(molecule), molecule.edge_order - 1, molecule.edge_type)
     pairs = zip(molecule.charge.tolist(), molecule.hydrogens.tolist(), strict=True)
     words = [(f"{charge:+d}" if charge else "0") + (f" H{more}" if more else "") for charge, more in pairs]
     names = tuple(sorted(set(words)))
-    drawn = copy.copy(molecule)
     drawn.node_type, drawn.node_type_names = torch.tensor([names.index(word) for word in words]), names
     return drawn
+
+
+def _in_chains(molecule: Graph) -> torch.Tensor:
+    """Which delocalised bonds lie in no ring of such bonds, as those of a carboxylate: bool ``[2m]``."""
+    ends = molecule.edge_index
+    left = delocalised = molecule.edge_type == BONDS.index("aromatic")
+    while True:  # take off the ends of chains, again and again
+        degree = torch.bincount(ends[0][left], minlength=molecule.num_nodes)
+        stays = left & (degree[ends[0]] > 1) & (degree[ends[1]] > 1)
+        if torch.equal(stays, left):
+            return delocalised & ~left
+        left = stays
 
 
 def known_atoms(item: Item) -> np.ndarray:

@@ -48,7 +48,7 @@ class Page {
     element("scores").hidden = !(graph.truth && graph.predicted);
     element("decision").hidden = !graph.graded;
     document.body.classList.toggle("blind", graph.predicted && !graph.truth);
-    element("ramp").hidden = !(graph.predicted && !graph.truth && graph.graded);
+    element("ramp").hidden = !(graph.predicted && !graph.truth && graph.graded) || this.view.molecular();
     element("hint").textContent = graph.dimensions === 3 ? "drag to rotate · scroll to zoom" : "drag to move · scroll to zoom";
     this.view.layers.nodes = graph.image === null;
     const covered = Boolean(graph.image && graph.clusters); // edges would hide the regions
