@@ -42,7 +42,7 @@ def open_writer(path: Path | str, *, force: bool = False, clustered: bool = Fals
     """
     path = check_output(path, force, clustered)
     remove_unfinished(path.parent, f"{path.name}.")
-    writers = CLUSTER_WRITERS if clustered else WRITERS
+    writers = CLUSTER_WRITERS if clustered else WRITERS | MOLECULE_WRITERS
     writer = writers[path.suffix.lower()](path, force)  # an unwritable folder is found before any work
     try:
         yield writer
@@ -54,8 +54,8 @@ def open_writer(path: Path | str, *, force: bool = False, clustered: bool = Fals
 def check_output(path: Path | str, force: bool = False, clustered: bool = False) -> Path:
     """Refuse a path that :func:`open_writer` could not write to, as far as its name tells."""
     path = Path(path)
-    if path.suffix.lower() not in (CLUSTER_WRITERS if clustered else WRITERS):
-        edges = f"expected a name that ends in {', '.join(WRITABLE)}"
+    if path.suffix.lower() not in (CLUSTER_WRITERS if clustered else WRITERS | MOLECULE_WRITERS):
+        edges = f"expected a name that ends in {', '.join(WRITABLE)}, or of molecules in {', '.join(MOLECULE_WRITERS)}"
         raise GLNError(
             f"Got {path.name!r}; {'clusters are written to .csv or .png' if clustered else edges}."
         )
@@ -249,10 +249,9 @@ WRITERS: dict[str, Callable[[Path, bool], Writer]] = {
     ".obj": partial(FilesWriter, encode=to_obj),
     ".ply": partial(FilesWriter, encode=to_ply),
     ".parquet": ParquetWriter,
-    ".sdf": SDFWriter,
-    ".smi": SmilesWriter,
 }
-WRITABLE = tuple(WRITERS)
+WRITABLE = tuple(WRITERS)  # any graph
+MOLECULE_WRITERS: dict[str, Callable[[Path, bool], Writer]] = {".sdf": SDFWriter, ".smi": SmilesWriter}
 CLUSTER_WRITERS: dict[str, Callable[[Path, bool], Writer]] = {
     ".csv": ClusterTable,
     ".png": partial(FilesWriter, encode=to_regions),
