@@ -1,6 +1,7 @@
 """The list of molecules that the model of molecules learns from: drug-like ones, changed so that charges and rare groups occur.
 
     python recipes/molecule_smiles.py list molecules.json.xz --moses FOLDER --more FILES
+    python recipes/molecule_smiles.py hard recipes/molecules-hard.csv.xz --moses FOLDER --more CONFORMERS
     python recipes/molecule_smiles.py tests recipes/molecules-test.csv.xz --drugs FILES
 
 ``FOLDER`` holds the tables of the package ``molsets``, ``FILES`` are further lists: rdkit's first 5 000 of NCI, its
@@ -21,7 +22,7 @@ from pathlib import Path
 import numpy as np
 from rdkit import Chem, RDLogger
 
-from recipes.molecule_labels import fits
+from recipes.molecule_labels import fits, read
 
 TESTS = Path(__file__).with_name("molecules-test.csv.xz")
 MOST_ATOMS = 230  # with hydrogens
@@ -210,9 +211,9 @@ def checked(mol: Chem.RWMol) -> Chem.Mol | None:
     return Chem.MolFromSmiles(Chem.MolToSmiles(mol, isomericSmiles=False))
 
 
-def peptide(rng: np.random.Generator) -> Chem.Mol | None:
+def peptide(rng: np.random.Generator, count: int = 0) -> Chem.Mol | None:
     """A chain of residues, sometimes closed to a ring, mostly with charged ends."""
-    count = int(
+    count = count or int(
         rng.choice([2, 3, 4, 5, 6, 7, 8, 10, 12], p=[0.22, 0.22, 0.18, 0.12, 0.1, 0.06, 0.05, 0.03, 0.02])
     )
     ring = count > 3 and rng.random() < 0.2
@@ -381,18 +382,65 @@ def write_tests(given: argparse.Namespace) -> None:
     print(f"{len(rows)} test molecules in {given.output}")
 
 
+HARD = {"caged": 60, "charged": 60, "zwitterionic": 60, "peptide": 60, "large": 24}  # how many of each
+CAGES = CORES.split()[:36]
+
+
+def write_hard(given: argparse.Namespace) -> None:
+    """Molecules on which rules fail, none of which is among those that were learned."""
+    RDLogger.DisableLog("rdApp.*")
+    learned = {word for path in given.more for word in read(path)["smiles"]}
+    moses, rng, rows = moses_lists(given.moses), np.random.default_rng(31), []
+    for name, count in HARD.items():
+        found: dict[str, None] = {}
+        while len(found) < count:
+            try:
+                mol = hard(name, moses, rng)
+                smiles = "" if mol is None else Chem.MolToSmiles(mol, isomericSmiles=False)
+                mol = Chem.MolFromSmiles(smiles)
+            except (ValueError, RuntimeError):
+                continue
+            if not smiles or mol is None or "." in smiles or not fits(mol) or smiles in learned:
+                continue
+            atoms = Chem.AddHs(mol).GetNumAtoms()
+            signs = {atom.GetFormalCharge() for atom in mol.GetAtoms() if not balanced(atom)}
+            wanted = {"charged": len(signs - {0}) == 1, "zwitterionic": {-1, 1} <= signs}
+            if (180 <= atoms <= 245 if name == "large" else atoms < 150) and wanted.get(name, True):
+                found[smiles] = None
+        rows += [f"{name},{smiles}\n" for smiles in found]
+    with lzma.open(given.output, "wt") as file:
+        file.writelines(rows)
+    print(f"{len(rows)} molecules in {given.output}; {len(learned)} were learned")
+
+
+def balanced(atom: Chem.Atom) -> bool:
+    """Whether a neighbour has the opposite charge, as in a nitro group."""
+    return any(atom.GetFormalCharge() * other.GetFormalCharge() < 0 for other in atom.GetNeighbors())
+
+
+def hard(name: str, moses: list[str], rng: np.random.Generator) -> Chem.Mol | None:
+    if name in ("peptide", "large"):
+        return peptide(rng, int(rng.integers(10, 17)) if name == "large" else 0)
+    mol = Chem.MolFromSmiles(str(rng.choice(CAGES) if name == "caged" else rng.choice(moses)))
+    for _ in range(int(rng.integers(1, 4))):
+        mol = with_group(mol, rng) or mol
+    for _ in range(int(rng.integers(0, 2)) if name == "caged" else 2):
+        mol = with_charge(mol, rng) or mol
+    return mol
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("action", choices=["list", "tests"])
+    parser.add_argument("action", choices=["list", "tests", "hard"])
     parser.add_argument("output", type=Path)
     parser.add_argument("--moses", type=Path)
     parser.add_argument("--more", type=Path, nargs="*", default=[])
     parser.add_argument("--drugs", type=Path, nargs="*", default=[])
     parser.add_argument("--count", type=int, default=250_000)
     given = parser.parse_args()
-    (write_list if given.action == "list" else write_tests)(given)
+    {"list": write_list, "tests": write_tests, "hard": write_hard}[given.action](given)
 
 
 if __name__ == "__main__":
