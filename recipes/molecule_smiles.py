@@ -382,7 +382,7 @@ def write_tests(given: argparse.Namespace) -> None:
     print(f"{len(rows)} test molecules in {given.output}")
 
 
-HARD = {"caged": 60, "charged": 60, "zwitterionic": 60, "peptide": 60, "large": 24}  # how many of each
+HARD = {"caged": 40, "charged": 40, "zwitterionic": 40, "peptide": 40, "large": 16}  # how many of each
 CAGES = CORES.split()[:36]
 
 
