@@ -26,6 +26,7 @@ NAMES = (
     "mixing",
     "mmd",
     "mmd-scaling",
+    "molecules",
     "old-and-new",
     "onnx",
     "orbits",
