@@ -65,7 +65,7 @@ def run(
     """Recover molecules, and compare them with those from which the conformers were made.
 
     Args:
-        drugs: conformers of the test molecules, by ``recipes/molecule_conformers.py`` and ``recipes/molecules-test.csv.xz``.
+        drugs: conformers that ``recipes/molecule_conformers.py`` made of ``recipes/molecules-test.csv.xz``.
         hard: those of ``recipes/molecules-hard.csv.xz``.
         model: a saved model or the name of a shipped one; ``none`` measures the rules alone.
         count: how many drugs.

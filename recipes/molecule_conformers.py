@@ -2,8 +2,8 @@
 
     python recipes/molecule_conformers.py molecules.json.xz OUTDIR --minutes 8 --processes 12 [--seed 0] [--list FILE]
 
-Needs few parts of rdkit. The files of ``OUTDIR`` hold what ``recipes/molecule_labels.py`` stores of every conformer. With
-``--list``, the conformers are of the molecules in the second column of a table instead, each by ETKDG and MMFF.
+Needs few parts of rdkit. The files of ``OUTDIR`` hold what ``recipes/molecule_labels.py`` stores of every conformer.
+With ``--list``, the conformers are of the molecules in the second column of a table instead, each by ETKDG and MMFF.
 """
 
 from __future__ import annotations
@@ -18,10 +18,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
-from rdkit import rdBase  # noqa: F401, the first: it registers what the others return
-from rdkit.DataStructs import cDataStructs  # noqa: F401
-from rdkit.Geometry import rdGeometry  # noqa: F401
-from rdkit.ForceField import rdForceField  # noqa: F401, I001
+from rdkit import rdBase
 from rdkit.Chem import rdchem, rdDistGeom, rdForceFieldHelpers, rdmolfiles, rdmolops
 
 from recipes.molecule_labels import UNIT, stored, write

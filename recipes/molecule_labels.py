@@ -127,7 +127,8 @@ def _by_resonance(mol: rdchem.Mol) -> tuple[set[int], set[int]]:
 def stored(smiles: str, bare: rdchem.Mol, how: int, places: np.ndarray, test: bool) -> dict[str, np.ndarray]:
     """A conformer ``[n, 3]`` (in ``UNIT``) of ``bare`` and its hydrogens, which come last, as arrays that pack well.
 
-    A position is counted from the first neighbour among the atoms before it, ``back`` so many places, or from the origin.
+    A position is counted from the first neighbour among the atoms before it, ``back`` so many places, or from the
+    origin.
     """
     bonds, types, kinds = labels(bare)
     charges, hydrogens = np.divmod(kinds, MOST_HYDROGENS + 1)
