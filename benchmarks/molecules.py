@@ -73,6 +73,9 @@ def run(
         rules: measure the rules too.
         single: measure the model on one molecule at a time too.
     """
+    from rdkit import RDLogger
+
+    RDLogger.DisableLog("rdApp.*")
     cases = [*drawn(drugs, count), *hard_cases(hard)]
     methods: dict[str, Callable[[Sequence[Case], bool], list[Answer]]] = {}
     if rules:

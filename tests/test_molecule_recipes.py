@@ -1,0 +1,102 @@
+"""What the model of molecules learns from: resonance forms share their labels, and files give back what was stored."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+Chem = pytest.importorskip("rdkit.Chem")
+
+from recipes.molecule_labels import ELEMENTS, SHARED, UNIT, labels, stored, write  # noqa: E402
+from recipes.molecules import Molecules, beside, load, nearest_pairs  # noqa: E402
+
+
+@pytest.mark.parametrize(
+    ("one", "two"),
+    [
+        ("CC(=O)[O-]", "CC([O-])=O"),
+        ("C[N+](=O)[O-]", "C[N+]([O-])=O"),
+        ("NC(=[NH2+])NC", "[NH2+]=C(N)NC"),
+        ("COP(=O)([O-])[O-]", "COP([O-])(=O)[O-]"),
+        ("CCn1cc[n+](C)c1", "CC[n+]1ccn(C)c1"),
+        ("CC(=O)C=C(C)[O-]", "CC([O-])=CC(C)=O"),
+    ],
+)
+def test_resonance_forms_share_their_labels(one: str, two: str) -> None:
+    first, second = (Chem.MolFromSmiles(word) for word in (one, two))
+    skeletons = [Chem.MolFromSmiles(word) for word in (one, two)]
+    for mol in skeletons:
+        for atom in mol.GetAtoms():
+            atom.SetNumExplicitHs(atom.GetTotalNumHs())
+            atom.SetFormalCharge(0)
+            atom.SetIsAromatic(False)
+            atom.SetNoImplicit(True)
+        for bond in mol.GetBonds():
+            bond.SetBondType(Chem.BondType.SINGLE)
+    # An order of atoms that knows nothing of charges and orders may exchange equal atoms, which have equal labels.
+    sorted_labels = []
+    for mol, skeleton in zip((first, second), skeletons, strict=True):
+        rank = list(Chem.CanonicalRankAtoms(skeleton, breakTies=False))
+        bonds, types, kinds = labels(mol)
+        ends = sorted(
+            (*sorted((rank[a], rank[b])), int(kind)) for (a, b), kind in zip(bonds, types, strict=True)
+        )
+        sorted_labels.append((ends, sorted(zip(rank, kinds.tolist(), strict=True))))
+    assert sorted_labels[0] == sorted_labels[1]
+    assert SHARED in labels(first)[2] // 5
+
+
+def kept(tmp_path: Path, *words: str) -> Molecules:
+    rng, parts = np.random.default_rng(0), []
+    for word in words:
+        bare = Chem.MolFromSmiles(word)
+        places = rng.integers(-3000, 3000, (Chem.AddHs(bare).GetNumAtoms(), 3))
+        parts.append(stored(word, bare, 1, places, test=True))
+    write(parts, tmp_path / "some.npz.xz")
+    return load([tmp_path / "some.npz.xz"])
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_graphs_of_stored_conformers_are_labelled_as_the_molecules(tmp_path: Path, whole: bool) -> None:
+    words = ("CC(=O)[O-]", "C[NH3+]", "c1ccsc1", "[H][H]", "N#Cc1cc(Br)ccc1B(O)O")
+    data = kept(tmp_path, *words)
+    everything = np.arange(len(words))
+    graphs = data.graphs(everything, everything * 0.0 + whole, everything * 0.0, np.random.default_rng(0))
+    for word, graph in zip(words, graphs, strict=True):
+        mol = Chem.MolFromSmiles(word)
+        mol = Chem.AddHs(mol) if whole else mol
+        bonds, types, kinds = labels(mol)
+        expected = {(*sorted(pair), kind) for pair, kind in zip(bonds.tolist(), types.tolist(), strict=True)}
+        found = zip(graph.edge_index.T.tolist(), graph.edge_type.tolist(), strict=True)
+        assert {(*sorted(pair), kind) for pair, kind in found} == expected
+        assert graph.node_type.tolist() == kinds.tolist()
+        assert [ELEMENTS[place] for place in graph.x.argmax(1)] == [
+            atom.GetSymbol() for atom in mol.GetAtoms()
+        ]
+        assert torch.allclose((graph.pos / UNIT).round() * UNIT, graph.pos, atol=1e-4)
+
+
+def test_two_molecules_beside_one_another_do_not_touch_and_lose_no_bond(tmp_path: Path) -> None:
+    data = kept(tmp_path, "CCO", "C[NH3+]")
+    graphs = data.graphs(np.arange(2), np.ones(2), np.zeros(2), np.random.default_rng(0))
+    both = beside(graphs[0], graphs[1], np.random.default_rng(1))
+    assert both.num_edges == sum(graph.num_edges for graph in graphs)
+    first = graphs[0].num_nodes
+    assert torch.cdist(both.pos[:first], both.pos[first:]).min() > 1.7
+    assert torch.equal(both.pos[:first], graphs[0].pos)
+
+
+def test_nearest_pairs_are_symmetric_and_among_atoms() -> None:
+    from gln.graphs import GraphBatch
+    from gln.graphs.record import Graph
+
+    sizes = (5, 9)
+    graphs = [Graph(n, pos=torch.rand(n, 3), edge_index=torch.empty(2, 0, dtype=torch.long)) for n in sizes]
+    batch = GraphBatch.from_graphs(graphs)
+    near = nearest_pairs(batch, 3)
+    assert torch.equal(near, near.mT)
+    assert not near[0, 5:].any()
+    assert (near[0, :5].sum(1) >= 3).all()
