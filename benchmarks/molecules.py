@@ -19,7 +19,7 @@ from gln.errors import GLNError
 from recipes.molecule_labels import ELEMENTS, read
 
 SEED = 0
-PATIENCE = 10.0  # seconds for one molecule, after which a rule has failed
+PATIENCE = 3.0  # seconds for one molecule, after which a rule has failed
 NEAR, SMALL = 2.5, 60  # ångström between two molecules of one file, and atoms of each
 
 
