@@ -20,6 +20,7 @@ from recipes.molecule_labels import ELEMENTS, read
 
 SEED = 0
 PATIENCE = 3.0  # seconds for one molecule, after which a rule has failed
+SURE = 0.99
 NEAR, SMALL = 2.5, 60  # ångström between two molecules of one file, and atoms of each
 
 
@@ -198,10 +199,9 @@ def scores(cases: Sequence[Case], answers: Sequence[Answer]) -> dict[str, float]
     }
     sure = np.array([answer.sure for answer in answers])
     if not np.isnan(sure).all():
-        found |= {
-            "sure": float((sure > 0.99).mean()),
-            "right_if_sure": rows[sure > 0.99, 0].mean() if (sure > 0.99).any() else float("nan"),
-        }
+        found["sure"] = float((sure > SURE).mean())
+        if (sure > SURE).any():
+            found["right_if_sure"] = rows[sure > SURE, 0].mean()
     return found
 
 

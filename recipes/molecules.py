@@ -48,6 +48,7 @@ SITUATIONS = {  # that are tried: the share of hydrogens that are there, and noi
     "heavy, noise .05": (0, 0.05),
 }
 MOST_NOISE = 0.12  # ångström, the largest deviation of noisy positions
+LESS_CHARGED = 0.75  # of charged molecules without hydrogens, the share that is given with them instead
 TWO = 0.08  # share of molecules with another one beside them
 NEAR, FAR = 1.8, 4.0  # ångström between the two
 TWICE = 2
@@ -197,6 +198,7 @@ class Epochs:
 
     def __init__(self, data: Molecules, chosen: np.ndarray, count: int) -> None:
         self.data, self.chosen, self.count = data, chosen, min(count, len(chosen))
+        self.charged = data.charged()
         self.ahead: dict[int, Future[list[Graph]]] = {}
         self.thread = ThreadPoolExecutor(1)
 
@@ -210,6 +212,11 @@ class Epochs:
         count = self.count if epoch else min(self.count, FIRST)
         chosen = rng.choice(self.chosen, count, replace=False)
         situation = rng.choice(len(SHARES), count, p=list(SHARES.values()))
+        # Without hydrogens, geometry says little of charges; that drugs rarely have one is then worth knowing.
+        swap = (
+            self.charged[chosen] & ((situation == 1) | (situation == 3)) & (rng.random(count) < LESS_CHARGED)
+        )
+        situation[swap] -= 1
         some = (situation == 4) * rng.random(count)
         kept = np.where((situation == 0) | (situation == 2), 1.0, some)
         # Half of the noise is of the deviations that are tried, and half of any up to the largest.
