@@ -51,7 +51,7 @@ SHORTER = {
         "sample(1200": "sample(20",
         "epochs=20": "epochs=1",
         "--patches 80": "--patches 30 --epochs 2",
-    }
+    },
 }
 RUNNABLE = [
     name

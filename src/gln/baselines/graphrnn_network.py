@@ -88,22 +88,19 @@ class GraphRNNNetwork(nn.Module):
         lengths = sizes.clamp(max=self.nodes - 1)
         truth = bits.to(next(self.parameters()).dtype)[:, : int(lengths.max())]  # [B, T, M]
         states = run_gru(self.graph_level, self.read_row(_shifted(truth)), lengths)
-        graph, row = _there(lengths, truth.shape[1]).to(bits.device).nonzero(as_tuple=True)
+        graph, row = _there(lengths, truth.shape[1]).nonzero(
+            as_tuple=True
+        )  # on the CPU: a GPU is not waited for
         expected, rows = self.expect(states[graph, row]), truth[graph, row]  # [R, edge_hidden | M], [R, M]
-        widths = (row + 1).clamp(max=self.width).cpu()  # bits of every row
+        widths = (row + 1).clamp(max=self.width)  # bits of every row
         logits = expected
         if self.variant == "rnn":
             inputs = self.read_bit(_shifted(rows)[..., None])
             states = run_gru(self.edge_level, inputs, widths, self._start(expected))
             logits = self.score_bit(states).squeeze(-1)
         loss = binary_cross_entropy_with_logits(logits, rows, reduction="none")
-        place, bit = _there(widths, self.width).to(bits.device).nonzero(as_tuple=True)
+        place, bit = _there(widths, self.width).nonzero(as_tuple=True)
         return loss[place, bit], graph[place]
-
-    def log_likelihood(self, bits: Tensor, sizes: Tensor) -> Tensor:
-        """Of every graph ``[B]``; the likelihoods of all complete bit sequences sum to 1."""
-        loss, owner = self.losses(bits, sizes)
-        return loss.new_zeros(len(bits)).index_add(0, owner, -loss)
 
     def _start(self, expected: Tensor) -> Tensor:
         """The first layer of the edge level starts from the output of the graph level ``[R, edge_hidden]``."""
