@@ -188,6 +188,7 @@ class Resident:
         slot = self.there(graph * nodes + place)  # of every node in the batch
         mask = self._filled(torch.ones(len(rows), dtype=torch.bool, device=self.device), slot, shape, False)
         chosen = self.there(rows)
+        nothing: dict[str, Any] = dict.fromkeys(ROWS)
         fields: dict[str, Any] = {
             name: self._filled(values[chosen], slot, shape, -1 if name == "node_type" else 0)
             for name, values in self.rows.items()
@@ -202,7 +203,7 @@ class Resident:
             fields[name] = self._filled(
                 values[chosen], slot, (*shape, nodes), -1 if name == "edge_type" else 0
             )
-        return GraphBatch(**dict.fromkeys(ROWS) | fields, mask=mask, directed=self.directed)
+        return GraphBatch(**nothing | fields, mask=mask, directed=self.directed)
 
     def there(self, array: np.ndarray) -> Tensor:
         """The array on the device, without waiting for the copy."""
