@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -117,13 +116,3 @@ def test_lists_find_every_third_node() -> None:
         assert found == {
             (ends.index((i, k)), ends.index((j, k))) for k in range(9) if {(i, k), (j, k)} <= {*ends}
         }
-
-
-@pytest.mark.skipif("GLN_SLOW" not in os.environ, reason="set GLN_SLOW=1: exporting takes a minute")
-def test_a_shipped_model(tmp_path: Path) -> None:
-    model = gln.load("delaunay-small")
-    exported = load_onnx(gln.export(model, tmp_path / "model.onnx")[0])
-    for nodes in (1, 40, 300):
-        batch = onnx._batch(model, nodes)
-        with torch.no_grad():
-            assert difference(model(batch), exported(batch)) < 1e-4
