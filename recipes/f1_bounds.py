@@ -1,9 +1,9 @@
 """Which F1 a published accuracy allows on the Delaunay benchmark: python recipes/f1_bounds.py
 
 With ``E`` true entries of n² and some wrong ones, F1 is lowest if these are all missing edges and highest if all are
-extra. Published is the mean accuracy over sets, rounded to three digits. If every set has that accuracy, this bounds the
-mean F1 (``f1``). If nothing is known about single sets, the bounds are wider (``strict``): F1 falls slowest per wrong
-entry where a set is given every edge there could be, and fastest where it is given none.
+extra. Published is the mean accuracy over sets, rounded to three digits. If every set has that accuracy, this bounds
+the mean F1 (``f1``). If nothing is known about single sets, the bounds are wider (``strict``): F1 falls slowest per
+wrong entry where a set is given every edge there could be, and fastest where it is given none.
 """
 
 from __future__ import annotations
@@ -45,7 +45,9 @@ def main() -> None:
     for points, systems in PUBLISHED.items():
         graphs = gln.family("delaunay", points=points).graphs(SETS, TEST_SEED)
         for system, accuracy in systems.items():
-            found.append({"system": system, "points": points, "accuracy": accuracy} | bounds(graphs, accuracy))
+            found.append(
+                {"system": system, "points": points, "accuracy": accuracy} | bounds(graphs, accuracy)
+            )
             print(found[-1])
     write_result(
         RESULTS / "delaunay-f1-bounds.json", "python recipes/f1_bounds.py", TEST_SEED, {"rows": found}
