@@ -21,6 +21,8 @@ class Board extends GraphView {
     this.expect();
   }
 
+  large() { return false; } // its points move
+
   measure() {
     super.measure();
     if (this.graph.nodes > 1) return;
