@@ -30,6 +30,7 @@ NAMES = (
     "onnx",
     "orbits",
     "paper-step",
+    "plain-engine",
     "play",
     "predict",
     "predict-files",
