@@ -40,7 +40,7 @@ console.log(JSON.stringify(sets.map(({ pos, nodes }) => {
 
 
 def run(
-    model: str = "delaunay-small", sizes: tuple[int, ...] = (50, 200, 1000), repeats: int = 9
+    model: str = "delaunay-small", sizes: tuple[int, ...] = (50, 200, 1000), repeats: int = 5
 ) -> dict[str, Any]:
     """Time both in turn, the medians.
 
