@@ -30,7 +30,6 @@ NAMES = (
     "onnx",
     "orbits",
     "paper-step",
-    "plain-engine",
     "play",
     "predict",
     "predict-files",
