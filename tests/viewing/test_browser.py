@@ -469,7 +469,8 @@ const copy = new OffscreenCanvas(width, height).getContext("2d", { willReadFrequ
 copy.drawImage(page.view.canvas, 0, 0);
 const { data } = copy.getImageData(0, 0, width, height);
 for (let at = 3; at < data.length; at += 4) {
-  const pixel = (at - 3) / 4, cell = 8 * Math.floor(8 * Math.floor(pixel / width) / height) + Math.floor(8 * (pixel % width) / width);
+  const pixel = (at - 3) / 4, down = Math.floor(8 * Math.floor(pixel / width) / height);
+  const cell = 8 * down + Math.floor(8 * (pixel % width) / width);
   if (data[at] > 20) cells[cell] += data[at - 3] > data[at - 1] ? -1 : 1;
 }
 return cells.map((sum) => sum / (width * height / 64));
@@ -497,8 +498,10 @@ def test_a_large_graph_moves_in_part_and_rests_whole(show: Callable) -> None:
     """Where frames come late, a sample of the edges moves; soon after, all are drawn again."""
     browser = show([mesh(solid=True)])
     before = picture(browser)
-    move = "Painter.one.most = 4000; page.view.turn(50, 0); page.view.draw(); return [Painter.one.some, page.view.canvas.toDataURL()]"
-    some, after = browser.execute_script(move)
+    some, after = browser.execute_script(
+        "Painter.one.most = 4000; page.view.turn(50, 0); page.view.draw();"
+        "return [Painter.one.some, page.view.canvas.toDataURL()]"
+    )
     assert some < 10_000
     assert after != before
     time.sleep(1)

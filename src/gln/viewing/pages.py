@@ -63,6 +63,8 @@ def assemble(
 ) -> str:
     """Assemble the page ``name`` from the files in ``page/``: style, script and data in one text.
 
+    Its template is a whole page, or parts under ``<!-- names -->`` that stand at these places of ``stage.html``.
+
     The policy in its head allows exactly this style and this script, by their hashes, and forbids every request. A
     ``worker`` is a script that the page starts from its own text, and that may compile WebAssembly.
     """
@@ -81,7 +83,17 @@ def assemble(
     slots = {"policy": policy, "title": escape(title), "style": style, "script": script, "data": data}
     slots["worker"] = "\n".join(map(_part, worker))
     # In one pass, so that inserted text is never taken for a slot.
-    return re.sub(r"\{\{(\w+)\}\}", lambda match: slots[match[1]], _part(f"{name}.html"))
+    return re.sub(r"\{\{(\w+)\}\}", lambda match: slots[match[1]], _template(name))
+
+
+def _template(name: str) -> str:
+    text = _part(f"{name}.html")
+    if not text.startswith("<!--"):
+        return text
+    place = re.compile(r"<!-- (\w+) -->\n")
+    _, *pieces = place.split(text)
+    parts = dict(zip(pieces[::2], pieces[1::2], strict=True))
+    return place.sub(lambda match: parts.get(match[1], ""), _part("stage.html"))
 
 
 def _part(name: str) -> str:
