@@ -38,6 +38,7 @@ NAMES = (
     "tiles",
     "time-to-accuracy",
     "train-step",
+    "view",
 )
 
 
