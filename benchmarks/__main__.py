@@ -19,7 +19,6 @@ NAMES = (
     "communities",
     "families",
     "fuzz",
-    "graphrnn",
     "honest-scores",
     "large-set",
     "loaded",

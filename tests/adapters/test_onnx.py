@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -136,13 +135,3 @@ def test_products_of_matrices_mix_as_a_search_does(nodes: int, nearest: int) -> 
     found = onnx.GivenPairs(**lists_of(pairs)).mix(read)
     expected = mix_listed_reference(read, pairs.start, pairs.ends[1], (0, nodes), (0, count))
     torch.testing.assert_close(found, expected)
-
-
-@pytest.mark.skipif("GLN_SLOW" not in os.environ, reason="set GLN_SLOW=1: exporting takes a minute")
-def test_a_shipped_model(tmp_path: Path) -> None:
-    model = gln.load("delaunay-small")
-    exported = load_onnx(gln.export(model, tmp_path / "model.onnx")[0])
-    for nodes in (1, 40, 300):
-        batch = onnx._batch(model, nodes)
-        with torch.no_grad():
-            assert difference(model(batch), exported(batch)) < 1e-4

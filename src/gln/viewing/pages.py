@@ -39,7 +39,7 @@ def write_page(path: Path | str, views: Sequence[View], title: str = "gln") -> P
     if not views:
         raise GLNError("Got no graphs; a page shows at least one.")
     views = [replace(view, graph=as_record(view.graph)) for view in views]  # a user may give Data
-    return write_html(path, "page", ["viewer.js"], pack(views, title), title)
+    return write_html(path, "page", ["molecule.js", "viewer.js"], pack(views, title), title)
 
 
 def write_html(
