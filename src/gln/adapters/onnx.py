@@ -288,7 +288,8 @@ class GivenPairs:
 
     def by_row(self, values: Tensor, fill: float) -> Tensor:
         """``[m, ...] → [n, K, ...]``."""
-        return _or_else(values, fill)[self.slots]
+        every = _or_else(values, fill).index_select(0, self.slots.flatten())
+        return every.unflatten(0, self.slots.shape)
 
     def row_total(self, values: Tensor) -> Tensor:
         return self.by_row(values, 0).sum(1)
@@ -308,15 +309,15 @@ class GivenPairs:
         place, real, there, swap = self.places
         # Of every node k, one product of matrices has the scores of all ik with all jk: [h, n, K, K].
         among = self.heads(self.reverse(query)) @ self.heads(self.reverse(key)).mT
-        weight, total = soften(self.gathered(among, there).masked_fill(~real, NEVER))  # [h, m, K], [h, m]
-        swapped = self.gathered(weight, swap).masked_fill(~real, 0)
+        weight, total = soften(self.gathered(among, there) + (1 - real) * NEVER)  # [h, m, K], [h, m]
+        swapped = self.gathered(weight, swap) * real
         mixed = self.sums(weight, first, place) + self.sums(swapped, second, place[self.back])
         return mixed.transpose(0, 1), total.mT
 
     @cached_property
     def places(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """What every step looks up: the place of every pair among all slots of all rows ``[m]``; for ``ij`` and every
-        ``ik`` whether ``jk`` is a pair, where their score is among those of ``k``, and where the weight of ``ji`` and
+        ``ik`` 1 if ``jk`` is a pair, where their score is among those of ``k``, and where the weight of ``ji`` and
         ``jk`` is, all ``[m, K]``.
         """
         count, slots = self.ends.shape[1], self.slots.shape[1]
@@ -325,7 +326,7 @@ class GivenPairs:
         place, real = self.ends[0] * slots + slot, self.third < count
         jk, ik = self.third.where(real, 0), row.where(real, 0)
         there = place[self.back][ik] * slots + slot[self.back][jk]
-        return place, real, there, self.back[:, None] * slots + slot[jk]
+        return place, real.to(torch.float32), there, self.back[:, None] * slots + slot[jk]
 
     def gathered(self, values: Tensor, there: Tensor) -> Tensor:
         """``[h, ...]``, found at ``there [m, K]`` of all others: ``[h, m, K]``, all heads of an entry at once."""

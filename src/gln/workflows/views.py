@@ -187,7 +187,7 @@ def views_from(
         if isinstance(method, Generates) and method.kind == "sample":
             made = method.sampled(count, seed, None, None, progress=True, keep=KEPT)
             return [
-                View(graph, f"sample {i}", seen=Seen.forming(graph)) for i, graph in enumerate(made)
+                View(graph, f"sample {i}", False, seen=Seen.forming(graph)) for i, graph in enumerate(made)
             ], title
     if len(source) == 1 and is_run(source[0]):
         views = run_views(Path(source[0]), count, seed, skip, say)
