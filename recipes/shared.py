@@ -76,7 +76,8 @@ def score_all_entries(
     """Edge scores over all n² entries, diagonal included, and the candidate recall; means over graphs."""
     scores, recalls = EdgeScores(threshold, entries="all"), []
     for numbers, _, output in outputs(model, graphs, Choice(batch_size=batch_size)):
-        batch = gln.GraphBatch.from_graphs([graphs[number] for number in numbers]).to(output.mask.device)
+        size = output.mask.shape[1]  # on a GPU, batches are padded to few sizes
+        batch = gln.GraphBatch.from_graphs([graphs[i] for i in numbers], nodes=size).to(output.mask.device)
         scores.to(output.mask.device).update(soft(output), batch.adj, batch.mask)
         recalls.append(output.recall(batch.adj).cpu())
     found = {name: float(value) for name, value in scores.compute().items()}

@@ -208,8 +208,7 @@ def save_errors(
 ) -> list[dict[str, int]]:
     """Draw predictions with their right, missing and extra edges, and count these for every graph.
 
-    The same drawing is written as a PDF beside ``path``. With ``model``, the first three principal components of its
-    node states are drawn below each graph.
+    The same drawing is written as a PDF beside ``path``. With ``model``, its node states are drawn below each graph.
     """
     states = [] if model is None else node_states(model, graphs)
     columns = min(len(graphs), 3 if states else 4)
@@ -224,7 +223,7 @@ def save_errors(
         sheet.end_row()
         for state, truth in zip(states[row], truths[row], strict=False):
             place = sheet.next()
-            draw_cloud(principal_components(state), node_colours(truth), place, sheet.scale)
+            draw_cloud(in_space(state), node_colours(truth), place, sheet.scale)
             sheet.caption(place, "node states")
         sheet.end_row()
     sheet.add_legend()
@@ -243,12 +242,16 @@ def node_states(model: nn.Module, graphs: list[Data]) -> list[np.ndarray]:
     return [found[number] for number in range(len(graphs))]
 
 
-def principal_components(rows: np.ndarray, count: int = 3) -> np.ndarray:
-    """``rows`` ``[n, d]`` along their ``count`` directions of largest variance: ``[n, count]``, padded with zeros."""
-    centred = rows - rows.mean(0)
-    _, _, directions = np.linalg.svd(centred, full_matrices=False)
-    seen = centred @ directions[:count].T
-    return np.pad(seen, ((0, 0), (0, count - seen.shape[1])))
+def in_space(states: np.ndarray) -> np.ndarray:
+    """Points ``[n, 3]`` for node states ``[n, d]`` by t-SNE, as the authors' code draws them."""
+    from sklearn.manifold import TSNE  # here, as only galleries with states need it
+
+    # The usual rates are for thousands of points and throw so few apart.
+    method = TSNE(
+        3, perplexity=min(30.0, (len(states) - 1) / 3), learning_rate=5.0, method="exact", random_state=SEED
+    )
+    points: np.ndarray = method.fit_transform(states)
+    return points
 
 
 def _mmd(test: list[Data], made: list[Data]) -> dict[str, float]:

@@ -17,8 +17,8 @@ from reproduction.measures import (
     Task,
     bootstrap,
     edge_rows,
+    in_space,
     node_states,
-    principal_components,
     random_pairs,
     save_errors,
 )
@@ -34,17 +34,15 @@ def test_random_pairs_are_that_share_of_all_pairs(share: float) -> None:
     assert (pairs[:, 0] < pairs[:, 1]).all()
 
 
-def test_principal_components_keep_distances_of_what_is_flat() -> None:
+def test_states_that_are_alike_stay_together_in_space() -> None:
     rng = np.random.default_rng(0)
-    rows = rng.normal(size=(30, 3)) @ np.linalg.qr(rng.normal(size=(8, 8)))[0][:3] + 5
-    seen = principal_components(rows)
-
-    def distances(points: np.ndarray) -> np.ndarray:
-        return np.linalg.norm(points[:, None] - points, axis=-1)
-
-    np.testing.assert_allclose(distances(seen), distances(rows), atol=1e-9)
-    assert (np.diff(seen.var(0)) <= 0).all()
-    assert principal_components(rows[:, :2]).shape == (30, 3)
+    group = np.repeat([0, 1, 2], 20)
+    states = rng.normal(size=(3, 8))[group] * 5 + rng.normal(size=(60, 8)) * 0.1
+    points = in_space(states)
+    assert points.shape == (60, 3)
+    np.testing.assert_array_equal(points, in_space(states))
+    distance = np.linalg.norm(points[:, None] - points, axis=-1) + np.diag(np.full(60, np.inf))
+    assert (group[distance.argmin(1)] == group).all()
 
 
 def test_errors_are_counted(tmp_path: Path) -> None:

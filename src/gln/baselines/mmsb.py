@@ -77,14 +77,15 @@ class MMSB(Sampler):
         """Fit to the edges of ``graphs``; ``val`` is not used, and nothing is kept in ``folder`` during the fit."""
         from gln.graphs.batch import GraphBatch  # here, as it loads torch
 
-        batch = GraphBatch.from_graphs(structures(graphs))
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+        batch = GraphBatch.from_graphs(structures(graphs)).to(device)
         with tqdm(disable=None if progress else True, unit="round", desc=self.name) as bar:
             count = self.roles or self._choose(batch, seed, bar.update)
             pairs = SeenPairs(batch.adj, batch.pair_mask & ~batch.adj, batch.mask)
             found = self._fit(pairs, spectral_points(pairs, count), count, bar.update)
         kept = slice(1) if self.per == "pool" else slice(None)
-        self.alpha_, self.blocks_ = found.alpha[kept].clone(), found.blocks[kept].clone()
-        self.memberships_, self.sizes_ = found.nodes.means[batch.mask], batch.sizes
+        self.alpha_, self.blocks_ = found.alpha[kept].clone().cpu(), found.blocks[kept].clone().cpu()
+        self.memberships_, self.sizes_ = found.nodes.means[batch.mask].cpu(), batch.sizes.cpu()
 
     def draw(self, count: int, seed: int = 0) -> list[Graph]:
         count, seed = self._checked(count, seed)
@@ -99,7 +100,7 @@ class MMSB(Sampler):
         held = batch.pair_mask.clone()  # [G, N, N]
         for each in held:  # one graph at a time: the random numbers take many times the memory of the graphs
             chance = torch.rand(each.shape, generator=generator).triu(1)
-            each &= (chance + chance.mT) < HELD_OUT
+            each &= ((chance + chance.mT) < HELD_OUT).to(each.device)
         missing = batch.pair_mask & ~batch.adj
         seen = SeenPairs(batch.adj & ~held, missing & ~held, batch.mask)
         unseen = SeenPairs(batch.adj & held.triu(1), missing & held.triu(1), batch.mask)

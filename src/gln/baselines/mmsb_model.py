@@ -19,7 +19,7 @@ from gln.later import torch
 if TYPE_CHECKING:
     from torch import Tensor
 
-CHUNK = 2**18  # pairs at a time, so that arrays roughly fit the processor's cache
+CHUNK = {"cpu": 2**18, "cuda": 2**26}  # pairs at a time: arrays roughly fit the cache, or keep a GPU busy
 SURE = 1e-6  # edge probabilities between roles stay between this and 1 − this
 LEAST_ALPHA, MOST_ALPHA = 0.01, 100.0  # below, exp(E log π) underflows float64; above, all nodes are alike
 LLOYD = 20  # rounds of k-means
@@ -43,7 +43,7 @@ class SeenPairs:
     def chunks(self) -> Iterator[tuple[slice, SeenPairs]]:
         """A few graphs at a time, with their slice."""
         count, width = self.mask.shape
-        share = max(1, CHUNK // width**2)
+        share = max(1, CHUNK[self.mask.device.type] // width**2)
         for start in range(0, count, share):
             part = slice(start, start + share)
             yield part, SeenPairs(self.joined[part], self.parted[part], self.mask[part])
@@ -160,7 +160,7 @@ def start(pairs: SeenPairs, points: Tensor, count: int, pooled: bool) -> Roles:
         for looked_at in (pairs.joined, pairs.parted)
     )
     blocks = (_share(joined, pooled) + 0.5) / (_share(joined + parted, pooled) + 1)
-    alpha = torch.full((len(labels), count), 1 / count, dtype=torch.float64)
+    alpha = torch.full((len(labels), count), 1 / count, dtype=torch.float64, device=labels.device)
     return Roles(alpha, blocks, Posterior(alpha[:, None] + weight * pairs.partners[..., None]))
 
 
@@ -226,7 +226,7 @@ def spectral_labels(pairs: SeenPairs, points: Tensor, count: int) -> Tensor:
 
 def k_means(points: Tensor, mask: Tensor, count: int) -> Tensor:
     """The nearest of ``count`` centres for each of ``points [G, N, D]``: ``[G, N]``; centres start far apart."""
-    graphs = torch.arange(len(points))
+    graphs = torch.arange(len(points), device=points.device)
     mean = (points * mask[..., None]).sum(dim=1) / mask.sum(dim=1, keepdim=True)
     far = (points - mean[:, None]).square().sum(dim=-1)
     centres = points.new_empty(len(points), 0, points.shape[-1])
