@@ -11,13 +11,14 @@ import torch
 from gln.errors import GLNError
 from gln.families import parse_family
 from gln.graphs import GraphBatch, as_graphs
+from gln.graphs.record import KINDS, Graph
 from gln.inference.predict import predict
 from gln.models import GLN, PaperGLN, Set2Graph
 from gln.models.contract import Replayable
 from gln.ops import replay as replaying
 from gln.ops.replay import padded_size
 from gln.training import fit
-from gln.training.data import RandomRotation, Shares, SharesOnDevice, global_batches
+from gln.training.data import RandomRotation, Resident, Shares, SharesOnDevice, global_batches
 from gln.training.losses import Loss
 
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
@@ -25,19 +26,12 @@ GRAPHS = parse_family("delaunay:points=10-23").sample(50, 0)
 VAL = parse_family("delaunay:points=10-23").sample(8, 1)
 
 
-class NotPinned(SharesOnDevice):
-    """Without a GPU there is no page-locked memory."""
-
-    def _there(self, array: np.ndarray) -> torch.Tensor:
-        return torch.from_numpy(array)
-
-
 @pytest.mark.parametrize("augment", [None, RandomRotation()])
 def test_batches_made_on_the_device_are_those_of_the_host_with_more_padding(augment):
     graphs = as_graphs(GRAPHS, "train")
     batches = global_batches([graph.num_nodes for graph in graphs], 8, 3, 2)
     shares = Shares(graphs, batches, 0, 1, augment, 3, 2)
-    found = list(NotPinned(shares, GraphBatch.from_graphs(graphs)))
+    found = list(SharesOnDevice(shares, Resident(graphs, (), torch.device("cpu"))))
     assert len(found) == len(batches)
     for expected, share in zip((shares[n] for n in range(len(shares))), found, strict=True):
         assert (share.weight, share.total, share.numbers) == (
@@ -50,6 +44,22 @@ def test_batches_made_on_the_device_are_those_of_the_host_with_more_padding(augm
             torch.testing.assert_close(one.pos, two.pos)
     sizes = {share.batch.mask.shape[1] for share in found}
     assert sizes <= {padded_size(n, False) for n in range(10, 24)} | {23}
+
+
+def test_graphs_on_the_device_keep_kinds_directions_and_loners():
+    rng = np.random.default_rng(0)
+    graphs = []
+    for n in (3, 1, 6, 4):
+        edges = torch.tensor(rng.random((n, n)) < 0.4).fill_diagonal_(False).nonzero().T
+        kinds = {"edge_type": torch.arange(edges.shape[1]) % 3, "edge_weight": torch.rand(edges.shape[1])}
+        graphs.append(
+            Graph(n, x=torch.rand(n, 2), edge_index=edges, node_type=torch.arange(n), directed=True, **kinds)
+        )
+    there, numbers = Resident(graphs, KINDS, torch.device("cpu")), np.array([2, 1, 0])
+    expected = GraphBatch.from_graphs([graphs[number] for number in numbers], nodes=8)
+    for name, value in vars(there.batch(numbers, 8)).items():
+        other = getattr(expected, name)
+        assert torch.equal(value, other) if isinstance(value, torch.Tensor) else value == other, name
 
 
 def test_padded_sizes_are_few_and_near():
