@@ -40,6 +40,13 @@ LARGEST = 96  # atoms in training
 EPOCH = 75_000  # molecules from one validation to the next
 FIRST = 4000  # in the first epoch, whose molecules are checked
 SHARES = {"all": 0.32, "heavy": 0.2, "noisy": 0.26, "heavy noisy": 0.1, "some hydrogens": 0.12}
+SITUATIONS = {  # that are tried: the share of hydrogens that are there, and noise in ångström
+    "all atoms": (1, 0.0),
+    "heavy atoms": (0, 0.0),
+    "noise .05": (1, 0.05),
+    "noise .1": (1, 0.1),
+    "heavy, noise .05": (0, 0.05),
+}
 MOST_NOISE = 0.12  # ångström, the largest deviation of noisy positions
 TWO = 0.08  # share of molecules with another one beside them
 NEAR, FAR = 1.8, 4.0  # ångström between the two
@@ -299,21 +306,11 @@ def test(given: argparse.Namespace) -> None:
     print(
         "situation            molecules  exact  charged exact  bonds right  atoms right  sure  of which right"
     )
-    for name, kept, noise in (
-        ("all atoms", 1, 0), ("heavy atoms", 0, 0), ("noise .05", 1, 0.05), ("noise .1", 1, 0.1), ("heavy, noise .05", 0, 0.05)
-    ):  # fmt: skip
+    for name, (kept, noise) in SITUATIONS.items():
         rng = np.random.default_rng(2)
         graphs = data.graphs(held, np.full(len(held), kept), np.full(len(held), noise), rng)
         fit = [number for number, graph in enumerate(graphs) if graph.num_nodes > 1]
-        found = {
-            number: row
-            for number, row in zip(
-                fit, judged(model, [graphs[n] for n in fit], given.batch_size), strict=True
-            )
-        }
-        rows = np.array(
-            [found[number] for number in fit]
-        )  # exact, edges, edges right, nodes, nodes right, sureness
+        rows = judged(model, [graphs[number] for number in fit], given.batch_size)
         is_charged = charged[held[fit]]
         made = data.how[held[fit]] == 1
         sure = rows[:, 5] > 0.99
