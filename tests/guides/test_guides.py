@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from gln.storage.models import shipped
 from tests.docs.pages import ROOT, Block, blocks
 from tests.docs.running import run_here
 
@@ -29,6 +30,7 @@ NEEDS = {
     "table": ("sklearn",),
     "kinds": ("rdkit",),
 }
+MODELS = {"molecules": "molecules"}  # that a guide needs
 SHORTER = {
     "molecules": {"write molecules": "write --count 20 molecules", "--epochs 5": "--epochs 1"},
     "mesh": {"write meshes": "write --count 150 meshes"},
@@ -61,6 +63,8 @@ def test_commands_run(
     for package in NEEDS.get(name, ()):
         if find_spec(package) is None:
             pytest.skip(f"the guide uses {package}, which is not installed")
+    if MODELS.get(name, "delaunay") not in shipped():
+        pytest.skip(f"the guide uses the model {MODELS[name]}, which is not here")
     (tmp_path / "recipes").symlink_to(ROOT / "recipes")
     monkeypatch.chdir(tmp_path)
     for block in to_be_run(name):

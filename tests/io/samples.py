@@ -80,6 +80,37 @@ JSON = json.dumps(
 ).encode()
 
 
+PDB = b"""\
+HETATM    1  C1  LIG A   1       0.000   0.000   0.000  1.00  0.00           C
+HETATM    2  O1  LIG A   1       1.200   0.000   0.000  1.00  0.00           O
+HETATM    3  N1  LIG A   1       0.000   1.400   0.000  1.00  0.00           N
+END
+"""
+CIF = b"""\
+data_x
+loop_
+_atom_site.group_PDB
+_atom_site.id
+_atom_site.type_symbol
+_atom_site.label_atom_id
+_atom_site.label_alt_id
+_atom_site.label_comp_id
+_atom_site.label_asym_id
+_atom_site.label_entity_id
+_atom_site.label_seq_id
+_atom_site.Cartn_x
+_atom_site.Cartn_y
+_atom_site.Cartn_z
+_atom_site.occupancy
+_atom_site.B_iso_or_equiv
+_atom_site.auth_seq_id
+_atom_site.auth_asym_id
+HETATM 1 C C1 . LIG A 1 . 0.0 0.0 0.0 1.0 0.0 1 A
+HETATM 2 O O1 . LIG A 1 . 1.2 0.0 0.0 1.0 0.0 1 A
+HETATM 3 N N1 . LIG A 1 . 0.0 1.4 0.0 1.0 0.0 1 A
+"""
+
+
 def npy(array: np.ndarray = POS) -> bytes:
     file = io.BytesIO()
     np.save(file, array)
@@ -147,6 +178,10 @@ GOOD: dict[str, bytes] = {
     ".pcd": PCD,
     ".xyz": XYZ,
     ".sdf": SDF + SDF,
+    ".pdb": PDB,
+    ".ent": PDB,
+    ".cif": CIF,
+    ".mmcif": CIF,
     ".mol": SDF.replace(b"$$$$\n", b""),
     ".png": picture(COLOURS),
     ".jpg": picture(COLOURS, "JPEG"),

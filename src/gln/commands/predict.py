@@ -56,12 +56,14 @@ def predict(
     files, one after another, and repeating the command computes only those that are missing. A single set that is too
     large for the memory is then predicted in tiles.
 
-    Examples: gln predict delaunay points.csv -o edges.csv; gln predict delaunay huge.parquet -o edges/
+    Examples: gln predict delaunay points.csv -o edges.csv; gln predict delaunay huge.parquet -o edges/;
+    gln predict molecules ligands/*.xyz -o ligands.sdf
 
     Args:
         files: Tables, arrays, meshes, molecules, images or graphs; also folders and patterns.
-        output: Where to write the edges: .csv, .parquet, .npz, .graphml, .obj or .ply, or a folder; with --clusters
-            .csv, and .png for the regions of images. Types of nodes go to NAME.nodes.csv beside a .csv.
+        output: Where to write the edges: .csv, .parquet, .npz, .graphml, .obj or .ply, or a folder; molecules also as
+            .sdf or .smi; with --clusters .csv, and .png for the regions of images. Types of nodes go to NAME.nodes.csv
+            beside a .csv.
         threshold: Lowest probability of an edge; the model's own threshold if omitted.
         top_k: Keep only the k most probable of these edges at every node; with --threshold 0, of all pairs.
         known: Table of known edges (source, target, graph, and type and weight if the model predicts them) to complete;
@@ -77,14 +79,18 @@ def predict(
             on; if omitted, as many as the memory allows, and only sets for which it is too small.
     """
     from gln.inference.choice import Choice
+    from gln.storage.models import saved_facts
     from gln.workflows.asked import check_prediction
     from gln.workflows.methods import options_for
+    from gln.workflows.molecules import as_molecules, check_molecules
 
     if view is not None:
         check_page(view)
     if output.suffix.lower() == ".png":
         clusters = clusters or "auto"
     choice = Choice(threshold, top_k, steps, candidates, batch_size)
+    if as_molecules(output):
+        check_molecules(model, saved_facts(model), choice)
     share.check(folder=output.is_dir() or not output.suffix)
     options = options_for(model, read.options())
     paths = check_prediction(
@@ -128,12 +134,15 @@ def predict(
 
 def _tell_written(job: Job, outcome: Outcome) -> None:
     from gln.models.contract import kinds_of
+    from gln.workflows.molecules import as_molecules
 
     output, graphs = job.output, count_of(outcome.graphs, "graph")
     what = count_of(outcome.edges, "edge") if job.clusters is None else count_of(outcome.clusters, "cluster")
+    if as_molecules(output):
+        what, graphs = count_of(outcome.graphs, "molecule"), f"{outcome.sure:,} of them more than 99 % sure"
     # Several graphs may be in files of their own.
     written = output if output.exists() else output.with_name(f"{output.stem}-*{output.suffix}")
-    print(f"Wrote {escaped(str(written))}: {what} in {graphs}.")
+    print(f"Wrote {escaped(str(written))}: {what}{',' if as_molecules(output) else ' in'} {graphs}.")
     if output.suffix.lower() == ".csv" and job.clusters is None and kinds_of(job.model).node_types:
         print(f"Wrote {escaped(str(output.with_suffix('.nodes.csv')))}: the types of their nodes.")
 

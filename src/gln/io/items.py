@@ -87,6 +87,7 @@ class ReadOptions:
         edges: table of true edges for a node table, with columns graph (if there are several), source and target.
         labels: label image of an image; for several, a folder, or a path in which * stands for the image's name.
         elements: chemical elements that get a feature each; all others share one more.
+        only_elements: all others have no feature at all.
         image_size: shrink images to this many pixels along the longer side.
         max_nodes: refuse larger graphs.
         types: column or attribute of the edges that says their type, a word or a whole number from 0.
@@ -105,6 +106,7 @@ class ReadOptions:
     edges: Path | None = None
     labels: Path | None = None
     elements: tuple[str, ...] | None = None
+    only_elements: bool = False
     image_size: int | None = None
     max_nodes: int = 1_000_000
     types: str | None = None

@@ -1,4 +1,4 @@
-"""Molecules: .xyz (no bonds) and SDF/MOL V2000 (bonds are the true edges). An atom has a position and an element.
+"""Molecules: .xyz (no bonds) and SDF/MOL (bonds are the true edges). An atom has a position and an element.
 
 In an SDF, the type of a bond may be its ``order``, and the type of an atom its formal ``charge``.
 
@@ -15,6 +15,7 @@ from typing import BinaryIO, NamedTuple
 
 import numpy as np
 
+from gln.decoding.valences import BONDS, SYMBOLS
 from gln.errors import GLNError, quote
 from gln.files import open_regular
 from gln.io.csvfile import reads_as_number
@@ -22,14 +23,6 @@ from gln.io.file_edges import FileEdges, Numbered
 from gln.io.items import Item, ReadOptions, Skipped, Source, floats, ints
 
 ELEMENTS = ("H", "C", "N", "O", "F", "P", "S", "Cl", "Br", "I")
-# All elements by atomic number, two letters each.
-TABLE = (
-    "H HeLiBeB C N O F NeNaMgAlSiP S ClArK CaScTiV CrMnFeCoNiCuZnGaGeAsSeBrKrRbSrY ZrNbMoTc"
-    "RuRhPdAgCdInSnSbTeI XeCsBaLaCePrNdPmSmEuGdTbDyHoErTmYbLuHfTaW ReOsIrPtAuHgTlPbBiPoAtRn"
-    "FrRaAcThPaU NpPuAmCmBkCfEsFmMdNoLrRfDbSgBhHsMtDsRgCnNhFlMcLvTsOg"
-)
-SYMBOLS = [TABLE[place : place + 2].strip() for place in range(0, len(TABLE), 2)]
-BONDS = ("single", "double", "triple", "aromatic")  # orders 1 to 4
 CHARGES = (0, 3, 2, 1, 0, -1, -2, -3)  # by the code in the row of an atom
 LONGEST = 2**16  # bytes in a line
 
@@ -77,28 +70,35 @@ class Molecule(NamedTuple):
 
 def _numbered(source: Source, molecules: Iterator[Molecule | GLNError]) -> Iterator[Item | Skipped]:
     """Items named by their number; a single one is named by its file alone, so the first waits for a second."""
-    known = _elements(source.options)
-    source.say(f"x = element, one of {', '.join(known)}, other")
     first = list(islice(molecules, 2))
     for number, molecule in enumerate(chain(first, molecules)):
         part = number if len(first) > 1 else None
-        yield source.attempt(part, partial(_item, source, molecule, part, known))
+        yield source.attempt(part, partial(item_of, source, molecule, part))
 
 
-def _item(source: Source, molecule: Molecule | GLNError, part: int | None, known: tuple[str, ...]) -> Item:
+def item_of(source: Source, molecule: Molecule | GLNError, part: str | int | None) -> Item:
+    """A molecule as an item; ``x`` is one-hot, of the elements that are known."""
     if isinstance(molecule, GLNError):
         raise molecule
+    known = _elements(source.options)
+    if not source.options.only_elements:
+        source.say(f"x = element, one of {', '.join(known)}, other")
     symbols = molecule.symbols
     if others := [symbol for symbol in dict.fromkeys(symbols) if symbol not in known]:
-        source.say(f"no feature of their own, but one for all: {', '.join(others)}; see --elements")
+        if source.options.only_elements:
+            source.say(f"the model does not know {', '.join(others)}: left without bonds")
+        else:
+            source.say(f"no feature of their own, but one for all: {', '.join(others)}; see --elements")
     column = {symbol: number for number, symbol in enumerate(known)}
     elements = np.eye(len(known) + 1, dtype=np.float32)  # the last stands for all others
+    if source.options.only_elements:
+        elements = elements[:, :-1]
     return source.item(
         pos=np.array(molecule.places).reshape(-1, 3),
         x=elements[[column.get(symbol, len(known)) for symbol in symbols]],
         edges=_bonds(source.options, molecule.bonds),
         part=part,
-        x_names=[*known, "other elements"],
+        x_names=[*known, "other elements"][: elements.shape[1]],
         title=molecule.title,
         symbols=symbols,
         of_nodes=_charges(source.options, molecule.charges),
@@ -176,13 +176,18 @@ def _words(atom: Row) -> list[bytes]:
 
 def _symbol(row: int, line: bytes) -> str:
     """The element at the start of an atom's row, a symbol or an atomic number."""
-    name = line.split()[0].decode("latin-1").capitalize()
+    return element(line.split()[0].decode("latin-1"), f"row {row}")
+
+
+def element(name: str, where: str) -> str:
+    """The symbol of an element by its name in a file."""
+    name = name.capitalize()
     if name in ("D", "T"):  # heavy hydrogen
         return "H"
     if name.isdecimal() and len(name) <= 3 and 1 <= int(name) <= len(SYMBOLS):
         return SYMBOLS[int(name) - 1]
     if name not in SYMBOLS:
-        raise GLNError(f"row {row}: {quote(name)} is not a chemical element.")
+        raise GLNError(f"{where}: {quote(name)} is not a chemical element.")
     return name
 
 
@@ -192,7 +197,8 @@ def _records(rows: Iterator[Row]) -> Iterator[Molecule | GLNError]:
         for row, line in rows:
             if line.startswith(b"$$$$"):
                 break
-            if len(record) < 4000:  # V2000 has at most 999 atoms and 999 bonds; data fields may be long
+            # V2000 has at most 999 atoms and 999 bonds; data fields may be long.
+            if len(record) < 4000 or (b"V3000" in record[3][1] and line.startswith(b"M  V30")):
                 record.append((row, line))
         else:
             if not any(line.strip() for _, line in record):
@@ -209,8 +215,12 @@ def _molecule(record: list[Row]) -> Molecule:
         where = f"row {record[-1][0]}" if record else "the file"
         raise GLNError(f"{where} ends a record before its counts line, which is the fourth.")
     row, counts = record[3]
+    if b"V3000" in counts:
+        return _free_columns(record)
     if b"V2000" not in counts:
-        raise GLNError(f"row {row} is {quote(counts.decode('latin-1'))}; expected a V2000 counts line.")
+        raise GLNError(
+            f"row {row} is {quote(counts.decode('latin-1'))}; expected a V2000 or V3000 counts line."
+        )
     atoms, bonds = ints([counts[0:3], counts[3:6]], row)
     if atoms < 1 or bonds < 0 or len(record) < 4 + atoms + bonds:
         raise GLNError(f"row {row} claims {atoms} atoms and {bonds} bonds, which the record does not hold.")
@@ -237,6 +247,38 @@ def _molecule(record: list[Row]) -> Molecule:
                     raise GLNError(f"row {row} charges atom {atom}; the atoms are numbered 1 to {atoms}.")
                 charges[atom - 1] = charge
     return Molecule(pos, symbols, _title(record[0][1]), found, charges)
+
+
+def _free_columns(record: list[Row]) -> Molecule:
+    """The atoms and bonds of a V3000 record, whose columns are separated by spaces."""
+    place: dict[bytes, int] = {}
+    pos: list[list[float]] = []
+    symbols, bonds, charges = [], [], []
+    block, before = b"", b""
+    for row, line in record[4:]:
+        if not line.startswith(b"M  V30 "):
+            continue
+        text = before + line[7:].strip()
+        before = text[:-1] if text.endswith(b"-") else b""
+        words = [] if before else text.split()
+        if words[:1] in ([b"BEGIN"], [b"END"]):
+            block = words[1] if words[0] == b"BEGIN" and len(words) > 1 else b""
+        elif block == b"ATOM" and words:
+            if len(words) < 6 or words[0] in place:
+                raise GLNError(f"row {row}: expected the number of an atom, its element and x, y, z.")
+            place[words[0]] = len(pos)
+            pos.append(floats(words[2:5], row))
+            symbols.append(_symbol(row, words[1]))
+            stated = [word[4:] for word in words[6:] if word.startswith(b"CHG=")]
+            charges.append(ints(stated, row)[0] if stated else 0)
+        elif block == b"BOND" and words:
+            ends = [place.get(word, -1) for word in words[2:4]]
+            if len(ends) < 2 or min(ends) < 0 or ends[0] == ends[1]:
+                raise GLNError(f"row {row}: a bond joins atoms that the record does not hold.")
+            bonds.append([*ends, _digit(words[1])])
+    if not pos:
+        raise GLNError(f"row {record[3][0]}: the record holds no atoms.")
+    return Molecule(pos, symbols, _title(record[0][1]), bonds, charges)
 
 
 def _digit(word: bytes) -> int:

@@ -17,6 +17,7 @@ from gln.io.molecules import read_sdf, read_xyz
 from gln.io.networks import read_gexf, read_gml, read_graphml, read_json
 from gln.io.parquet import read_parquet
 from gln.io.streams import read_las
+from gln.io.structures import read_structure
 from gln.io.tables import edges_of, read_table
 
 SUFFIXES: list[tuple[Reader, str]] = [
@@ -28,6 +29,7 @@ SUFFIXES: list[tuple[Reader, str]] = [
     (read_mesh, ".ply .obj .stl .off .vtk .pcd"),
     (read_xyz, ".xyz"),
     (read_sdf, ".sdf .mol"),
+    (read_structure, ".pdb .ent .cif .mmcif"),
     (read_image, ".png .jpg .jpeg"),
     (read_graphml, ".graphml"),
     (read_gexf, ".gexf"),

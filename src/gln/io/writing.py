@@ -19,6 +19,7 @@ from gln.graphs.check import as_record
 from gln.graphs.record import NAMES, ROWS, Graph, is_per_edge
 from gln.graphs.regions import is_image
 from gln.io.items import Item
+from gln.io.molfiles import SDFWriter, SmilesWriter
 from gln.io.table_writers import ClusterTable, ParquetWriter, TableWriter, Writer, kind_columns, node_words
 from gln.later import torch
 
@@ -33,15 +34,15 @@ def open_writer(path: Path | str, *, force: bool = False, clustered: bool = Fals
     ``.csv`` and ``.parquet`` have the columns graph, source, target and probability, each undirected edge once, and
     name nodes by the user's ids, if any; where they are predicted, the columns type, weight and direction follow, and
     the types of nodes are in NAME.nodes.csv beside a ``.csv``. ``.npz`` holds all graphs as one PyG batch.
-    ``.graphml``, ``.obj`` and ``.ply`` hold one graph; several become files NAME-ITEM.ext. Existing files are replaced
-    only with ``force``.
+    ``.graphml``, ``.obj`` and ``.ply`` hold one graph; several become files NAME-ITEM.ext. ``.sdf`` and ``.smi`` hold
+    molecules. Existing files are replaced only with ``force``.
 
     With ``clustered``, answers have a ``cluster [n]``, and this is written instead of the edges: as ``.csv`` with the
     columns graph, node and cluster, or of images as ``.png``.
     """
     path = check_output(path, force, clustered)
     remove_unfinished(path.parent, f"{path.name}.")
-    writers = CLUSTER_WRITERS if clustered else WRITERS
+    writers = CLUSTER_WRITERS if clustered else WRITERS | MOLECULE_WRITERS
     writer = writers[path.suffix.lower()](path, force)  # an unwritable folder is found before any work
     try:
         yield writer
@@ -53,8 +54,8 @@ def open_writer(path: Path | str, *, force: bool = False, clustered: bool = Fals
 def check_output(path: Path | str, force: bool = False, clustered: bool = False) -> Path:
     """Refuse a path that :func:`open_writer` could not write to, as far as its name tells."""
     path = Path(path)
-    if path.suffix.lower() not in (CLUSTER_WRITERS if clustered else WRITERS):
-        edges = f"expected a name that ends in {', '.join(WRITABLE)}"
+    if path.suffix.lower() not in (CLUSTER_WRITERS if clustered else WRITERS | MOLECULE_WRITERS):
+        edges = f"expected a name that ends in {', '.join(WRITABLE)}, or of molecules in {', '.join(MOLECULE_WRITERS)}"
         raise GLNError(
             f"Got {path.name!r}; {'clusters are written to .csv or .png' if clustered else edges}."
         )
@@ -249,7 +250,8 @@ WRITERS: dict[str, Callable[[Path, bool], Writer]] = {
     ".ply": partial(FilesWriter, encode=to_ply),
     ".parquet": ParquetWriter,
 }
-WRITABLE = tuple(WRITERS)
+WRITABLE = tuple(WRITERS)  # any graph
+MOLECULE_WRITERS: dict[str, Callable[[Path, bool], Writer]] = {".sdf": SDFWriter, ".smi": SmilesWriter}
 CLUSTER_WRITERS: dict[str, Callable[[Path, bool], Writer]] = {
     ".csv": ClusterTable,
     ".png": partial(FilesWriter, encode=to_regions),

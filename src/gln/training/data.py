@@ -188,10 +188,9 @@ class Resident:
         slot = self.there(graph * nodes + place)  # of every node in the batch
         mask = self._filled(torch.ones(len(rows), dtype=torch.bool, device=self.device), slot, shape, False)
         chosen = self.there(rows)
-        fields: dict[str, Any] = {
-            name: self._filled(values[chosen], slot, shape, -1 if name == "node_type" else 0)
-            for name, values in self.rows.items()
-        }
+        fields: dict[str, Any] = dict.fromkeys(ROWS)
+        for name, values in self.rows.items():
+            fields[name] = self._filled(values[chosen], slot, shape, -1 if name == "node_type" else 0)
         columns, graph, _ = _ranges(self.columns, numbers)
         chosen = self.there(columns)
         source, target = self.ends[:, chosen]
@@ -202,7 +201,7 @@ class Resident:
             fields[name] = self._filled(
                 values[chosen], slot, (*shape, nodes), -1 if name == "edge_type" else 0
             )
-        return GraphBatch(**dict.fromkeys(ROWS) | fields, mask=mask, directed=self.directed)
+        return GraphBatch(**fields, mask=mask, directed=self.directed)
 
     def there(self, array: np.ndarray) -> Tensor:
         """The array on the device, without waiting for the copy."""

@@ -144,6 +144,7 @@ class Outcome:
     ``answers``   the items of a window that was just predicted, with their graphs
     ``remarks``   what was said on the way
     ``used``      whether any known edges were used
+    ``sure``      number of molecules that are more than 99 % sure
     ============  ====================================================================
     """
 
@@ -157,6 +158,7 @@ class Outcome:
     clusters: int = 0
     remarks: list[str] = field(default_factory=list)
     used: bool = False
+    sure: int = 0
 
     def facts(self) -> dict[str, Any]:
         """All but the answers themselves, as plain values."""
@@ -206,6 +208,7 @@ class Outcome:
         self.edges += more.edges
         self.skipped += more.skipped
         self.used |= more.used
+        self.sure += more.sure
 
 
 def _mean(ours: dict[str, float], theirs: dict[str, float], share: float) -> dict[str, float]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 import numpy as np
 
+from gln.decoding.valences import ELEMENTS
 from gln.errors import GLNError, instead
 from gln.graphs.kinds import TYPES, rename_types
 from gln.graphs.record import KINDS, NAMES, Graph
@@ -20,6 +21,7 @@ from gln.models.settings import misfit, unread
 from gln.registry import parse_spec, write_spec
 from gln.storage.facts import as_kind, read_facts
 from gln.storage.models import find_saved, load_model, saved_facts
+from gln.workflows.molecules import knows_molecules
 
 if TYPE_CHECKING:
     from torch import nn
@@ -158,8 +160,14 @@ def options_for(model: str, options: ReadOptions) -> ReadOptions:
     read = as_kind(read_facts(path).get("read", {}), ReadOptions, path) if path.is_file() else ReadOptions()
     more: dict[str, Any] = {name: getattr(read, name) for name in (*FLAGS, "threshold_weights")}
     more |= {"directed": True} if config.get("directed") is True else {}
+    if options.elements is None:
+        more |= (
+            {"elements": ELEMENTS, "only_elements": True}
+            if knows_molecules(config)
+            else {"elements": read.elements}
+        )
     more = {name: value for name, value in more.items() if value and not getattr(options, name)}
-    return replace(options, **more, kinds_if_there=bool(more))
+    return replace(options, **more, kinds_if_there=bool(set(more) & set(FLAGS)))
 
 
 def put_in_words(graph: Graph, kind: str) -> None:

@@ -7,12 +7,13 @@ answers are the same in any process and in any run (:mod:`gln.workflows.shards`)
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tqdm.auto import tqdm  # type: ignore[import-untyped]
 
+from gln.decoding.molecules import LEAST
 from gln.errors import GLNError
 from gln.files import apart_from
 from gln.inference.predict import Choice, Method, Tick
@@ -22,6 +23,7 @@ from gln.workflows import Say, silent
 from gln.workflows.answers import KnownEdges, Outcome, Unfit, Window, answer_window
 from gln.workflows.engines import Engine, in_this_process
 from gln.workflows.methods import coinciding, put_on
+from gln.workflows.molecules import Chemistry, as_molecules
 
 if TYPE_CHECKING:
     from gln.decoding.clusters import Grouping
@@ -69,6 +71,7 @@ class Answerer:
         # The edges stored with the nodes may be the known ones, which must not be scored.
         self.scored = job.known is None or job.options.edges is not None
         self.tick, self.remarked = tick, False
+        self.chemistry = Chemistry.of(job.model) if as_molecules(job.output) else None
 
     def begin(self, local: int | None) -> None:
         self.model = put_on(self.model, self.device, local)
@@ -77,7 +80,10 @@ class Answerer:
 
     def __call__(self, window: Window) -> Outcome:
         remarks: list[str] = []
-        done = answer_window(self.model, window, self.choice, self.known, remarks.append, self.tick)
+        some = window if self.chemistry is None else self.chemistry.prepared(window)
+        done = answer_window(self.model, some, self.choice, self.known, remarks.append, self.tick)
+        if self.chemistry is not None:
+            self.chemistry.finished(done, window.items)
         if self.scored:
             done.score(self.rules or {}, self.model, remarks.append)
         done.used = self.known is not None and self.known.used
@@ -119,6 +125,8 @@ class Job:
             others = " and ".join(str(other) for other in (self.output, self.known) if other is not None)
             raise GLNError(f"There is nothing to read besides {others}; give files of nodes.")
         self.paths = node_files(paths, self.options)
+        if as_molecules(self.output):
+            self.choice = replace(self.choice, threshold=LEAST)
 
     @property
     def in_folder(self) -> bool:

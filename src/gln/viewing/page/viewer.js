@@ -23,7 +23,7 @@ class Page {
   }
 
   drawing(canvas, point) {
-    return new GraphView(canvas, point);
+    return new MoleculeView(canvas, point);
   }
 
   /** Show a graph after its last step, at the model's own threshold. */
@@ -48,7 +48,7 @@ class Page {
     element("scores").hidden = !(graph.truth && graph.predicted);
     element("decision").hidden = !graph.graded;
     document.body.classList.toggle("blind", graph.predicted && !graph.truth);
-    element("ramp").hidden = !(graph.predicted && !graph.truth && graph.graded);
+    element("ramp").hidden = !(graph.predicted && !graph.truth && graph.graded) || this.view.molecular();
     element("hint").textContent = graph.dimensions === 3 ? "drag to rotate · scroll to zoom" : "drag to move · scroll to zoom";
     this.view.layers.nodes = graph.image === null;
     const covered = Boolean(graph.image && graph.clusters); // edges would hide the regions
@@ -185,9 +185,10 @@ class Page {
       ? [["right", "right", "Predicted and true"], ["missing", "missing", "True, but not predicted"], ["extra", "extra", "Predicted, but not true"]]
       : graph.predicted || graph.truth ? [["edges", "edges", ""]] : [];
     if (graph.truth && graph.predicted && graph.types && graph.trueTypes) rows.push(["other", "of another type", "Predicted and true, but of another type than predicted"]);
-    graph.typeNames.forEach((name, type) => rows.push([`type${type}`, name, "Edges of this type"]));
+    const used = (types, type) => !view.molecular() || types?.includes(type); // of a molecule's many states only its own
+    graph.typeNames.forEach((name, type) => used(graph.types, type) && rows.push([`type${type}`, name, "Edges of this type"]));
     rows.push(["nodes", graph.image ? "pixels" : "nodes", ""]);
-    graph.nodeNames.forEach((name, type) => rows.push([`node${type}`, name, "Nodes of this type"]));
+    graph.nodeNames.forEach((name, type) => used(graph.nodeTypes, type) && rows.push([`node${type}`, name, "Nodes of this type"]));
     if (graph.image) rows.push(["image", "image", ""]);
     if (graph.clusters) rows.push(["clusters", graph.image ? "regions" : "clusters", "Nodes that belong together, by the prediction at the initial threshold"]);
     rows.push(["labels", graph.symbols ? "elements" : "labels", ""]);
@@ -203,7 +204,7 @@ class Page {
       });
       swatch.className = `swatch ${name}`;
       const typed = /^(type|node)(\d+)$/.exec(name);
-      if (typed) dressSwatch(swatch, view, Number(typed[2]), typed[1] === "node");
+      if (typed && !view.molecular()) dressSwatch(swatch, view, Number(typed[2]), typed[1] === "node");
       words.textContent = text;
       number.id = `count-${name}`;
       label.title = title;
@@ -250,6 +251,7 @@ class Page {
       facts.push(`${whole(wrong)} of ${whole(graph.nodes)} nodes are of another type than predicted (ringed).`);
     }
     if (graph.placedBy) facts.push(`The nodes have no positions: they are placed by their ${graph.placedBy}.`);
+    if (this.view.large() && !Painter.get()) facts.push("This browser has no WebGL, so a graph of this size moves slowly.");
     element("facts").textContent = facts.join(" ");
     const note = element("threshold-note");
     note.textContent = !graph.graded ? ""

@@ -1,0 +1,155 @@
+"""Writing molecules: SDF with bonds, charges and how sure they are, and SMILES.
+
+Bonds are written in one resonance form, so every program reads them alike; rdkit finds the aromatic rings again.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gln.decoding.valences import SYMBOLS, valences
+from gln.errors import GLNError
+from gln.files import Staged
+from gln.graphs.check import as_record
+from gln.graphs.record import Graph
+from gln.io.items import Item
+from gln.io.table_writers import Writer
+
+MOLECULES = (".sdf", ".smi")
+V2000 = 999  # the most atoms and bonds
+FARTHEST = 9_999  # ångström: farther positions do not fit its columns
+NUMBER = {symbol: number for number, symbol in enumerate(SYMBOLS, start=1)}
+
+
+def rdkit(module: str) -> Any:
+    """A module of rdkit, or a sentence about how to install it."""
+    try:
+        return import_module(f"rdkit.{module}")
+    except ImportError:
+        raise GLNError(
+            "This needs rdkit, which is not installed: pip install 'gln[molecules]', or write an .sdf."
+        ) from None
+
+
+def mol_block(title: str, symbols: list[str], where: np.ndarray, molecule: Graph) -> str:
+    """A molecule with ``edge_order``, ``charge`` and ``hydrogens`` as a molfile: V2000, or V3000 if it is too large.
+
+    Args:
+        where: positions ``[n, 3]`` in ångström.
+    """
+    once = molecule.listed_once()
+    ends = (molecule.edge_index[:, once].T + 1).tolist()
+    orders, charges, hydrogens = (
+        values.tolist() for values in (molecule.edge_order[once], molecule.charge, molecule.hydrogens)
+    )
+    total = [0] * len(symbols)
+    for (a, b), order in zip(ends, orders, strict=True):
+        total[a - 1] += order
+        total[b - 1] += order
+    # What a reader would not guess of the hydrogens that are not listed.
+    stated = [
+        all_bonds + more if _usual(symbol, charge, all_bonds) != more else None
+        for symbol, charge, all_bonds, more in zip(symbols, charges, total, hydrogens, strict=True)
+    ]
+    head = f"{title}\n     gln            3D\n\n"
+    if max(len(symbols), len(ends)) > V2000 or np.abs(where).max(initial=0) > FARTHEST:
+        return head + _v3000(symbols, where, ends, orders, charges, stated)
+    lines = [f"{len(symbols):3d}{len(ends):3d}  0  0  0  0  0  0  0  0999 V2000"]
+    for symbol, (x, y, z), valence in zip(symbols, where.tolist(), stated, strict=True):
+        code = 0 if valence is None else valence or 15
+        lines.append(f"{x:10.4f}{y:10.4f}{z:10.4f} {symbol:<3} 0  0  0  0  0{code:3d}  0  0  0  0  0  0")
+    lines += [f"{a:3d}{b:3d}{order:3d}  0" for (a, b), order in zip(ends, orders, strict=True)]
+    charged = [(atom, charge) for atom, charge in enumerate(charges, start=1) if charge]
+    for start in range(0, len(charged), 8):
+        some = charged[start : start + 8]
+        lines.append(f"M  CHG{len(some):3d}" + "".join(f" {atom:3d} {charge:3d}" for atom, charge in some))
+    return head + "\n".join([*lines, "M  END\n"])
+
+
+def _v3000(
+    symbols: list[str],
+    where: np.ndarray,
+    ends: list[list[int]],
+    orders: list[int],
+    charges: list[int],
+    stated: list[int | None],
+) -> str:
+    lines = ["BEGIN CTAB", f"COUNTS {len(symbols)} {len(ends)} 0 0 0", "BEGIN ATOM"]
+    rows = zip(symbols, where.tolist(), charges, stated, strict=True)
+    for number, (symbol, (x, y, z), charge, valence) in enumerate(rows, start=1):
+        more = f" CHG={charge}" if charge else ""
+        more += "" if valence is None else f" VAL={valence or -1}"
+        lines.append(f"{number} {symbol} {x:.4f} {y:.4f} {z:.4f} 0{more}")
+    lines += ["END ATOM", "BEGIN BOND"]
+    for number, ((a, b), order) in enumerate(zip(ends, orders, strict=True), start=1):
+        lines.append(f"{number} {order} {a} {b}")
+    body = "\n".join(f"M  V30 {line}" for line in [*lines, "END BOND", "END CTAB"])
+    return f"  0  0  0     0  0            999 V3000\n{body}\nM  END\n"
+
+
+def _usual(symbol: str, charge: int, total: int) -> int:
+    """How many hydrogens a reader adds to an atom of whose valence nothing is said."""
+    rule = valences(NUMBER[symbol], charge) or ()
+    return next((each - total for each in rule if each >= total), 0)
+
+
+def to_mol(title: str, symbols: list[str], where: np.ndarray, molecule: Graph) -> Any:
+    """The same as a sanitised rdkit ``Mol``."""
+    chem, block = rdkit("Chem"), mol_block(title, symbols, where, molecule)
+    found = chem.MolFromMolBlock(block, removeHs=False)
+    if found is None:
+        raise GLNError(f"rdkit refuses the molecule {title}; it says why above.")
+    return found
+
+
+def molecule_of(item: Item, answer: Graph) -> tuple[str, list[str], np.ndarray, Graph]:
+    """What :func:`mol_block` needs of a prediction."""
+    answer = as_record(answer)
+    if item.symbols is None:
+        raise GLNError(f"{item.name} names no elements, so it is no molecule; write a .csv.")
+    if answer.get("edge_order") is None:
+        raise GLNError(f"{item.name} has edges but no bonds with orders; write a .csv.")
+    title = " ".join((item.title or item.label).split())[:80]
+    return title, list(item.symbols), item.rows()["pos"], answer
+
+
+class SDFWriter(Writer):
+    """Writes molecules one after another into one file, each with fields that say how sure it is."""
+
+    def __init__(self, path: Path, force: bool) -> None:
+        super().__init__(path, force)
+        self.staged[""] = Staged(path)
+
+    def add(self, item: Item, answer: Graph) -> None:
+        block = mol_block(*molecule_of(item, answer))
+        bonds = answer.edge_prob[answer.listed_once()].tolist()
+        fields = {"source": item.label, "confidence": f"{answer.molecule_prob:.4f}"}
+        fields |= {"bond_confidence": _lines([f"{value:.4f}" for value in bonds])} if bonds else {}
+        fields |= {"note": answer.note} if answer.get("note") else {}
+        data = "".join(f">  <{name}>\n{text}\n\n" for name, text in fields.items())
+        self.staged[""].write(f"{block}{data}$$$$\n".encode("utf-8", "backslashreplace"))
+
+
+def _lines(words: list[str]) -> str:
+    """Words in lines of fewer than 200 letters, as the format asks."""
+    return "\n".join(" ".join(words[start : start + 28]) for start in range(0, len(words), 28))
+
+
+class SmilesWriter(SDFWriter):
+    """Writes a line for each molecule: its canonical SMILES, its name and how sure it is."""
+
+    def __init__(self, path: Path, force: bool) -> None:
+        rdkit("Chem")
+        super().__init__(path, force)
+
+    def add(self, item: Item, answer: Graph) -> None:
+        title, symbols, where, molecule = molecule_of(item, answer)
+        chem = rdkit("Chem")
+        text = chem.MolToSmiles(chem.RemoveHs(to_mol(title, symbols, where, molecule)))
+        name = " ".join(item.label.split())
+        line = f"{text}\t{name}\t{answer.molecule_prob:.4f}\n"
+        self.staged[""].write(line.encode("utf-8", "backslashreplace"))

@@ -1,0 +1,281 @@
+"""Molecules from what a model says of atoms: which models can, what they read, and the answer as a molecule."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from gln.decoding.confidence import calibrate, chance
+from gln.decoding.molecules import LEAST, Decoded, decode
+from gln.decoding.valences import BONDS, ELEMENTS, STATES, SYMBOLS, State, group, parse_states
+from gln.errors import GLNError
+from gln.graphs.check import as_record
+from gln.graphs.record import Graph
+from gln.inference.choice import AS_TRAINED, Choice
+from gln.io.items import Item, Skipped
+from gln.io.molfiles import MOLECULES
+from gln.later import spatial, torch
+
+if TYPE_CHECKING:
+    from gln.workflows.answers import Outcome, Window
+
+NEAREST = 0.2  # ångström: atoms closer than this are at one place
+MOST = 10_000  # atoms of a molecule
+SURE = 0.99
+UNSTATED = (State(0, 0), State(1, 0), State(-1, 0))  # for a model that predicts no charges,
+USUAL = (0.99, 0.005, 0.005)  # how likely they are
+NUMBER = {symbol: number for number, symbol in enumerate(SYMBOLS, start=1)}
+
+
+def knows_molecules(config: dict[str, Any]) -> bool:
+    """Whether a model with this config reads the elements of the shipped one and predicts its states of atoms."""
+    wanted = {"in_channels": len(ELEMENTS), "edge_types": len(BONDS), "node_types": len(STATES)}
+    return all(config.get(name) == value for name, value in wanted.items())
+
+
+def as_molecules(output: Path) -> bool:
+    """Whether this is a file of molecules."""
+    return output.suffix.lower() in MOLECULES
+
+
+def check_molecules(model: str, facts: dict[str, Any], choice: Choice) -> None:
+    """Refuse to write molecules by a model that says nothing of bonds, or with choices that valence makes."""
+    Chemistry.of_facts(facts, model)
+    for name in ("threshold", "top_k", "type_thresholds"):
+        if choice.asks(name):
+            raise GLNError(
+                f"Got --{name.replace('_', '-')}; which bonds a molecule has follows from the rules of valence, so "
+                "leave it out, or write a .csv."
+            )
+
+
+@dataclass(frozen=True)
+class Chemistry:
+    """What the types of a model mean: the order of every type of edge, and the state of every type of node."""
+
+    orders: tuple[int, ...]
+    states: tuple[State, ...]
+    stated: bool  # whether it predicts states at all
+    sure: dict[str, list[float]]  # for :func:`gln.decoding.confidence.chance`
+
+    @classmethod
+    def of_facts(cls, facts: dict[str, Any], name: str) -> Chemistry:
+        """By the ``config`` and ``training`` of a saved model."""
+        config, training = facts.get("config") or {}, facts.get("training") or {}
+        names = training.get("names") or {}
+        types, kinds = names.get("edge_type_names"), names.get("node_type_names")
+        if knows_molecules(config):
+            types, kinds = types or BONDS, kinds or STATES
+        if not types or not set(types) <= set(BONDS) or config.get("pos_channels") != 3:
+            raise GLNError(
+                f"{name} does not predict bonds, so it cannot write molecules; use the model molecules, train with "
+                "--types order --node-types charge, or write a .csv."
+            )
+        orders = tuple(1 + BONDS.index(word) for word in types)
+        states = tuple(parse_states(kinds)) if kinds else UNSTATED
+        return cls(orders, states, bool(kinds), training.get("confidence") or {})
+
+    @classmethod
+    def of(cls, model: Any) -> Chemistry:
+        """By a model that is loaded."""
+        about = {"config": getattr(model, "config", None), "training": getattr(model, "training_facts", None)}
+        return cls.of_facts(about, type(model).__name__)
+
+    def prepared(self, window: Window) -> Window:
+        """The window without what is no molecule, and without atoms that the model does not know."""
+        kept, bad = [], list(window.bad)
+        for item in window.items:
+            try:
+                kept.append(_known_part(item))
+            except GLNError as error:
+                where = "" if item.part is None else f"graph {item.part}: "
+                bad.append(Skipped(item.path, f"{where}{error}"))
+        return replace(window, items=kept, bad=bad)
+
+    def finished(self, done: Outcome, items: Sequence[Item]) -> None:
+        """Turn the answers of a prediction for what :meth:`prepared` left of ``items`` into molecules."""
+        whole = {item.name: item for item in items}
+        answers, done.answers, done.edges = done.answers, [], 0
+        for part, answer in answers:
+            item = whole[part.name]
+            try:
+                molecule = self.molecule(answer, item.symbols or (), known_atoms(item))
+            except GLNError as error:
+                where = "" if item.part is None else f"graph {item.part}: "
+                done.skipped.append(Skipped(item.path, f"{where}{error}"))
+                continue
+            done.answers.append((item, molecule))
+            done.edges += int(molecule.listed_once().sum())
+            done.sure += molecule.molecule_prob > SURE and not molecule.get("note")
+        done.graphs = len(done.answers)
+
+    def molecule(self, answer: Graph, symbols: Sequence[str], known: np.ndarray) -> Graph:
+        """The most likely molecule that keeps the rules of valence.
+
+        Args:
+            answer: a prediction with every bond that is likelier than ``gln.decoding.molecules.LEAST``.
+            symbols: the elements of all atoms ``[n]``.
+            known: which of them the answer is about ``[n]``; the others are left without bonds.
+
+        Returns:
+            The graph with ``edge_prob`` and ``edge_type`` of its bonds, ``edge_order`` (1 to 3) in one resonance form,
+            ``node_type``, ``charge`` and ``hydrogens`` of its atoms, ``molecule_prob`` and a ``note``.
+        """
+        numbers = np.array([NUMBER[symbol] for symbol in symbols])
+        found = self.decoded(answer, numbers[known])
+        if found is None:
+            raise GLNError(
+                "no molecule that keeps the rules of valence was found among the likely bonds; are its atoms those of "
+                "one or several whole molecules?"
+            )
+        place = np.flatnonzero(known)
+        ends = torch.from_numpy(place[found.bonds].reshape(-1, 2).T.copy())
+        bonds = {
+            "edge_prob": chance(found.bond_doubts, self.sure.get("bond")).astype(np.float32),
+            "edge_type": np.array([self.orders.index(order) for order in found.types], dtype=np.int64),
+            "edge_order": found.orders,
+        }
+        both = torch.cat([ends, ends.flip(0)], dim=1)
+        order = (both[0] * len(numbers) + both[1]).argsort()
+        atoms = {"charge": lone_charges(numbers, known), "hydrogens": np.zeros(len(numbers), dtype=np.int64)}
+        atoms["charge"][place], atoms["hydrogens"][place] = found.charges, found.hydrogens
+        if self.stated:
+            atoms["node_type"] = np.zeros(len(numbers), dtype=np.int64)
+            atoms["node_type"][place] = found.states
+        sure = float(chance(found.doubts[None], self.sure.get("molecule"))[0])
+        strange = sorted({symbols[atom] for atom in np.flatnonzero(~known).tolist()})
+        notes = [
+            "" if found.proven else "a likelier molecule may have been missed",
+            "" if not strange else f"{', '.join(strange)}: unknown to the model, left without bonds",
+        ]
+        return Graph(
+            len(numbers),
+            edge_index=both[:, order],
+            **{name: torch.from_numpy(np.concatenate([row, row]))[order] for name, row in bonds.items()},
+            **{name: torch.from_numpy(row) for name, row in atoms.items()},
+            **{name: answer[name] for name in ("edge_type_names", "node_type_names") if name in answer},
+            molecule_prob=sure,
+            note="; ".join(filter(None, notes)) or None,
+        )
+
+    def decoded(self, answer: Graph, numbers: np.ndarray) -> Decoded | None:
+        """The most likely molecule by what ``answer`` says of atoms with these atomic ``numbers``."""
+        once = answer.listed_once()
+        prob = answer.edge_prob[once].numpy(force=True).astype(np.float64)
+        chances = np.zeros((len(prob), 1 + len(BONDS)))
+        chances[:, 0] = 1 - prob
+        types = answer.edge_type_prob[once].numpy(force=True).astype(np.float64)
+        chances[:, list(self.orders)] = prob[:, None] * types / types.sum(1, keepdims=True).clip(1e-9)
+        if self.stated:
+            likely = answer.node_type_prob.numpy(force=True).astype(np.float64)
+        else:
+            likely = np.tile(USUAL, (answer.num_nodes, 1))
+        return decode(numbers, answer.edges_once(), chances, self.states, likely)
+
+    def ask(self, model: Any, items: Sequence[Item], choice: Choice) -> Outcome:
+        """The molecules over the atoms of ``items``, and what is skipped."""
+        from gln.workflows.answers import Window, answer_window
+
+        done = answer_window(model, self.prepared(Window(1, list(items))), replace(choice, threshold=LEAST))
+        self.finished(done, items)
+        return done
+
+
+def fit_confidence(model: Any, graphs: Sequence[Graph], batch_size: int = 64) -> dict[str, list[float]]:
+    """How sure answers are, learned from ``graphs`` that the model was not trained on: what their doubts are worth.
+
+    A molecule is right if every bond and every atom has its true type. The result is kept as
+    ``model.training_facts["confidence"]`` and is saved with the model.
+
+    Args:
+        graphs: with ``pos``, ``x``, ``edge_type`` and ``node_type`` as in training.
+    """
+    from gln.inference.predict import predict_graphs  # here, as it loads torch
+
+    chemistry = Chemistry.of(model)
+    graphs = [as_record(graph) for graph in graphs]
+    answers = predict_graphs(model, graphs, replace(AS_TRAINED, threshold=LEAST, batch_size=batch_size))
+    rows: dict[str, list[np.ndarray]] = {"molecule": [], "bond": []}
+    right: dict[str, list[np.ndarray]] = {"molecule": [], "bond": []}
+    for graph, answer in zip(graphs, answers, strict=True):
+        numbers = np.array([NUMBER[ELEMENTS[place]] for place in graph.x.argmax(1).tolist()])
+        found = chemistry.decoded(answer, numbers)
+        if found is None:
+            continue
+        once = graph.listed_once()
+        orders = [chemistry.orders[kind] for kind in graph.edge_type[once].tolist()]
+        true = dict(zip(map(tuple, graph.edges_once().tolist()), orders, strict=True))
+        bonds = dict(zip(map(tuple, found.bonds.tolist()), found.types.tolist(), strict=True))
+        rows["molecule"].append(found.doubts[None])
+        rows["bond"].append(found.bond_doubts)
+        same = true == bonds and (found.states == graph.node_type.numpy(force=True)).all()
+        right["molecule"].append(np.array([same]))
+        right["bond"].append(np.array([true.get(pair) == kind for pair, kind in bonds.items()], dtype=bool))
+    fitted = {name: calibrate(np.concatenate(rows[name]), np.concatenate(right[name])) for name in rows}
+    model.training_facts = {**(getattr(model, "training_facts", None) or {}), "confidence": fitted}
+    return fitted
+
+
+def in_words(molecule: Graph) -> Graph:
+    """A molecule whose node types are the charges and hydrogens of its resonance form, for a drawing."""
+    drawn = copy.copy(molecule)
+    drawn.edge_type = torch.where(_in_chains(molecule), molecule.edge_order - 1, molecule.edge_type)
+    pairs = zip(molecule.charge.tolist(), molecule.hydrogens.tolist(), strict=True)
+    words = [(f"{charge:+d}" if charge else "0") + (f" H{more}" if more else "") for charge, more in pairs]
+    names = tuple(sorted(set(words)))
+    drawn.node_type, drawn.node_type_names = torch.tensor([names.index(word) for word in words]), names
+    return drawn
+
+
+def _in_chains(molecule: Graph) -> torch.Tensor:
+    """Which delocalised bonds lie in no ring of such bonds, as those of a carboxylate: bool ``[2m]``."""
+    ends = molecule.edge_index
+    left = delocalised = molecule.edge_type == BONDS.index("aromatic")
+    while True:  # take off the ends of chains, again and again
+        degree = torch.bincount(ends[0][left], minlength=molecule.num_nodes)
+        stays = left & (degree[ends[0]] > 1) & (degree[ends[1]] > 1)
+        if torch.equal(stays, left):
+            return delocalised & ~left
+        left = stays
+
+
+def known_atoms(item: Item) -> np.ndarray:
+    """Which atoms have an element that the model knows ``[n]``."""
+    return item.graph.x.numpy(force=True).any(1)
+
+
+def lone_charges(numbers: np.ndarray, known: np.ndarray) -> np.ndarray:
+    """The charges of atoms that are not ``known``: those of alkali and earth alkali metals as ions, 0 of others."""
+    usual = [0 if here else (group(int(number)) or 0) for number, here in zip(numbers, known, strict=True)]
+    return np.array([electrons if electrons in (1, 2) else 0 for electrons in usual], dtype=np.int64)
+
+
+def _known_part(item: Item) -> Item:
+    """The item without the atoms of elements that the model does not know; refuse what is no molecule."""
+    if item.symbols is None:
+        raise GLNError(f"{item.name} names no elements, so it is no molecule; write a .csv.")
+    nodes = item.graph.num_nodes
+    if nodes > MOST:
+        raise GLNError(
+            f"it has {nodes:,} atoms; molecules are written with at most {MOST:,}, cut it into parts, or write a .csv."
+        )
+    where = item.graph.pos.numpy(force=True)
+    near = spatial.cKDTree(where).query_pairs(NEAREST)
+    if near:
+        a, b = min(near)
+        raise GLNError(
+            f"atoms {a + 1} and {b + 1} are at one place ({np.linalg.norm(where[a] - where[b]):.2f} Å apart); "
+            "positions are expected in ångström, one for each atom."
+        )
+    known = known_atoms(item)
+    if not known.any():
+        raise GLNError(f"the model knows none of its elements: {', '.join(sorted(set(item.symbols)))}.")
+    if known.all() and item.graph.edge_index is None:
+        return item
+    rows = {name: values[torch.from_numpy(known)] for name, values in item.graph.rows().items()}
+    return replace(item, graph=Graph(int(known.sum()), **rows))
