@@ -19,7 +19,6 @@ NAMES = (
     "communities",
     "families",
     "fuzz",
-    "graphrnn",
     "honest-scores",
     "large-set",
     "loaded",
@@ -40,6 +39,7 @@ NAMES = (
     "tiles",
     "time-to-accuracy",
     "train-step",
+    "view",
 )
 
 

@@ -36,13 +36,13 @@ def run(
     Args:
         mutations: how many in all, the same number of every format.
         folder: where finished pieces are kept.
-        only: a single format, to look into it.
+        only: these formats, separated by commas.
         seed: the same seed makes the same files.
     """
-    if only and only not in TARGETS:
+    names = only.split(",") if only else list(TARGETS)
+    if not set(names) <= set(TARGETS):
         raise GLNError(f"Got only={only!r}; choose from {', '.join(TARGETS)}.")
     folder.mkdir(parents=True, exist_ok=True)
-    names = [only] if only else list(TARGETS)
     each = -(-mutations // len(names))
     with TemporaryDirectory(
         prefix="gln-fuzz-", dir="/dev/shm" if Path("/dev/shm").is_dir() else None

@@ -1,9 +1,9 @@
 """Which F1 a published accuracy allows on the Delaunay benchmark: python recipes/f1_bounds.py
 
 With ``E`` true entries of n² and some wrong ones, F1 is lowest if these are all missing edges and highest if all are
-extra. That needs the accuracy of every set; published is the mean, rounded to three digits. So the bounds are strict
-(but for the rounding, which they include) for sets of one size, whose E hardly varies, and hold for 20 to 80 points if
-every set has the same accuracy.
+extra. Published is the mean accuracy over sets, rounded to three digits. If every set has that accuracy, this bounds
+the mean F1 (``f1``). If nothing is known about single sets, the bounds are wider (``strict``): F1 falls slowest per
+wrong entry where a set is given every edge there could be, and fastest where it is given none.
 """
 
 from __future__ import annotations
@@ -27,15 +27,17 @@ def f1(found: float, wrong: float) -> float:
     return 2 * found / (2 * found + wrong)
 
 
-def bounds(graphs: list, accuracy: float) -> list[float]:
+def bounds(graphs: list, accuracy: float) -> dict[str, list[float]]:
     """The lowest and the highest mean F1."""
     low, high = [], []
-    for graph in graphs:
-        entries, true = graph.num_nodes**2, graph.num_edges
-        most, least = ((1 - accuracy + shift) * entries for shift in (ROUNDED, -ROUNDED))
-        low.append(f1(max(true - most, 0), most))
-        high.append(f1(true, least))
-    return [round(mean(low), 4), round(mean(high), 4)]
+    shares = [graph.num_edges / graph.num_nodes**2 for graph in graphs]
+    most, least = 1 - accuracy + ROUNDED, 1 - accuracy - ROUNDED  # shares of wrong entries
+    for share in shares:
+        low.append(f1(max(share - most, 0), most))
+        high.append(f1(share, least))
+    strict = [1 - most / min(shares), 1 - least / (1 + max(shares))]
+    found = {"f1": [mean(low), mean(high)], "strict": strict}
+    return {name: [round(bound, 4) for bound in values] for name, values in found.items()}
 
 
 def main() -> None:
@@ -43,9 +45,10 @@ def main() -> None:
     for points, systems in PUBLISHED.items():
         graphs = gln.family("delaunay", points=points).graphs(SETS, TEST_SEED)
         for system, accuracy in systems.items():
-            low, high = bounds(graphs, accuracy)
-            found.append({"system": system, "points": points, "accuracy": accuracy, "f1": [low, high]})
-            print(f"{system:<16}{points!s:<10}accuracy {accuracy}  F1 {low} to {high}")
+            found.append(
+                {"system": system, "points": points, "accuracy": accuracy} | bounds(graphs, accuracy)
+            )
+            print(found[-1])
     write_result(
         RESULTS / "delaunay-f1-bounds.json", "python recipes/f1_bounds.py", TEST_SEED, {"rows": found}
     )

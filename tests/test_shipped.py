@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,6 +15,7 @@ import torch
 import gln
 from gln.errors import GLNError
 from gln.storage.models import SHIPPED, shipped
+from tests.test_results import LISTED, ROOT
 
 # name: a family member it has not seen and the F1 to reach on a few of its graphs
 EXPECTED = {
@@ -38,7 +42,48 @@ def test_a_card_says_what_the_model_says(name: str) -> None:
     facts = json.loads((SHIPPED / name / "model.json").read_text(encoding="utf-8"))
     weights = sum(weight.numel() for weight in gln.load(name).parameters())
     assert f"{weights:,} weights".replace(",", " ") in card
-    assert f"{facts['training']['epoch']} epochs" in card
+    assert f"{facts['training']['epoch']} epochs" in card or " was the best" in card
+    commands = re.findall(r"`python (recipes/\w+\.py) train\b", card)
+    assert commands
+    assert all((ROOT / command).exists() for command in commands)
+    if f"src/gln/shipped/{name}/model.json" not in LISTED:
+        assert f"`{facts['commit'][:7]}`" in card
+
+
+@pytest.mark.parametrize("name", sorted(EXPECTED))
+def test_the_scores_of_a_card_are_those_measured_with_this_model(name: str) -> None:
+    card = (SHIPPED / name / "CARD.md").read_text(encoding="utf-8")
+    trained = json.loads((SHIPPED / name / "model.json").read_text(encoding="utf-8"))["training"]
+    paths = re.findall(r"`(results/[\w/-]+\.json)`", card)
+    assert paths
+    found: set[str] = set()
+    for path in paths:
+        facts = json.loads((ROOT / path).read_text(encoding="utf-8"))
+        for key in ("epoch", "val_iou"):
+            assert facts["training"][key] == pytest.approx(trained[key])
+        found |= {text for value in numbers(facts) for text in printed(value)}
+    rows = [line for line in card.splitlines() if line.startswith("|")]
+    scores = [
+        cell for row in rows for cell in row.strip("| ").split(" | ") if re.match(r"\.\d|[\d.]+ %$", cell)
+    ]
+    assert scores
+    assert not [score for score in scores if score not in found]
+
+
+def numbers(facts: Any) -> Iterator[float]:
+    """Every number in JSON."""
+    if isinstance(facts, dict | list):
+        for value in facts.values() if isinstance(facts, dict) else facts:
+            yield from numbers(value)
+    elif isinstance(facts, int | float):
+        yield facts
+
+
+def printed(value: float) -> set[str]:
+    """How a card may write a share."""
+    return {f"{value:.{digits}f}".lstrip("0") for digits in (3, 4)} | {
+        f"{100 * value:.{d}f} %" for d in (0, 1)
+    }
 
 
 @pytest.mark.parametrize(

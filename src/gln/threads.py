@@ -1,4 +1,4 @@
-"""How many threads torch computes with: no more than the work can use, and none that waits by spinning.
+"""How many threads torch computes with: no more than the work can use, and none that waits by spinning; and processes.
 
 Many of our steps are short. A thread that spins until the next one takes the core away from the thread that computes it
 as soon as anything else runs on the machine, and a step of microseconds then takes milliseconds.
@@ -10,6 +10,8 @@ import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from multiprocessing import get_all_start_methods, get_context
+from multiprocessing.context import BaseContext
 
 from gln.later import torch
 
@@ -52,3 +54,15 @@ def at_most(threads: int) -> Iterator[None]:
             _inside -= 1
             if _inside == 0:
                 torch.set_num_threads(_before)
+
+
+def clean_processes(preload: str) -> BaseContext:
+    """A context whose workers are not forked from this process: forking after torch has used threads can hang.
+
+    Torch and the module ``preload`` are imported once for all workers, where the system can.
+    """
+    if "forkserver" not in get_all_start_methods():
+        return get_context("spawn")
+    context = get_context("forkserver")
+    context.set_forkserver_preload(["torch", "scipy.spatial", preload])
+    return context

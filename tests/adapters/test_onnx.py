@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ import gln
 from gln.errors import GLNError
 from gln.graphs import make_graph
 from gln.models import GLN, PaperGLN, Set2Graph
+from gln.models.flow import GraphFlow
 from gln.storage.onnx import lists_of, load_onnx
 
 pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
@@ -75,6 +75,8 @@ def test_what_the_file_cannot_do_is_said(all_heads: tuple[GLN, Path], tmp_path: 
         gln.predict(exported, np.zeros((3, 4)), steps=3)
     with pytest.raises(GLNError, match="without weights"):
         gln.export(exported, tmp_path / "again.onnx")
+    with pytest.raises(GLNError, match="A GraphFlow draws graphs at random"):
+        gln.export(GraphFlow(width=8, pair_width=8, steps=1), tmp_path / "flow.onnx")
     broken = tmp_path / "broken.onnx"
     broken.write_bytes(path.read_bytes()[:-100])
     with pytest.raises(GLNError, match="cannot be run by onnxruntime"):
@@ -113,17 +115,23 @@ def test_lists_find_every_third_node() -> None:
     for node, row in enumerate(lists["slots"].tolist()):
         assert [place for place in row if place < count] == [p for p, (i, _) in enumerate(ends) if i == node]
     for pair, (i, j) in enumerate(ends):
-        found = {(ik, jk) for ik, jk in lists["third"][:, pair].T.tolist() if ik < count}
+        row = lists["slots"][i].tolist()
+        found = {(ik, jk) for ik, jk in zip(row, lists["third"][pair].tolist(), strict=True) if jk < count}
         assert found == {
             (ends.index((i, k)), ends.index((j, k))) for k in range(9) if {(i, k), (j, k)} <= {*ends}
         }
 
 
-@pytest.mark.skipif("GLN_SLOW" not in os.environ, reason="set GLN_SLOW=1: exporting takes a minute")
-def test_a_shipped_model(tmp_path: Path) -> None:
-    model = gln.load("delaunay-small")
-    exported = load_onnx(gln.export(model, tmp_path / "model.onnx")[0])
-    for nodes in (1, 40, 300):
-        batch = onnx._batch(model, nodes)
-        with torch.no_grad():
-            assert difference(model(batch), exported(batch)) < 1e-4
+@pytest.mark.parametrize(("nodes", "nearest"), [(2, 1), (7, 3), (20, 6)])
+def test_products_of_matrices_mix_as_a_search_does(nodes: int, nearest: int) -> None:
+    from gln.models.candidates import candidate_pairs
+    from gln.ops.mix import mix_listed_reference
+
+    draw = torch.Generator().manual_seed(0)
+    mask = torch.ones(1, nodes, dtype=torch.bool)
+    pairs: Any = candidate_pairs(torch.rand(1, nodes, 2, generator=draw), mask, nearest, listed=True)
+    count = pairs.ends.shape[1]
+    read = torch.randn(count, 4, 3, 5, generator=draw)
+    found = onnx.GivenPairs(**lists_of(pairs)).mix(read)
+    expected = mix_listed_reference(read, pairs.start, pairs.ends[1], (0, nodes), (0, count))
+    torch.testing.assert_close(found, expected)

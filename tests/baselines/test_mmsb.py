@@ -258,3 +258,13 @@ class TestSampling:
             MMSB().sample(1)
         with pytest.raises(GLNError):
             MMSB().fit([])
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_a_gpu_finds_the_same_blocks_and_leaves_them_on_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    graphs = [planted([12, 12], 0.8, 0.05, seed)[0] for seed in range(3)]
+    there = MMSB(most_roles=3).fit(graphs).state()
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    for name, here in MMSB(most_roles=3).fit(graphs).state().items():
+        assert there[name].device.type == "cpu"
+        torch.testing.assert_close(there[name], here, atol=1e-6, rtol=1e-6)

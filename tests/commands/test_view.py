@@ -79,8 +79,12 @@ def test_a_mistake_is_one_sentence_and_nothing_is_written(
     assert not list(here.iterdir())
 
 
-def test_what_is_too_large_is_refused(here: Path, capsys: pytest.CaptureFixture) -> None:
-    np.save("points.npy", np.random.default_rng(0).random((20_001, 2)))
-    assert run("view", "points.npy") == 2
-    assert "up to 20,000 nodes, but the smallest here has 20,001" in capsys.readouterr().err
+def test_what_is_too_large_is_refused(
+    here: Path, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before anything is computed for it."""
+    monkeypatch.setattr("gln.workflows.views.watch", None)
+    np.save("points.npy", np.random.default_rng(0).random((100_001, 2)))
+    assert run("view", "points.npy", "--model", "delaunay-small") == 2
+    assert "the smallest here has 100,001 nodes" in capsys.readouterr().err
     assert [path.name for path in here.iterdir()] == ["points.npy"]

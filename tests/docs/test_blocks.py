@@ -44,13 +44,14 @@ NOT_RUN = {
 ELSEWHERE = {"several-machines": "starts processes; the tests of several processes do"}
 # What a page says is large; the letters of the page are kept where it is not.
 SHORTER = {
+    "anywhere": {"export delaunay -o": "export delaunay-small -o"},
     "README": {
         "points=100)": "points=16)",
         "view surfaces:points=400": "view surfaces:points=64",
         "sample(1200": "sample(20",
         "epochs=20": "epochs=1",
         "--patches 80": "--patches 30 --epochs 2",
-    }
+    },
 }
 RUNNABLE = [
     name

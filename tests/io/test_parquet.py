@@ -13,6 +13,7 @@ from gln.errors import GLNError
 from gln.graphs import make_graph
 from gln.io import Item, ReadOptions, open_writer, read_items
 from gln.io.streams import open_stream
+from tests.io.samples import GOOD
 
 pa = pytest.importorskip("pyarrow")
 feather = pytest.importorskip("pyarrow.feather")
@@ -154,3 +155,22 @@ def test_streams_give_the_rows_of_the_file(tmp_path: Path, monkeypatch: pytest.M
         np.testing.assert_allclose(item.graph.pos.numpy(), points, atol=1e-6)
     save(tmp_path / "sets.parquet", pa.table(columns()))
     assert open_stream(tmp_path / "sets.parquet", ReadOptions(), lambda text: None) is None
+
+
+def test_a_table_of_chunks_that_claims_too_many_is_refused(tmp_path: Path) -> None:
+    """The decoder of LAZ makes room for as many as it claims, and ends the process where there is none."""
+    data = bytearray(GOOD[".laz"])
+    start = int.from_bytes(data[96:100], "little")
+    table = int.from_bytes(data[start : start + 8], "little")
+    data[table + 4 : table + 8] = b"\xff\xff\xff\xff"
+    path = tmp_path / "cloud.laz"
+    path.write_bytes(data)
+    with pytest.raises(GLNError, match="its header is broken"):
+        read(path)
+
+
+def test_a_file_without_the_rows_it_claims_is_refused() -> None:
+    from gln.io.parquet import _joined
+
+    with pytest.raises(GLNError, match="no rows, although it says"):
+        _joined([])

@@ -99,8 +99,14 @@ def test_a_trained_system_is_shared_by_experiments_and_gives_the_same_again(tmp_
     assert shares[1]["runs"][0] == shares[1]["runs"][1]  # all pairs are all pairs, whatever the seed
 
 
-def test_a_cell_that_cannot_run_says_why_and_is_tried_again(tmp_path: Path) -> None:
-    places, cells = Places(tmp_path), choose(["figure-depth"], "smoke", "set/surfaces-400-all/gln-6")
+def test_a_cell_that_cannot_run_says_why_and_is_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(task: object) -> dict:
+        raise GLNError("it has five steps")
+
+    monkeypatch.setitem(MEASURES, "scores", fail)
+    places, cells = Places(tmp_path), choose(["table-mmd"], "smoke", "set/figures/floor")
     for _ in range(2):
         assert run_cells(cells, places, say=lambda line: None) == 1
         assert "five steps" in cells[0].read(places)["cannot"]  # type: ignore[index]

@@ -124,8 +124,8 @@ def test_kinds_are_learned_scored_and_kept(tmp_path: Path) -> None:
     kinds = {"edge_types": 2, "edge_weights": True, "node_types": 2}
     model = GLN(1, 2, **SMALL, **kinds, lengths="absolute")
     loss = Loss(edge="plain", every_step=True, types="balanced")
-    train = [replace_names(graph) for graph in graphs(300)]
-    result = fit(model, train, graphs_named(40, 1), run=tmp_path, loss=loss, epochs=10, **QUICK)
+    train = [replace_names(graph) for graph in graphs(160)]
+    result = fit(model, train, graphs_named(40, 1), run=tmp_path, loss=loss, epochs=9, **QUICK)
     best = result.history[result.best_epoch - 1]
     assert best["val_score"] == max(row["val_score"] for row in result.history)
     for name in ("val_types", "val_nodes", "val_weights"):
@@ -151,7 +151,7 @@ def graphs_named(count: int, seed: int) -> list[Graph]:
 def test_directions_are_learned() -> None:
     torch.manual_seed(0)
     model = GLN(1, 2, **SMALL, directed=True)
-    fit(model, graphs(300, directed=True), graphs(40, 1, True), epochs=8, **QUICK)
+    fit(model, graphs(160, directed=True), graphs(40, 1, True), epochs=7, **QUICK)
     assert gln.evaluate(model, graphs(20, 2, True))["dice"] > 0.9
 
 

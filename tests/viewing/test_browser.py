@@ -442,3 +442,67 @@ def test_clusters_colour_the_nodes_and_elements_stand_beside_them(show: Callable
     before = browser.execute_script(f"page.view.draw(); {colours}")
     browser.execute_script("document.getElementById('layer-clusters').click(); page.view.draw()")
     assert browser.execute_script(colours) != before
+
+
+def mesh(side: int = 90, solid: bool = False) -> View:
+    """More edges than a canvas draws: a grid with diagonals, of which a corner was predicted wrongly."""
+    column, row = np.meshgrid(np.arange(side), np.arange(side))
+    number = row * side + column
+    pairs = np.concatenate(
+        [
+            np.stack([number[: side - up, : side - right].ravel(), number[up:, right:].ravel()], axis=1)
+            for up, right in ((0, 1), (1, 0), (1, 1))
+        ]
+    )
+    pairs = pairs[np.lexsort((pairs[:, 1], pairs[:, 0]))]
+    height = np.zeros(side * side) if not solid else np.sin(column / 9).ravel() * 5
+    pos = np.stack([column.ravel(), row.ravel(), height], axis=1)[:, : 3 if solid else 2]
+    chances = np.full((1, len(pairs)), 0.9, dtype=np.float32)
+    chances[:, (pairs < side * side // 8).all(axis=1)] = 0.1
+    return View(make_graph(pos=pos, edges=pairs), "mesh", seen=Seen(pairs, chances, 0.5))
+
+
+INK = """
+page.view.layers.nodes = false; page.view.draw();
+const { width, height } = page.view.canvas, cells = new Array(64).fill(0);
+const copy = new OffscreenCanvas(width, height).getContext("2d", { willReadFrequently: true });
+copy.drawImage(page.view.canvas, 0, 0);
+const { data } = copy.getImageData(0, 0, width, height);
+for (let at = 3; at < data.length; at += 4) {
+  const pixel = (at - 3) / 4, down = Math.floor(8 * Math.floor(pixel / width) / height);
+  const cell = 8 * down + Math.floor(8 * (pixel % width) / width);
+  if (data[at] > 20) cells[cell] += data[at - 3] > data[at - 1] ? -1 : 1;
+}
+return cells.map((sum) => sum / (width * height / 64));
+"""
+
+
+@pytest.mark.parametrize("solid", [False, True])
+def test_webgl_draws_what_the_canvas_draws(show: Callable, solid: bool) -> None:
+    """As much blue (right) and red (missing) in every part of the picture, and the same under the pointer."""
+    browser = show([mesh(solid=solid)])
+    count = "return page.view.large() && Painter.get() !== null"
+    assert browser.execute_script(count)
+    by_webgl = np.array(browser.execute_script(INK))
+    assert browser.execute_script("return page.view.order.length") == 3 * 89 * 90 - 89
+    browser.execute_script("Painter.one = null; page.describe()")  # as if this browser had none
+    assert "no WebGL" in browser.find_element("id", "facts").text
+    by_canvas = np.array(browser.execute_script(INK))
+    assert by_canvas.max() > 0.1
+    assert by_canvas.min() < -0.1
+    np.testing.assert_allclose(by_webgl, by_canvas, atol=0.25)
+    assert np.corrcoef(by_webgl, by_canvas)[0, 1] > 0.95
+
+
+def test_a_large_graph_moves_in_part_and_rests_whole(show: Callable) -> None:
+    """Where frames come late, a sample of the edges moves; soon after, all are drawn again."""
+    browser = show([mesh(solid=True)])
+    before = picture(browser)
+    some, after = browser.execute_script(
+        "Painter.one.most = 4000; page.view.turn(50, 0); page.view.draw();"
+        "return [Painter.one.some, page.view.canvas.toDataURL()]"
+    )
+    assert some < 10_000
+    assert after != before
+    time.sleep(1)
+    assert browser.execute_script("return Painter.one.some") == 3 * 89 * 90 - 89

@@ -252,9 +252,12 @@ def test_what_is_too_large_is_said() -> None:
     views = views_of([make_graph(num_nodes=5), make_graph(num_nodes=9)])
     said: list[str] = []
     assert within_reach(views, said.append, largest=6) == views[:1]
-    assert said == ["1 graph is not on the page: more than 6 nodes."]
-    with pytest.raises(GLNError, match="up to 4 nodes, but the smallest here has 5"):
+    assert said == ["1 graph is not on the page: more than 6 nodes or 500,000 edges."]
+    with pytest.raises(GLNError, match="up to 4 nodes and 500,000 edges, but the smallest here has 5 nodes"):
         within_reach(views, said.append, largest=4)
+    (dense,) = views_of([make_graph(num_nodes=4, edges=[[0, 1], [1, 2], [2, 3]])])
+    with pytest.raises(GLNError, match="has 4 nodes and 3 edges"):
+        within_reach([dense], said.append, most=2)
 
 
 def test_names_for_other_graphs_are_refused() -> None:

@@ -16,11 +16,14 @@ import gln
 from gln.errors import GLNError
 from gln.graphs import make_graph
 from gln.inference.steps import every_step
-from gln.viewing.play import Playable, playable, write_play
+from gln.viewing.play import write_play
+from gln.workflows.playable import Playable, playable
 
 pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.keys import Keys
+
+from tests.viewing.conftest import cpu_seconds
 
 USUAL, OTHERS = ("delaunay-small", "surfaces"), ("delaunay", "community")
 SETTLE = "page.settled().then(() => requestAnimationFrame(() => arguments[arguments.length - 1]()))"
@@ -101,20 +104,37 @@ def test_other_shipped_models_too(visit: Callable[..., Any], tmp_path: Path) -> 
 
 
 def test_it_is_small_and_quick(visit: Callable[..., Any], tmp_path: Path) -> None:
-    """Far below what benchmarks/play.py measures: the machine is shared."""
+    """20 frames a second at 50 points and 5 at 200 take two processors .1 and .4 seconds of their time for each.
+
+    Processor time is counted because the machine is shared; a third more than that is for what they share.
+    """
     page = write_play(tmp_path / "play.html", [playable("delaunay-small")])
     assert page.stat().st_size < 6e6
     browser = visit(page)
     browser.set_script_timeout(60)
     browser.execute_async_script(SETTLE)
     assert browser.execute_script("return page.first") < 4000
-    for nodes, least in ((50, 6), (200, 1.5)):
+    for nodes, most in ((50, 0.13), (200, 0.53)):
         load(browser, np.random.default_rng(0).random((nodes, 2)))
-        assert browser.execute_async_script(DRAG, 1500) > least
+        browser.execute_async_script(FOLLOW, 5)  # the browser compiles
+        begin = cpu_seconds(browser)
+        browser.execute_async_script(FOLLOW, 10)
+        assert (cpu_seconds(browser) - begin) / 10 < most
     load(browser, np.random.default_rng(0).random((1000, 2)))
     assert browser.execute_script("return page.graph.nodes") == 1000
 
 
+FOLLOW = """
+const [times, done] = arguments;
+(async () => {
+  for (let time = 0; time < times; time++) {
+    page.move(0, [0.002 * Math.cos(time), 0.002 * Math.sin(time)]);
+    await page.settled();
+    await new Promise(requestAnimationFrame);
+  }
+  done();
+})();
+"""
 DRAG = """
 const [time, done] = arguments, begin = performance.now(), before = page.frames;
 const move = () => {

@@ -9,7 +9,7 @@ pairs and become the first alone.
 ===============  =============================  =============================================
 in               ``pos [B, N, p]``,             ``pos [n, p]``, ``x [n, f]``, ``ends [2, m]``,
                  ``x [B, N, f]``,               ``back [m]``, ``slots [n, K]``,
-                 ``mask [B, N]``                ``third [2, m, T]``
+                 ``mask [B, N]``                ``third [m, K]``
 ``probability``  ``[steps, B, N, N]``           ``[steps, m]``
 ``types``        ``[steps, B, N, N, T]``        ``[steps, m, T]``: chances of every type of edge
 ``weights``      ``[steps, B, N, N]``           ``[steps, m]``
@@ -28,6 +28,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -39,10 +40,10 @@ from gln.errors import GLNError
 from gln.files import Staged, digest_of
 from gln.graphs.batch import GraphBatch, pair_mask
 from gln.inference.predict import Method, as_method
-from gln.models.contract import ScoresCandidates, StructureOutput, kind_names
+from gln.models.contract import Generates, ScoresCandidates, StructureOutput, kind_names
 from gln.models.pairs import AllPairs
 from gln.models.settings import input_widths
-from gln.ops.mix import NEVER
+from gln.ops.mix import NEVER, soften
 from gln.storage.models import check_model
 from gln.storage.onnx import FORMAT, LISTED, SUFFIX, OnnxModel, lists_of, runtime
 
@@ -58,7 +59,7 @@ WORDS = {
     "ends": "source and target of every candidate pair, both directions, sorted",
     "back": "where the reverse of every pair is",
     "slots": "where the pairs of every node are; the number of pairs where there is none",
-    "third": "of every third node k of a pair ij: where ik is, and where jk is; else the number of pairs",
+    "third": "of every pair ij and every pair ik in the row of i: where jk is; else the number of pairs",
 }
 
 
@@ -82,6 +83,11 @@ def export(model: Method | Path | str, path: Path | str) -> list[Path]:
     if weight is None:
         raise GLNError(
             f"Got a {type(network).__name__} without weights of its own; export the model it comes from."
+        )
+    if isinstance(network, Generates):
+        raise GLNError(
+            f"A {type(network).__name__} draws graphs at random in many steps, which an ONNX file does not hold; "
+            "use gln generate, or export a GLN."
         )
     _packages()
     config = network.config
@@ -177,7 +183,8 @@ def _axes(name: str, listed: bool, fixed: bool) -> dict[int, Any]:
     """Which sizes of an input may be any."""
     if listed:
         named = {"ends": {1: "pairs"}, "back": {0: "pairs"}, "slots": {0: "nodes", 1: "slots"}}
-        return named.get(name) or ({1: "pairs", 2: "thirds"} if name == "third" else {0: "nodes"})
+        named |= {"third": {0: "pairs", 1: "slots"}}
+        return named.get(name) or {0: "nodes"}
     return {0: "sets"} if fixed else {0: "sets", 1: "nodes"}
 
 
@@ -281,7 +288,8 @@ class GivenPairs:
 
     def by_row(self, values: Tensor, fill: float) -> Tensor:
         """``[m, ...] → [n, K, ...]``."""
-        return _or_else(values, fill)[self.slots]
+        every = _or_else(values, fill).index_select(0, self.slots.flatten())
+        return every.unflatten(0, self.slots.shape)
 
     def row_total(self, values: Tensor) -> Tensor:
         return self.by_row(values, 0).sum(1)
@@ -297,13 +305,42 @@ class GivenPairs:
 
     def mix(self, read: Tensor) -> tuple[Tensor, Tensor]:
         """``[m, 4, h, d] → [m, h, d], [m, h]``, as :mod:`gln.ops.mix` says."""
-        query, key, first, second = _or_else(read, 0).unbind(1)
-        ik, jk = self.third
-        real = (ik < self.ends.shape[1])[..., None]  # [m, T, 1]
-        scores = (query[ik] * key[jk]).sum(-1).masked_fill(~real, NEVER)  # [m, T, h]
-        total = torch.logaddexp(scores.logsumexp(1), scores.new_zeros(()))
-        weight = (scores - total[:, None]).exp()[..., None]
-        return (weight * (first[ik] + second[jk])).sum(1), total
+        query, key, first, second = read.unbind(1)
+        place, real, there, swap = self.places
+        # Of every node k, one product of matrices has the scores of all ik with all jk: [h, n, K, K].
+        among = self.heads(self.reverse(query)) @ self.heads(self.reverse(key)).mT
+        weight, total = soften(self.gathered(among, there) + (1 - real) * NEVER)  # [h, m, K], [h, m]
+        swapped = self.gathered(weight, swap) * real
+        mixed = self.sums(weight, first, place) + self.sums(swapped, second, place[self.back])
+        return mixed.transpose(0, 1), total.mT
+
+    @cached_property
+    def places(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """What every step looks up: the place of every pair among all slots of all rows ``[m]``; for ``ij`` and every
+        ``ik`` 1 if ``jk`` is a pair, where their score is among those of ``k``, and where the weight of ``ji`` and
+        ``jk`` is, all ``[m, K]``.
+        """
+        count, slots = self.ends.shape[1], self.slots.shape[1]
+        row = self.slots.index_select(0, self.ends[0])  # of every pair ij, the pairs ik
+        slot = (torch.arange(count) - row[:, 0]).clamp(min=0)  # of every pair in its row
+        place, real = self.ends[0] * slots + slot, self.third < count
+        jk, ik = self.third.where(real, 0), row.where(real, 0)
+        there = place[self.back][ik] * slots + slot[self.back][jk]
+        return place, real.to(torch.float32), there, self.back[:, None] * slots + slot[jk]
+
+    def gathered(self, values: Tensor, there: Tensor) -> Tensor:
+        """``[h, ...]``, found at ``there [m, K]`` of all others: ``[h, m, K]``, all heads of an entry at once."""
+        rows = values.flatten(1).T.index_select(0, there.flatten())
+        return rows.unflatten(0, there.shape).permute(2, 0, 1)
+
+    def heads(self, values: Tensor) -> Tensor:
+        """``[m, h, d] → [h, n, K, d]``."""
+        return self.by_row(values, 0).permute(2, 0, 1, 3)
+
+    def sums(self, weight: Tensor, values: Tensor, place: Tensor) -> Tensor:
+        """Of every pair the weighted sum ``[h, m, K]`` over the pairs of its row, read at ``place``: ``[h, m, d]``."""
+        rows = self.by_row(weight.transpose(0, 1), 0).permute(2, 0, 1, 3)  # [h, n, K, K]
+        return (rows @ self.heads(values)).flatten(1, 2).index_select(1, place)
 
 
 def _or_else(values: Tensor, fill: float) -> Tensor:

@@ -12,11 +12,10 @@ from tqdm.auto import tqdm  # type: ignore[import-untyped]
 
 from gln.baselines.base import Sampler, check_folder, mark_folder, register, run_facts
 from gln.errors import GLNError
-from gln.graphs import as_graphs
 from gln.graphs.check import check_real
 from gln.graphs.record import Graph
 from gln.later import torch
-from gln.seeds import GENERATE, ORDER, check_seed, seed_of, seeded
+from gln.seeds import GENERATE, ORDER, seed_of, seeded
 from gln.storage.models import build_for
 from gln.storage.runs import Checkpoint, read_checkpoint, restore_optimizer, write_checkpoint
 from gln.storage.tensors import load_weights
@@ -135,32 +134,6 @@ class GraphRNN(Sampler):
             graphs += decode(network.sample(uniform))
         return graphs
 
-    def log_likelihood(self, graphs: Sequence[Graph], seed: int = 0) -> Tensor:
-        """Log-likelihoods in nats ``[G]``, each for one random breadth-first order; compare over many seeds.
-
-        They are those of the largest components, and −∞ where an edge reaches further back than ``M`` nodes.
-        """
-        from gln.baselines.graphrnn_network import ConnectedGraphs
-
-        self._need_fit()
-        seed = check_seed("log_likelihood", seed)
-        network = self.network_.to(_device())
-        known = ConnectedGraphs.of(as_graphs(graphs), _device())
-        if known.adj.shape[1] > network.nodes:
-            raise GLNError(
-                f"Got a graph of {known.adj.shape[1]} connected nodes; this graphrnn was trained on at most "
-                f"{network.nodes}."
-            )
-        largest_first = known.sizes.argsort(descending=True, stable=True)
-        bits = known.bits(largest_first, network.width, torch.Generator().manual_seed(seed % 2**63))
-        rows = bits.new_zeros(len(bits), network.nodes - 1, network.width)
-        rows[:, : bits.shape[1]] = bits
-        with torch.no_grad():
-            found = network.log_likelihood(rows, tuple(known.sizes[largest_first].tolist()))
-        lost = 2 * bits.sum((1, 2)) < known.adj[largest_first].sum((1, 2))  # edges that no row can hold
-        found = found.masked_fill(lost, -torch.inf)
-        return torch.empty_like(found).index_copy(0, largest_first, found).cpu()
-
     def state(self) -> dict[str, Tensor]:
         self._need_fit()
         limits = torch.tensor([self.network_.nodes, self.network_.width])
@@ -255,15 +228,14 @@ class GraphRNN(Sampler):
 
     def _batches(
         self, known: ConnectedGraphs, width: int, generator: torch.Generator
-    ) -> Iterator[tuple[Tensor, tuple[int, ...]]]:
-        """Batches of random graphs in random orders, largest graph first; several batches are ordered at a time."""
+    ) -> Iterator[tuple[Tensor, Tensor]]:
+        """Batches of random graphs in random orders, and their sizes; several batches are ordered at a time."""
         sizes = known.sizes.cpu()
         numbers = torch.randint(len(sizes), (self.batches, self.batch_size), generator=generator)
-        numbers = numbers.gather(1, sizes[numbers].argsort(dim=1, descending=True, stable=True))
         together = max(1, known.at_a_time // self.batch_size)
         for part in numbers.split(together):
             bits = known.bits(part.flatten().to(known.adj.device), width, generator)
-            yield from zip(bits.split(self.batch_size), map(tuple, sizes[part].tolist()), strict=True)
+            yield from zip(bits.split(self.batch_size), sizes[part], strict=True)
 
 
 def _device() -> torch.device:

@@ -17,16 +17,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from importlib import import_module
-from importlib.util import find_spec
-from types import ModuleType
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits
-from torch.nn.utils.rnn import PackedSequence
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from gln.evaluation.statistics import largest_components
 from gln.graphs import GraphBatch
@@ -35,7 +31,6 @@ from gln.graphs.record import Graph
 if TYPE_CHECKING:
     from gln.baselines.graphrnn import Variant
 
-KERNELS: dict[str, ModuleType | None] = {}  # the GRU in one launch per layer, by device; loaded on first use
 CELLS = 2**26  # entries of adjacency matrices processed at a time
 
 
@@ -85,37 +80,27 @@ class GraphRNNNetwork(nn.Module):
                     else:
                         nn.init.xavier_uniform_(weight)
 
-    def losses(self, bits: Tensor, sizes: tuple[int, ...]) -> tuple[Tensor, Tensor]:
+    def losses(self, bits: Tensor, sizes: Tensor) -> tuple[Tensor, Tensor]:
         """The negative log-likelihood of every bit in a batch ``[S]``, and the graph it belongs to ``[S]``.
 
-        ``bits [B, N − 1, M]`` are 0 and 1; ``sizes`` are the nodes of each graph, the largest graph first.
+        ``bits [B, N − 1, M]`` are 0 and 1; ``sizes [B]`` are the nodes of each graph, on the CPU.
         """
-        layout = Layout.of(tuple(min(size, self.nodes - 1) for size in sizes), self.width, bits.device)
-        truth = bits.to(next(self.parameters()).dtype)
-        before = torch.cat([torch.ones_like(truth[:, :1]), truth[:, :-1]], dim=1)  # the previous node's row
-        packed = PackedSequence(self.read_row(before[layout.graph, layout.row]), layout.graph_steps)
-        # From here on the longest rows come first, as the edge level needs them.
-        expected = self.expect(run_gru(self.graph_level, packed)).flip(0)  # [R, edge_hidden | M]
-        rows = truth[layout.graph, layout.row].flip(0)  # [R, M]
-        loss = binary_cross_entropy_with_logits(
-            self._edge_logits(expected, rows, layout),
-            rows[layout.edge_row, layout.edge_bit],
-            reduction="none",
-        )
-        return loss, layout.edge_graph
-
-    def log_likelihood(self, bits: Tensor, sizes: tuple[int, ...]) -> Tensor:
-        """Of every graph ``[B]``; the likelihoods of all complete bit sequences sum to 1."""
-        loss, owner = self.losses(bits, sizes)
-        return loss.new_zeros(len(bits)).index_add(0, owner, -loss)
-
-    def _edge_logits(self, expected: Tensor, rows: Tensor, layout: Layout) -> Tensor:
-        if self.variant == "mlp":
-            return expected[layout.edge_row, layout.edge_bit]
-        before = torch.cat([torch.ones_like(rows[:, :1]), rows[:, :-1]], dim=1)  # the bit before
-        inputs = self.read_bit(before[layout.edge_row, layout.edge_bit][:, None])
-        packed = PackedSequence(inputs, layout.edge_steps)
-        return self.score_bit(run_gru(self.edge_level, packed, self._start(expected))).squeeze(-1)
+        lengths = sizes.clamp(max=self.nodes - 1)
+        truth = bits.to(next(self.parameters()).dtype)[:, : int(lengths.max())]  # [B, T, M]
+        states = run_gru(self.graph_level, self.read_row(_shifted(truth)), lengths)
+        graph, row = _there(lengths, truth.shape[1]).nonzero(
+            as_tuple=True
+        )  # on the CPU: a GPU is not waited for
+        expected, rows = self.expect(states[graph, row]), truth[graph, row]  # [R, edge_hidden | M], [R, M]
+        widths = (row + 1).clamp(max=self.width)  # bits of every row
+        logits = expected
+        if self.variant == "rnn":
+            inputs = self.read_bit(_shifted(rows)[..., None])
+            states = run_gru(self.edge_level, inputs, widths, self._start(expected))
+            logits = self.score_bit(states).squeeze(-1)
+        loss = binary_cross_entropy_with_logits(logits, rows, reduction="none")
+        place, bit = _there(widths, self.width).nonzero(as_tuple=True)
+        return loss[place, bit], graph[place]
 
     def _start(self, expected: Tensor) -> Tensor:
         """The first layer of the edge level starts from the output of the graph level ``[R, edge_hidden]``."""
@@ -151,55 +136,24 @@ class GraphRNNNetwork(nn.Module):
         return row
 
 
-def run_gru(gru: nn.GRU, inputs: PackedSequence, start: Tensor | None = None) -> Tensor:
-    """The states of the last layer ``[S, H]``, packed like the inputs ``[S, I]``.
+def run_gru(gru: nn.GRU, inputs: Tensor, lengths: Tensor, start: Tensor | None = None) -> Tensor:
+    """The states of the last layer ``[R, T, H]`` over the first ``lengths [R]`` of the steps of ``inputs [R, T, I]``.
 
-    ``start`` ``[L, R, H]`` is the state of every layer before the first step of the ``R`` sequences, by default 0.
+    ``start`` ``[L, R, H]`` is the state of every layer before the first step, by default 0.
     """
-    device = inputs.data.device.type
-    if device == "cuda" and device not in KERNELS and find_spec("triton") is not None:
-        KERNELS[device] = import_module("gln.baselines.graphrnn_gru")
-    kernels = KERNELS.get(device)
-    if kernels is not None and kernels.takes(gru, inputs):
-        return kernels.run(gru, inputs, start)
-    return gru(inputs, start)[0].data
+    packed = pack_padded_sequence(inputs, lengths, batch_first=True, enforce_sorted=False)
+    states, _ = pad_packed_sequence(gru(packed, start)[0], batch_first=True, total_length=inputs.shape[1])
+    return states
 
 
-class Layout:
-    """Where the rows and bits of a batch lie when packed, so that no GRU step is spent on padding.
-
-    =====================  =======  ==========================================================================
-    ``graph``, ``row``     ``[R]``  graph and row number of the ``r``-th row: all first rows, all second rows, …
-    ``edge_row``           ``[S]``  the row of the ``s``-th bit, counted from the last row: all first bits, then
-                                    all second bits, …; later rows are longer and come first
-    ``edge_bit``           ``[S]``  its place in its row
-    ``edge_graph``         ``[S]``  the graph it belongs to
-    ``graph_steps``                 rows per step of the graph level, on the CPU
-    ``edge_steps``                  bits per step of the edge level, on the CPU
-    =====================  =======  ==========================================================================
-    """
-
-    def __init__(self, rows: tuple[int, ...], width: int, device: torch.device) -> None:
-        if list(rows) != sorted(rows, reverse=True):
-            raise ValueError("the graphs of a batch come largest first")
-        row, graph, self.graph_steps = _packed(torch.tensor(rows))
-        bit, edge_row, self.edge_steps = _packed((row + 1).clamp(max=width).flip(0))
-        self.graph, self.row = graph.to(device), row.to(device)
-        self.edge_bit, self.edge_row = bit.to(device), edge_row.to(device)
-        self.edge_graph = graph.flip(0)[edge_row].to(device)
-
-    @staticmethod
-    @lru_cache(maxsize=64)
-    def of(rows: tuple[int, ...], width: int, device: torch.device) -> Layout:
-        """A layout, shared by all batches of the same shape."""
-        return Layout(rows, width, device)
+def _shifted(truth: Tensor) -> Tensor:
+    """What came before each of ``truth [B, T, …]``: ones at first."""
+    return torch.cat([torch.ones_like(truth[:, :1]), truth[:, :-1]], dim=1)
 
 
-def _packed(lengths: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Step and sequence of every entry, step by step, for sequences of falling ``lengths``; and entries per step."""
-    alive = torch.arange(int(lengths.max()))[:, None] < lengths  # [T, B]
-    step, sequence = alive.nonzero().T
-    return step, sequence, alive.sum(1)
+def _there(lengths: Tensor, most: int) -> Tensor:
+    """Which of ``most`` places the first ``lengths [R]`` are: ``[R, most]``."""
+    return torch.arange(most) < lengths[:, None]
 
 
 def _two_layers(inputs: int, hidden: int, outputs: int) -> nn.Sequential:

@@ -68,7 +68,8 @@ def play(
     check_page(output)
     for model in models:
         find_saved(model)
-    from gln.viewing.play import playable, write_play
+    from gln.viewing.play import write_play
+    from gln.workflows.playable import playable
 
     write_play(output, [playable(model) for model in models])
     print(f"Wrote {escaped(str(output))}: {count_of(len(models), 'model')}, {output.stat().st_size:,} bytes.")

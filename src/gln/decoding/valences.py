@@ -30,6 +30,7 @@ CHARGES = ("0", "+1", "-1", "shared")
 STATES = tuple(charge + f" H{h}" * (h > 0) for charge in CHARGES for h in range(5))  # of its atoms
 NOBLE = (2, 10, 18, 36, 54, 86, 118)
 
+CHARGED = 8  # a charge is worse than this many atoms, as of sulphur, with one more double bond than one
 FORMS = 2000  # steps in the search for a resonance form
 
 
@@ -135,7 +136,7 @@ def resonance_form(ends: Sequence[tuple[int, int]], options: dict[int, dict[int,
     least, steps = math.inf, FORMS
 
     def ways(atom: int) -> list[tuple[int, tuple[int, ...]]]:
-        """The charge and the further double bonds of every choice at an atom."""
+        """What every choice at an atom costs, and the further double bonds that it makes."""
         free = []
         for bond in at[atom]:
             if bond not in chosen:
@@ -145,7 +146,8 @@ def resonance_form(ends: Sequence[tuple[int, int]], options: dict[int, dict[int,
         found = []
         for count, charge in options[atom].items():
             if 0 <= count - has[atom] <= len(free):
-                found += [(abs(charge), some) for some in combinations(free, count - has[atom])]
+                price = CHARGED * abs(charge) + max(count - 1, 0)
+                found += [(price, some) for some in combinations(free, count - has[atom])]
         return found
 
     def search(todo: dict[int, None], cost: int) -> None:

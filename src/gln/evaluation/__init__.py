@@ -24,13 +24,12 @@ from gln.evaluation.statistics import (
 from gln.later import names_of
 
 if TYPE_CHECKING:
-    from gln.evaluation.padded import BestThreshold, CalibrationError, EdgeScores, calibration_error
+    from gln.evaluation.padded import BestThreshold, EdgeScores, calibration_error
 
 __all__ = [
     "DESCRIPTORS",
     "METRICS",
     "BestThreshold",
-    "CalibrationError",
     "Descriptor",
     "EdgeScores",
     "Interval",
@@ -56,5 +55,5 @@ __all__ = [
 ]
 
 # torchmetrics is slow to import
-_PADDED = ["BestThreshold", "CalibrationError", "EdgeScores", "calibration_error"]
+_PADDED = ["BestThreshold", "EdgeScores", "calibration_error"]
 __getattr__ = names_of(__name__, {"gln.evaluation.padded": _PADDED})

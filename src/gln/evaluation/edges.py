@@ -115,12 +115,10 @@ def _entries(entries: Entries, *sets: Sequence[Graph]) -> Entries:
     return "directed" if entries == "pairs" and directed else entries
 
 
-def score_table(
-    true: Iterable[Any], predicted: Iterable[Any], entries: Entries = "pairs"
-) -> tuple[Tensor, Tensor]:
+def score_table(true: Iterable[Any], predicted: Iterable[Any]) -> tuple[Tensor, Tensor]:
     """For every graph, the counts of :func:`ratios` ``[4, G]`` and the scores :data:`PER_GRAPH` ``[7, G]``."""
     truths, guesses = as_graph_pairs(true, predicted)
-    return _table(truths, guesses, _entries(entries, truths, guesses))
+    return _table(truths, guesses, _entries("pairs", truths, guesses))
 
 
 def _table(truths: Sequence[Graph], guesses: Sequence[Graph], entries: Entries) -> tuple[Tensor, Tensor]:

@@ -12,7 +12,7 @@ from gln.evaluation.metrics import Scores, number, table
 from gln.graphs.convert import as_graph_pairs
 from gln.graphs.record import KINDS, Graph
 
-BINS = 15  # of the calibration error, as in gln.evaluation.CalibrationError
+BINS = 15  # of the calibration error
 NONE = "no edge"
 
 
@@ -207,14 +207,14 @@ def _type_table(pairs: Sequence[_Matched]) -> TypeTable:
     promised = np.concatenate([pair.values("edge_type_prob", pair.both)[1] for pair in pairs])  # [m, T]
     actual = np.concatenate([pair.values("edge_type", pair.both)[0] for pair in pairs])  # [m]
     errors = [
-        _calibration_error(promised[:, index], actual == index) if index < promised.shape[1] else 0.0
+        binned_error(promised[:, index], actual == index) if index < promised.shape[1] else 0.0
         for index in range(count)
     ]
     return TypeTable(names, confusion, np.array(errors))
 
 
-def _calibration_error(promised: np.ndarray, true: np.ndarray) -> float:
-    """The mean over edges of |mean probability − share that is true| in the bin of the edge."""
-    bin_ = (promised * BINS).astype(int).clip(max=BINS - 1)
-    gaps = np.bincount(bin_, promised, BINS) - np.bincount(bin_, true, BINS)
+def binned_error(promised: np.ndarray, true: np.ndarray, bins: int = BINS) -> float:
+    """The mean over edges or pairs of |mean probability − share that is true| in their bin."""
+    bin_ = (promised * bins).astype(int).clip(max=bins - 1)  # probability 1 belongs to the last bin
+    gaps = np.bincount(bin_, promised, bins) - np.bincount(bin_, true, bins)
     return float(np.abs(gaps).sum() / max(len(promised), 1))

@@ -18,6 +18,7 @@ from gln.evaluation.edges import (
     ratios,
     real,
 )
+from gln.evaluation.kinds import BINS, binned_error
 from gln.graphs.batch import pair_mask
 from gln.graphs.check import check_choice, check_real, check_whole
 
@@ -49,45 +50,60 @@ class _PaddedMetric(Metric):
             self.add_state(name, torch.zeros(length or (), dtype=torch.int64), dist_reduce_fx="sum")
 
     def flatten(self, probabilities: Tensor, adj: Tensor, mask: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """The ``P`` entries of every graph that count; also counts the graphs.
-
-        Args:
-            probabilities: ``[B, N, N]``; with ``"pairs"`` the mean of both directions is used, so that the
-                order of the nodes does not matter.
-            adj: the truth ``[B, N, N]``, bool or 0 and 1.
-            mask: ``[B, N]``, True on real nodes.
-
-        Returns:
-            score float, truth bool and valid bool, each ``[B, P]``; truth is False where valid is.
-        """
-        count, nodes = mask.shape if mask.dim() == 2 else (-1, -1)
-        if not probabilities.shape == adj.shape == (count, nodes, nodes):
-            raise GLNError(
-                f"Got probabilities {list(probabilities.shape)}, adj {list(adj.shape)}, mask {list(mask.shape)}; "
-                "expected [B, N, N], [B, N, N] and [B, N]."
-            )
-        score, mask = probabilities.detach(), mask.bool()
-        if not score.is_floating_point() or score.dtype in (torch.float16, torch.bfloat16):
-            score = score.float()
-        if self.entries != "pairs":
-            pairs = pair_mask(mask) if self.entries == "directed" else mask[:, :, None] & mask[:, None, :]
-            valid = pairs.flatten(1)
-            score, truth = score.flatten(1), adj.bool().flatten(1) & valid
-        else:
-            i, j = torch.triu_indices(nodes, nodes, offset=1, device=mask.device)
-            valid = mask[:, i] & mask[:, j]
-            score, truth = (score[:, i, j] + score[:, j, i]) / 2, adj[:, i, j].bool() & valid
-        self.graphs = self.graphs + count
+        """As :func:`flatten`; also counts the graphs."""
+        score, truth, valid = flatten(self.entries, probabilities, adj, mask)
+        self.graphs = self.graphs + len(mask)
         # Only counted, since inspecting them would stall an accelerator.
-        self.invalid = self.invalid + (~((score >= 0) & (score <= 1)) & valid).sum()
+        self.invalid = self.invalid + (_invalid(score) & valid).sum()
         return score, truth, valid
 
     def refuse_invalid(self) -> None:
         """Raise if an entry was not a probability, or if there was no graph at all."""
-        if bad := int(self.invalid):
-            raise GLNError(f"{bad} probabilities are NaN or outside 0 to 1; apply a sigmoid to logits first.")
-        if not int(self.graphs):
-            raise GLNError("No graph has been scored yet; call update with at least one.")
+        refuse_invalid(int(self.invalid), int(self.graphs))
+
+
+def flatten(
+    entries: Entries, probabilities: Tensor, adj: Tensor, mask: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The ``P`` entries of every graph that count.
+
+    Args:
+        probabilities: ``[B, N, N]``; with ``"pairs"`` the mean of both directions is used, so that the
+            order of the nodes does not matter.
+        adj: the truth ``[B, N, N]``, bool or 0 and 1.
+        mask: ``[B, N]``, True on real nodes.
+
+    Returns:
+        score float, truth bool and valid bool, each ``[B, P]``; truth is False where valid is.
+    """
+    count, nodes = mask.shape if mask.dim() == 2 else (-1, -1)
+    if not probabilities.shape == adj.shape == (count, nodes, nodes):
+        raise GLNError(
+            f"Got probabilities {list(probabilities.shape)}, adj {list(adj.shape)}, mask {list(mask.shape)}; "
+            "expected [B, N, N], [B, N, N] and [B, N]."
+        )
+    score, mask = probabilities.detach(), mask.bool()
+    if not score.is_floating_point() or score.dtype in (torch.float16, torch.bfloat16):
+        score = score.float()
+    if entries != "pairs":
+        pairs = pair_mask(mask) if entries == "directed" else mask[:, :, None] & mask[:, None, :]
+        valid = pairs.flatten(1)
+        return score.flatten(1), adj.bool().flatten(1) & valid, valid
+    i, j = torch.triu_indices(nodes, nodes, offset=1, device=mask.device)
+    valid = mask[:, i] & mask[:, j]
+    return (score[:, i, j] + score[:, j, i]) / 2, adj[:, i, j].bool() & valid, valid
+
+
+def _invalid(score: Tensor) -> Tensor:
+    return ~((score >= 0) & (score <= 1))
+
+
+def refuse_invalid(bad: int, graphs: int) -> None:
+    """Raise if ``bad`` entries were not probabilities, or if there was no graph at all."""
+    if bad:
+        raise GLNError(f"{bad} probabilities are NaN or outside 0 to 1; apply a sigmoid to logits first.")
+    if not graphs:
+        raise GLNError("No graph has been scored yet; call update with at least one.")
 
 
 def to_units(values: Tensor) -> Tensor:
@@ -182,44 +198,20 @@ def best_of(thresholds: Tensor, iou: Tensor) -> Tensor:
     return (thresholds - 0.5).abs().masked_fill(iou < iou.max(), 1.0).argmin()
 
 
-class CalibrationError(_PaddedMetric):
+def calibration_error(probabilities: Tensor, adj: Tensor, mask: Tensor, bins: int = BINS) -> float:
     """Expected calibration error: how far edge probabilities are from the share of pairs that are edges.
 
-    The unordered pairs of all graphs are sorted into bins of equal width by their probability; the error is
-    the mean over pairs of |mean probability − share of true edges| in their bin.
+    The unordered pairs of all graphs are sorted into ``bins`` of equal width by their probability; the error is the
+    mean over pairs of |mean probability − share of true edges| in their bin, and 0 where there is no pair.
 
     Args:
+        probabilities: ``[B, N, N]``; the mean of both directions is used.
+        adj: the truth ``[B, N, N]``, bool or 0 and 1.
+        mask: ``[B, N]``, True on real nodes.
         bins: number of bins.
     """
-
-    higher_is_better = False
-
-    promised: Tensor  # [bins] sums of probabilities, in units
-    true: Tensor  # [bins]
-    pairs: Tensor
-
-    def __init__(self, bins: int = 15) -> None:
-        bins = check_whole("CalibrationError", "bins", bins, 1)
-        super().__init__("pairs", promised=bins, true=bins, pairs=0)
-        self.bins = bins
-
-    def update(self, probabilities: Tensor, adj: Tensor, mask: Tensor) -> None:
-        """Add a batch: ``probabilities [B, N, N]``, ``adj [B, N, N]`` bool, ``mask [B, N]`` bool."""
-        score, truth, valid = self.flatten(probabilities, adj, mask)  # [B, P]
-        score, truth = score[valid].nan_to_num().clamp(0, 1), truth[valid]
-        bin_ = (score * self.bins).long().clamp(max=self.bins - 1)  # probability 1 belongs to the last bin
-        self.promised = self.promised.scatter_add(0, bin_, to_units(score))
-        self.true = self.true.scatter_add(0, bin_, truth.long())
-        self.pairs = self.pairs + score.numel()
-
-    def compute(self) -> Tensor:
-        """The error, between 0 and 1; 0 where there is no pair."""
-        self.refuse_invalid()
-        return (real(self.promised) / UNIT - real(self.true)).abs().sum() / self.pairs.clamp(min=1)
-
-
-def calibration_error(probabilities: Tensor, adj: Tensor, mask: Tensor, bins: int = 15) -> float:
-    """:class:`CalibrationError` of one batch."""
-    metric = CalibrationError(bins).to(probabilities.device)
-    metric.update(probabilities, adj, mask)
-    return float(metric.compute())
+    bins = check_whole("calibration_error", "bins", bins, 1)
+    score, truth, valid = flatten("pairs", probabilities, adj, mask)
+    score, truth = score[valid], truth[valid]
+    refuse_invalid(int(_invalid(score).sum()), len(mask))
+    return binned_error(score.numpy(force=True), truth.numpy(force=True), bins)

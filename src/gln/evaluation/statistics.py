@@ -34,11 +34,6 @@ def degrees(graphs: Iterable[Any], device: Device = None) -> list[Tensor]:
     return measure(graphs, Blocks.degrees, device)
 
 
-def triangles(graphs: Iterable[Any], device: Device = None) -> list[Tensor]:
-    """Triangles through every node: int64 ``[n]`` per graph."""
-    return measure(graphs, _triangles, device)
-
-
 def clustering(graphs: Iterable[Any], device: Device = None) -> list[Tensor]:
     """Share of each node's pairs of neighbours that are joined, 0 below degree 2: float64 ``[n]`` per graph."""
     return measure(graphs, _clustering, device)

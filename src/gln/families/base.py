@@ -22,8 +22,6 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import repeat
-from multiprocessing import get_all_start_methods, get_context
-from multiprocessing.context import BaseContext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -37,6 +35,7 @@ from gln.graphs.record import Graph
 from gln.later import safetensors, torch
 from gln.registry import Registered, Registry, parse_spec
 from gln.seeds import check_seed
+from gln.threads import clean_processes
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -122,7 +121,7 @@ class Family(Registered, ABC):
             return [graph for graphs in drawn for graph in graphs][:count]
         share = -(-len(blocks) // (4 * workers))  # of a worker at a time
         try:
-            with ProcessPoolExecutor(workers, mp_context=_clean_processes()) as pool:
+            with ProcessPoolExecutor(workers, mp_context=clean_processes("gln.families")) as pool:
                 packed = pool.map(_draw_packed, repeat(self), repeat(seed), blocks, chunksize=share)
                 parts = [{key: torch.from_numpy(value) for key, value in part.items()} for part in packed]
         except BrokenProcessPool:
@@ -144,15 +143,6 @@ class Family(Registered, ABC):
     def _block(self, seed: int, block: int) -> list[Graph]:
         drawn = self.draw(np.random.default_rng([seed, block]), BLOCK)
         return [graph if isinstance(graph, Graph) else as_record(graph) for graph in drawn]
-
-
-def _clean_processes() -> BaseContext:
-    """A context whose workers are not forked from this process: forking after torch has used threads can hang."""
-    if "forkserver" not in get_all_start_methods():
-        return get_context("spawn")
-    context = get_context("forkserver")
-    context.set_forkserver_preload(["gln.families"])  # imported once, for all pools
-    return context
 
 
 def _draw_packed(family: Family, seed: int, block: int) -> dict[str, np.ndarray]:

@@ -250,7 +250,9 @@ def decoding(kind: str) -> Iterator[None]:
             yield
     except GLNError:
         raise
-    except Exception as error:
+    except BaseException as error:
+        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":  # of Rust
+            raise
         raise GLNError(
             f"this is not a readable {kind} ({quote(str(error) or type(error).__name__)})."
         ) from None

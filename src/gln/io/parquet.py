@@ -58,8 +58,9 @@ class Rows:
             else:
                 self.table = arrow("pyarrow.feather").read_table(path, memory_map=True)
                 self.schema, self.count = self.table.schema, self.table.num_rows
-        types = dict(zip(self.schema.names, self.schema.types, strict=True))
-        if len(types) < len(self.schema.names):
+            names = self.schema.names  # decoded here
+        types = dict(zip(names, self.schema.types, strict=True))
+        if len(types) < len(names):
             raise GLNError("two columns have the same name; rename one of them.")
         self.lists = [name for name, kind in types.items() if is_list(kind)]
         is_number = [pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_decimal]
@@ -89,7 +90,8 @@ def matrix(batch: Any, columns: Sequence[str], first: int = 0) -> np.ndarray:
     """The columns of a batch ``[m, c]`` in float64, or float32 if all are; refuses what is no finite number."""
     values = []
     for name in columns:
-        column = batch.column(batch.schema.get_field_index(name))
+        with decoding("column of numbers"):
+            column = batch.column(batch.schema.get_field_index(name))
         if column.null_count:
             row = int(np.flatnonzero(np.asarray(column.is_null()))[0]) + first
             raise GLNError(f"row {row} (counted from 0): {name} is empty; remove or repair such rows.")
@@ -169,6 +171,9 @@ def _sets(rows: Rows, roles: ColumnRoles, source: Source) -> Iterator[tuple[str 
 
 
 def _joined(batches: Iterable[Any]) -> Any:
+    batches = list(batches)
+    if not batches:
+        raise GLNError("the file has no rows, although it says that it has.")
     return arrow().Table.from_batches(batches).combine_chunks().to_batches()[0]
 
 

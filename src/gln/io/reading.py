@@ -120,7 +120,6 @@ def read_items(
     *,
     on_bad: Callable[[Skipped], None] | None = None,
     say: Callable[[str], None] | None = None,
-    among: Sequence[Path] | None = None,
     chances: bool = False,
 ) -> Iterator[Item]:
     """Read the sets of nodes in ``paths`` lazily, one after another.
@@ -131,10 +130,9 @@ def read_items(
         on_bad: called with each file or graph that cannot be read, and reading goes on; without it, the first
             one raises :class:`GLNError`.
         say: called with each guess in words (``table.csv: pos = x, y; graph = frame``), the same guess only once.
-        among: the files that ``paths`` are some of: items have the same names as when all are read.
         chances: as in :class:`Source`.
     """
-    for item in read_all(paths, options, say, among, chances=chances):
+    for item in read_all(paths, options, say, chances=chances):
         if isinstance(item, Item):
             yield item
         elif on_bad is None:
@@ -147,13 +145,12 @@ def read_all(
     paths: Sequence[Path],
     options: ReadOptions,
     say: Callable[[str], None] | None = None,
-    among: Sequence[Path] | None = None,
     look: bool = False,
     chances: bool = False,
 ) -> Iterator[Item | Skipped]:
     """As :func:`read_items`, with each file or graph that cannot be read in its place; ``look``: see ``Source``."""
     files = node_files(paths, options)
-    base = os.path.commonpath([_place(path).parent for path in among or files])
+    base = os.path.commonpath([_place(path).parent for path in files])
     said: set[str] = set()
     memo: dict[Path, object] = {}
     for path in files:
@@ -164,7 +161,7 @@ def read_all(
                 said.add(text)
                 say(escaped(f"{name}: {text}"))
 
-        alone = len(among or files) == 1
+        alone = len(files) == 1
         yield from _read(Source(path, name, options, say_once, memo, look, alone, chances))
 
 

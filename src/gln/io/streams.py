@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from io import BufferedReader, FileIO
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -113,13 +113,27 @@ def _open_las(path: Path) -> Any:
         raise GLNError("LAS and LAZ files are read with laspy; pip install 'gln[las]'.") from None
     with open_regular(path) as file:
         head, size = file.read(247), path.stat().st_size
+        chunks = _chunks(file, head, size)
     # laspy reads as many records as the header claims, whether or not the file has them.
     places = (100, 243) if head[25:26] >= b"\x04" else (100,)  # LAS 1.4 has a second list
     records = sum(int.from_bytes(head[at : at + 4], "little") for at in places)
     with decoding("LAS or LAZ file"):
-        if head[:4] != b"LASF" or 54 * records > size:
+        if head[:4] != b"LASF" or 54 * records > size or chunks > size:
             raise GLNError("this is not a readable LAS or LAZ file (its header is broken).")
-        return laspy.open(_AsLongAsItIs(FileIO(path)))
+        return laspy.open(_AsLongAsItIs(FileIO(path)), laz_backend=laspy.LazBackend.Lazrs)
+
+
+def _chunks(file: BinaryIO, head: bytes, size: int) -> int:
+    """How many compressed chunks a table in the file claims: its decoder makes room for as many."""
+    if not head[104:105] >= b"\x80":  # not compressed
+        return 0
+    file.seek(min(int.from_bytes(head[96:100], "little"), size))
+    table = int.from_bytes(file.read(8), "little", signed=True)
+    if table < 0:  # its place was not known when the file was begun, and stands at the end
+        file.seek(max(size - 8, 0))
+        table = int.from_bytes(file.read(8), "little", signed=True)
+    file.seek(min(max(table, 0), size))
+    return int.from_bytes(file.read(8)[4:], "little")
 
 
 class _AsLongAsItIs(BufferedReader):

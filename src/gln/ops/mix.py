@@ -161,12 +161,19 @@ def mix_all_reference(read: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
     query, key, first, second = read.unbind(3)
     shared = mask[:, None, :, None, :] & mask[:, None, None, :, :]  # k is paired with i and with j
     scores = torch.einsum("bikhd,bjkhd->bhijk", query, key).masked_fill(~shared, NEVER)
-    total = torch.logaddexp(scores.logsumexp(-1), scores.new_zeros(()))
-    weight = (scores - total.unsqueeze(-1)).exp()
+    weight, total = soften(scores)
     mixed = torch.einsum("bhijk,bikhd->bijhd", weight, first) + torch.einsum(
         "bhijk,bjkhd->bijhd", weight, second
     )
     return mixed, total.permute(0, 2, 3, 1)
+
+
+def soften(scores: Tensor) -> tuple[Tensor, Tensor]:
+    """Softmax weights ``[..., k]`` of scores among which one more is 0, and the log-normaliser ``[...]``."""
+    most = scores.amax(-1, keepdim=True).clamp(min=0).detach()
+    weight = (scores - most).exp()
+    norm = weight.sum(-1, keepdim=True) + (-most).exp()
+    return weight / norm, (most + norm.log()).squeeze(-1)
 
 
 def mix_listed_reference(

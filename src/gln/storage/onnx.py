@@ -23,7 +23,7 @@ from gln.models.pairs import ListedPairs
 from gln.ops.mix import third_nodes
 from gln.storage.facts import Facts, as_kind, check_threshold, parse_facts
 
-FORMAT = "gln onnx 1"
+FORMAT = "gln onnx 2"
 SUFFIX, LISTED = ".onnx", ".candidates.onnx"
 MOST_BYTES = 2**31  # of a file: what a protocol buffer can hold
 LARGEST = 400  # nodes of a set that is scored over all pairs: each pair reads every third node
@@ -210,35 +210,35 @@ def lists_of(pairs: ListedPairs) -> dict[str, Tensor]:
     ``ends``    ``[2, m]``      source and target of every pair
     ``back``    ``[m]``         where the pair ``j → i`` of every ``i → j`` is
     ``slots``   ``[n, ≥ 4]``    where the pairs of every node are
-    ``third``   ``[2, m, ≥ 1]`` of every third node ``k`` of a pair ``ij``: where ``ik`` is, and where ``jk`` is
+    ``third``   ``[m, ≥ 4]``    of every pair ``ij`` and every pair ``ik`` in the row of ``i``: where ``jk`` is
     ==========  ==============  ===================================================================
     """
     count, nodes = pairs.ends.shape[1], len(pairs.start) - 1
     place = torch.arange(count)
-    slots = _rows(place, pairs.ends[0], nodes, count, LEAST_SLOTS)
+    slots = _rows(place, pairs.ends[0], nodes, count)
     pair, ik, jk = third_nodes(pairs.start, pairs.ends[1], slice(0, nodes), slice(0, count))
-    longest = int(torch.bincount(pair, minlength=1).max())
-    if count * longest > MOST_THIRDS:
+    if count * slots.shape[1] > MOST_THIRDS:
         raise GLNError(
             f"{nodes:,} nodes with {count:,} candidate pairs are too many for an ONNX file; "
             "use the model it was exported from."
         )
-    third = torch.stack([_rows(side, pair, count, count, 1) for side in (ik, jk)])
+    third = torch.full((count, slots.shape[1]), count)
+    third[pair, ik - pairs.start[pairs.ends[0][ik]]] = jk
     if not count:  # not every runtime multiplies nothing: one pair of a node with itself, which nobody reads
         nothing = torch.zeros(1, dtype=torch.long)
         return {
             "ends": nothing.expand(2, 1),
             "back": nothing,
             "slots": slots + 1,
-            "third": nothing.expand(2, 1, 1) + 1,
+            "third": nothing.expand(1, LEAST_SLOTS) + 1,
         }
     return {"ends": pairs.ends, "back": pairs.back, "slots": slots, "third": third}
 
 
-def _rows(values: Tensor, row: Tensor, count: int, fill: int, least: int) -> Tensor:
-    """``values [m]``, sorted by their ``row [m]``, as ``[count, ≥ least]``, each row filled up with ``fill``."""
+def _rows(values: Tensor, row: Tensor, count: int, fill: int) -> Tensor:
+    """``values [m]``, sorted by their ``row [m]``, as ``[count, ≥ 4]``, each row filled up with ``fill``."""
     degree = torch.bincount(row, minlength=count)
-    width = max(int(degree.max()) if count else 0, least)
+    width = max(int(degree.max()) if count else 0, LEAST_SLOTS)
     table = values.new_full((count, width), fill)
     table[row, torch.arange(len(row)) - (degree.cumsum(0) - degree)[row]] = values
     return table

@@ -27,7 +27,7 @@ from gln.viewing.pictures import main_axes, places
 from gln.viewing.style import DARK_PAGE, GROUPS, LIGHT_PAGE, TYPE_DASHES
 from gln.workflows.views import View
 
-COMMON = ("common.js", "graph.js", "drawing.js", "canvas.js")  # the scripts of every page
+COMMON = ("common.js", "graph.js", "webgl.js", "drawing.js", "canvas.js")  # the scripts of every page
 
 
 def write_page(path: Path | str, views: Sequence[View], title: str = "gln") -> Path:
@@ -63,6 +63,8 @@ def assemble(
 ) -> str:
     """Assemble the page ``name`` from the files in ``page/``: style, script and data in one text.
 
+    Its template is a whole page, or parts under ``<!-- names -->`` that stand at these places of ``stage.html``.
+
     The policy in its head allows exactly this style and this script, by their hashes, and forbids every request. A
     ``worker`` is a script that the page starts from its own text, and that may compile WebAssembly.
     """
@@ -81,7 +83,17 @@ def assemble(
     slots = {"policy": policy, "title": escape(title), "style": style, "script": script, "data": data}
     slots["worker"] = "\n".join(map(_part, worker))
     # In one pass, so that inserted text is never taken for a slot.
-    return re.sub(r"\{\{(\w+)\}\}", lambda match: slots[match[1]], _part(f"{name}.html"))
+    return re.sub(r"\{\{(\w+)\}\}", lambda match: slots[match[1]], _template(name))
+
+
+def _template(name: str) -> str:
+    text = _part(f"{name}.html")
+    if not text.startswith("<!--"):
+        return text
+    place = re.compile(r"<!-- (\w+) -->\n")
+    _, *pieces = place.split(text)
+    parts = dict(zip(pieces[::2], pieces[1::2], strict=True))
+    return place.sub(lambda match: parts.get(match[1], ""), _part("stage.html"))
 
 
 def _part(name: str) -> str:
@@ -102,7 +114,8 @@ def _hash(text: str) -> str:
 
 
 LEVELS, FEW_LEVELS = 65_000, 200
-BYTES = 700_000  # a graph that needs more gets few levels, then loses unlikely pairs
+BYTES = 700_000  # a graph that needs more gets few levels, then loses unlikely pairs,
+SPARE = 1.3  # as long as it has so many times those at its threshold
 PULLED = 1_000  # up to this many nodes, a graph without positions gets a spring layout
 
 
@@ -139,7 +152,9 @@ def pack_view(view: View, thresholds: np.ndarray) -> dict[str, Any]:
         packed["labels"] = [str(label) for label in view.labels]
     packed |= {"title": view.title} if view.title else {}
     packed |= {"symbols": list(view.symbols)} if view.symbols is not None else {}
-    packed |= {"clusters": encode(view.clusters.astype("<u2"))} if view.clusters is not None else {}
+    packed |= (
+        {"clusters": encode(view.clusters.astype(number_kind(nodes)))} if view.clusters is not None else {}
+    )
     keys = true[:, 0] * nodes + true[:, 1]
     if seen is not None:
         numbers = seen.pairs[:, 0] * nodes + seen.pairs[:, 1]
@@ -155,7 +170,9 @@ def pack_view(view: View, thresholds: np.ndarray) -> dict[str, Any]:
         packed["chances"] = encode(to_levels(full, thresholds, levels))
         keys, true_keys = everything, keys
         packed["true"] = encode(np.packbits(np.isin(keys, true_keys), bitorder="little"))
-    packed["source"], packed["target"] = (encode(part.astype("<u2")) for part in np.divmod(keys, nodes))
+    packed["source"], packed["target"] = (
+        encode(part.astype(number_kind(nodes))) for part in np.divmod(keys, nodes)
+    )
     return packed | _kinds(view, keys) | _drawing(view, true)
 
 
@@ -211,7 +228,8 @@ def _spare(
 
     if pairs(first) * (5 + 2 * steps) <= BYTES:
         return first, LEVELS
-    while first < own and pairs(first) * (5 + steps) > BYTES:
+    most = max(BYTES / (5 + steps), SPARE * pairs(own))
+    while first < own and pairs(first) > most:
         first += 1
     return first, FEW_LEVELS
 
@@ -251,6 +269,11 @@ def _places(view: View, true: np.ndarray) -> tuple[np.ndarray, str | None]:
         return np.pad(flat, ((0, 0), (0, 2 - flat.shape[1]))), "features"
     angle = np.linspace(0, 2 * np.pi, graph.num_nodes, endpoint=False)
     return np.stack([np.cos(angle), np.sin(angle)], axis=1), "order"
+
+
+def number_kind(nodes: int) -> str:
+    """Whole numbers that count so many nodes."""
+    return "<u2" if nodes <= 2**16 else "<u4"
 
 
 def encode(values: np.ndarray) -> str:

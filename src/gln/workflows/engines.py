@@ -9,11 +9,12 @@ import signal
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
 from typing import Any, Protocol
 
 import torch
+
+from gln.threads import clean_processes
 
 Task = tuple[int, Any]  # a number, and what a worker is called with
 
@@ -43,9 +44,9 @@ def in_processes(count: int) -> Engine:
     """``count`` processes on this machine; one that is killed is replaced, and its task tried again."""
 
     def run(work: Work, tasks: Iterable[Task]) -> Iterator[tuple[int, Any]]:
-        os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // count)))
+        threads = None if "OMP_NUM_THREADS" in os.environ else max(1, (os.cpu_count() or 1) // count)
         todo, copy = iter(tasks), pickled(work)
-        workers = [_Worker(copy, local) for local in range(count)]
+        workers = [_Worker(copy, local, threads) for local in range(count)]
         lost: Counter[int] = Counter()
         ahead = next(todo, None)
         try:
@@ -58,14 +59,14 @@ def in_processes(count: int) -> Engine:
                 if not busy:
                     return
                 for pipe in wait(list(busy)):
-                    worker = busy[pipe]  # type: ignore[index]
+                    worker = busy[pipe]
                     number, task = worker.take()
                     try:
                         result = pickle.loads(worker.pipe.recv_bytes())
                     except (EOFError, ConnectionError):  # killed
                         lost[number] += 1
                         result, place = None, workers.index(worker)
-                        workers[place] = worker = _Worker(copy, worker.local)
+                        workers[place] = worker = _Worker(copy, worker.local, threads)
                         if lost[number] < TRIES:
                             worker.give((number, task))
                             continue
@@ -83,11 +84,11 @@ def in_processes(count: int) -> Engine:
 class _Worker:
     """A process that computes what it is given, one task at a time."""
 
-    def __init__(self, work: bytes, local: int) -> None:
-        context = get_context("spawn")
+    def __init__(self, work: bytes, local: int, threads: int | None) -> None:
+        context: Any = clean_processes("gln.workflows.tiling")
         self.local, self.task = local, None  # type: tuple[int, Task | None]
         self.pipe, theirs = context.Pipe()
-        self.process = context.Process(target=_serve, args=(theirs, work, local), daemon=True)
+        self.process = context.Process(target=_serve, args=(theirs, work, local, threads), daemon=True)
         self.process.start()
         theirs.close()
 
@@ -102,10 +103,11 @@ class _Worker:
         return task
 
 
-def _serve(pipe: Connection, work: bytes, local: int) -> None:
-    signal.signal(
-        signal.SIGINT, signal.SIG_IGN
-    )  # Ctrl-C is for the first process, which then ends the others
+def _serve(pipe: Connection, work: bytes, local: int, threads: int | None) -> None:
+    # Ctrl-C is for the first process, which then ends the others.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if threads is not None:
+        torch.set_num_threads(threads)
     with suppress(EOFError, ConnectionError):
         try:
             compute: Work = pickle.loads(work)

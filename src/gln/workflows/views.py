@@ -33,11 +33,11 @@ from gln.workflows.predict_files import Job
 from gln.workflows.runs import is_run, learned_from, run_data
 from gln.workflows.training_data import find_data, is_family
 
-LARGEST = 20_000  # the most nodes of a graph that a page shows
+LARGEST, MOST_EDGES = 100_000, 500_000  # the most nodes and edges of a graph that a page shows
 KEPT = 12  # noisy graphs on the way to a graph that a flow draws
 MOLFILES = (".sdf", ".mol")  # whose bonds have orders
 PREDICTED = 20  # the most graphs of a prediction that are shown,
-PREDICTED_NODES = 10_000  # with at most this many nodes together
+PREDICTED_NODES = 50_000  # with at most this many nodes together
 
 
 @dataclass(frozen=True)
@@ -139,18 +139,29 @@ def _with_seen(views: Sequence[View], seen: Sequence[Seen]) -> list[View]:
     return [replace(view, seen=what) for view, what in zip(views, seen, strict=True)]
 
 
-def within_reach(views: Sequence[View], say: Say, largest: int = LARGEST) -> list[View]:
+def within_reach(
+    views: Sequence[View], say: Say, largest: int = LARGEST, most: int = MOST_EDGES
+) -> list[View]:
     """The views that are small enough for a page; ``say`` receives a message about the others."""
-    kept = [view for view in views if view.graph.num_nodes <= largest]
+    sizes = [(view.graph.num_nodes, _edges(view.graph)) for view in views]
+    kept = [
+        view for view, (nodes, edges) in zip(views, sizes, strict=True) if nodes <= largest and edges <= most
+    ]
     if views and not kept:
-        least = min(view.graph.num_nodes for view in views)
+        nodes, edges = min(sizes)
         raise GLNError(
-            f"A page shows graphs of up to {largest:,} nodes, but the smallest here has {least:,}; cut out a part."
+            f"A page shows graphs of up to {largest:,} nodes and {most:,} edges, but the smallest here has "
+            f"{nodes:,} nodes and {edges:,} edges; cut out a part."
         )
     if len(kept) < len(views):
         what = "1 graph is" if len(views) - len(kept) == 1 else f"{len(views) - len(kept)} graphs are"
-        say(f"{what} not on the page: more than {largest:,} nodes.")
+        say(f"{what} not on the page: more than {largest:,} nodes or {most:,} edges.")
     return kept
+
+
+def _edges(graph: Graph) -> int:
+    """How many lines it is drawn with."""
+    return graph.num_edges if graph.directed else graph.num_edges // 2
 
 
 def views_from(
@@ -176,7 +187,7 @@ def views_from(
         if isinstance(method, Generates) and method.kind == "sample":
             made = method.sampled(count, seed, None, None, progress=True, keep=KEPT)
             return [
-                View(graph, f"sample {i}", seen=Seen.forming(graph)) for i, graph in enumerate(made)
+                View(graph, f"sample {i}", False, seen=Seen.forming(graph)) for i, graph in enumerate(made)
             ], title
     if len(source) == 1 and is_run(source[0]):
         views = run_views(Path(source[0]), count, seed, skip, say)

@@ -46,13 +46,13 @@ class GraphView extends Drawing {
     this.shift = this.shift.map((value, axis) => from[axis] - (from[axis] - value) * grown);
     this.scale = scale;
     this.touched = true;
-    this.render();
+    this.render(false);
   }
 
   pan(dx, dy) {
     this.shift = [this.shift[0] + dx, this.shift[1] + dy];
     this.touched = true;
-    this.render();
+    this.render(false);
   }
 
   turn(dx, dy) {
@@ -62,7 +62,7 @@ class GraphView extends Drawing {
     const over = [1, 0, 0, 0, Math.cos(b), -Math.sin(b), 0, Math.sin(b), Math.cos(b)];
     this.turned = multiply(over, multiply(about, this.turned));
     this.touched = true;
-    this.render();
+    this.render(false);
   }
 
   listen() {
@@ -75,7 +75,7 @@ class GraphView extends Drawing {
       const [x, y] = where(event), hit = this.find(x, y, event.pointerType === "touch" ? 18 : 9);
       if (hit?.node !== this.hit?.node || hit?.pair !== this.hit?.pair) {
         this.hit = hit;
-        this.render();
+        this.render(false);
       }
       this.point(hit, x, y);
     };
@@ -110,7 +110,7 @@ class GraphView extends Drawing {
     canvas.addEventListener("pointerleave", () => {
       if (pointers.size || !this.hit) return;
       this.point((this.hit = null));
-      this.render();
+      this.render(false);
     });
     canvas.addEventListener("contextmenu", (event) => event.preventDefault());
     canvas.addEventListener("dblclick", () => this.reset());

@@ -46,6 +46,7 @@ class Drawing {
     this.grey = this.regions ? paint(graph, (node) => grey(graph.image.subarray(3 * node, 3 * node + 3))) : null;
     this.measure();
     this.hit = null;
+    this.stale = true; // WebGL has other looks, or none yet
     this.reset();
   }
 
@@ -90,7 +91,7 @@ class Drawing {
     if (this.graph?.dimensions === 3) this.fill();
     this.fitted = this.scale;
     this.touched = false;
-    this.render();
+    this.render(false);
   }
 
   resize() {
@@ -105,8 +106,10 @@ class Drawing {
     this.draw(); // at once: setting the size has cleared the canvas
   }
 
-  /** Draw at the next frame; several calls draw once. */
-  render() {
+  /** Draw at the next frame; several calls draw once. `changed`: more than the view. */
+  render(changed = true) {
+    this.stale ||= changed;
+    this.moves = true;
     this.frame ||= requestAnimationFrame(() => {
       this.frame = 0;
       this.draw();
@@ -170,10 +173,21 @@ class Drawing {
     const regions = this.regions && this.layers.clusters;
     if (this.onImage) this.drawImage(regions ? this.grey : this.picture); // its colours would mix with the regions'
     if (regions) this.drawImage(this.regions, this.onImage ? 0.6 : 1);
-    this.drawEdges();
-    if (this.layers.nodes) this.drawNodes();
+    const painter = this.large() ? Painter.get() : null;
+    if (painter) {
+      painter.draw(this);
+      if (this.layers.nodes) this.ringWrong();
+    } else {
+      this.drawEdges();
+      if (this.layers.nodes) this.drawNodes();
+    }
     if (this.hit) this.drawHit();
     if (this.layers.labels) this.drawLabels();
+  }
+
+  /** Whether WebGL should draw it; over an image, the canvas does. */
+  large() {
+    return this.graph.pairs > LARGE && !this.picture;
   }
 
   drawImage(picture, strength = 1) {
@@ -202,25 +216,70 @@ class Drawing {
     return Math.min(Math.max(2.3 - 0.49 * Math.log10(Math.max(this.edges, 20) / 20), 0.9), 2) * Math.min(Math.max(this.scale / this.fitted, 0.5) ** 0.35, 2.5);
   }
 
-  /** Draw edges in buckets by depth, kind and strength, so that each style is set once. */
-  drawEdges() {
-    const { graph, kinds, strength, depth } = this, solid = graph.dimensions === 3;
+  /** How many looks there are, and a function that says which a pair has, or -1 if it is hidden: by kind, strength, type and weight. */
+  looks() {
+    const { graph, kinds, strength } = this, ramped = this.ramp.length;
     const types = graph.types ? TYPES : 1, widths = graph.weights ? WIDTHS : 1;
-    const ramped = this.ramp.length, looks = 7 * ramped * types * widths, buckets = (solid ? SLICES : 1) * looks;
+    this.wrong = 0;
+    const look = (pair) => {
+      const kind = kinds[pair], type = graph.types ? graph.types[pair] : -1;
+      if (!this.shown(kind, type)) return -1;
+      if (kind === MISSING || kind === EXTRA) this.wrong++;
+      const shades = kind === LIKELY ? ramped : SHADES, shade = Math.min(Math.floor(strength[pair] * shades), shades - 1);
+      const wide = graph.weights ? Math.min(Math.floor((graph.weights[pair] / graph.heaviest) * WIDTHS), WIDTHS - 1) : 0;
+      return ((kind * ramped + shade) * types + Math.max(type, 0) % types) * widths + wide;
+    };
+    const read = (look) => {
+      const shaded = Math.floor(look / widths / types), type = graph.types ? Math.floor(look / widths) % types : -1;
+      return { kind: Math.floor(shaded / ramped), shade: shaded % ramped, type, wide: graph.weights ? 0.5 + (2.2 * ((look % widths) + 0.5)) / WIDTHS : 1 };
+    };
+    return { count: 7 * ramped * types * widths, look, read };
+  }
+
+  /** The look of every pair for WebGL: colour, opacity, width, order, whether it is dashed and whether it is directed. */
+  edgeLooks() {
+    const { graph } = this, solid = graph.dimensions === 3, { count, look, read } = this.looks();
+    const which = new Int32Array(graph.pairs), shown = [], made = new Uint32Array(2 * count);
+    for (let pair = 0; pair < graph.pairs; pair++) if ((which[pair] = look(pair)) >= 0) shown.push(pair);
+    this.order = shown;
+    const few = this.wrong <= MANY, bytes = new Uint8Array(made.buffer);
+    for (let number = 0; number < count; number++) {
+      const { kind, shade, type, wide } = read(number), { colour, strong, wrong } = this.look(kind, shade, type);
+      const rank = kind === LIKELY ? shade : kind, width = Math.min(ONE * wide * (wrong && few ? 1.6 : 1), 255);
+      // Lines that hide one another do not add up, so those of a solid are stronger.
+      bytes.set([...channels(kind === OTHER ? this.colours.ink : colour), 255 * (solid ? Math.sqrt(strong) : strong), width, rank, kind === MISSING && few, graph.directed], 8 * number);
+    }
+    const all = new Uint32Array(2 * graph.pairs);
+    for (const pair of shown) {
+      all[2 * pair] = made[2 * which[pair]];
+      all[2 * pair + 1] = made[2 * which[pair] + 1];
+    }
+    return all;
+  }
+
+  /** The colour of every node for WebGL; hidden ones are transparent. */
+  nodeLooks() {
+    const { graph } = this, { member, colour, shown } = this.groups(), made = new Map(), all = new Uint32Array(graph.nodes);
+    for (let node = 0; node < graph.nodes; node++) {
+      const group = member ? member[node] : 0;
+      if (!made.has(group)) made.set(group, new Uint32Array(Uint8Array.from([...channels(colour(group)), shown(group) ? 255 : 0]).buffer)[0]);
+      all[node] = made.get(group);
+    }
+    return all;
+  }
+
+  /** Draw edges in buckets by depth and look, so that each style is set once. */
+  drawEdges() {
+    const { graph, depth } = this, solid = graph.dimensions === 3, { count: looks, look, read } = this.looks();
+    const buckets = (solid ? SLICES : 1) * looks;
     const starts = new Int32Array(buckets + 1), place = (this.place ??= new Uint16Array(0)).length === graph.pairs
       ? this.place : (this.place = new Uint16Array(graph.pairs));
-    this.wrong = 0;
     for (let pair = 0; pair < graph.pairs; pair++) {
-      const kind = kinds[pair], type = graph.types ? graph.types[pair] : -1;
-      if (!this.shown(kind, type)) { place[pair] = 65535; continue; }
-      if (kind === MISSING || kind === EXTRA) this.wrong++;
-      const shade = kind === LIKELY
-        ? Math.min(Math.floor(strength[pair] * ramped), ramped - 1)
-        : Math.min(Math.floor(strength[pair] * SHADES), SHADES - 1);
+      const own = look(pair);
+      if (own < 0) { place[pair] = 65535; continue; }
       const slice = solid
         ? Math.min(Math.floor(((depth[graph.source[pair]] + depth[graph.target[pair]]) / 2) * SLICES), SLICES - 1) : 0;
-      const wide = graph.weights ? Math.min(Math.floor((graph.weights[pair] / graph.heaviest) * WIDTHS), WIDTHS - 1) : 0;
-      place[pair] = Math.max(slice, 0) * looks + ((kind * ramped + shade) * types + Math.max(type, 0) % types) * widths + wide;
+      place[pair] = Math.max(slice, 0) * looks + own;
       starts[place[pair] + 1]++;
     }
     for (let bucket = 0; bucket < buckets; bucket++) starts[bucket + 1] += starts[bucket];
@@ -235,11 +294,10 @@ class Drawing {
     }
     for (let bucket = 0; bucket < buckets; bucket++) {
       if (starts[bucket] === starts[bucket + 1]) continue;
-      const look = bucket % looks, near = solid ? (Math.floor(bucket / looks) + 0.5) / SLICES : 1;
-      const shaded = Math.floor(look / widths / types), kind = Math.floor(shaded / ramped), ends = [starts[bucket], starts[bucket + 1]];
+      const { kind, shade, type, wide } = read(bucket % looks), near = solid ? (Math.floor(bucket / looks) + 0.5) / SLICES : 1;
+      const ends = [starts[bucket], starts[bucket + 1]];
       if (kind === OTHER) this.rim(order, ...ends);
-      const wide = graph.weights ? 0.5 + (2.2 * ((look % widths) + 0.5)) / WIDTHS : 1;
-      this.style(kind, shaded % ramped, near, graph.types ? Math.floor(look / widths) % types : -1, wide);
+      this.style(kind, shade, near, type, wide);
       this.stroke(order, ...ends);
       if (graph.directed) this.arrows(order, ...ends);
     }
@@ -260,18 +318,24 @@ class Drawing {
     }
   }
 
-  style(kind, shade, near, type = -1, wide = 1) {
-    const { context, colours } = this, width = this.lineWidth() * wide;
-    const wrong = kind === MISSING || kind === EXTRA, few = this.wrong <= MANY;
-    const coloured = type >= 0 && !wrong && !this.onImage; // by type
+  /** Colour and strength of the edges of a kind; `coloured`: by their type. */
+  look(kind, shade, type) {
+    const { colours } = this, wrong = kind === MISSING || kind === EXTRA, coloured = type >= 0 && !wrong && !this.onImage;
     const strong = kind === RIGHT ? (coloured ? 0.7 : 0.55) + ((coloured ? 0.3 : 0.45) * shade) / (SHADES - 1)
       : coloured && kind === LIKELY ? 0.45 + (0.55 * shade) / (this.ramp.length - 1) : 1;
-    const faded = wrong ? 0.55 + 0.45 * near : 0.3 + 0.7 * near; // wrong edges at the back stay visible
-    context.globalAlpha = this.onImage ? 1 : strong * faded * (wrong ? 1 : coloured ? Math.max(this.ease, 0.8) : this.ease);
-    context.lineWidth = width * (wrong && few ? 1.6 : 1) * (0.7 + 0.3 * near);
-    context.strokeStyle = coloured ? this.typeColours[type % this.typeColours.length] : kind === LIKELY ? this.ramp[shade]
+    const colour = coloured ? this.typeColours[type % this.typeColours.length] : kind === LIKELY ? this.ramp[shade]
       : kind === MISSING ? colours.missing : kind === EXTRA ? colours.extra
       : this.onImage ? "#ffffff" : colours.right;
+    return { wrong, coloured, colour, strong: strong * (wrong ? 1 : coloured ? Math.max(this.ease, 0.8) : this.ease) };
+  }
+
+  style(kind, shade, near, type = -1, wide = 1) {
+    const { context } = this, width = this.lineWidth() * wide, few = this.wrong <= MANY;
+    const { wrong, coloured, colour, strong } = this.look(kind, shade, type);
+    const faded = wrong ? 0.55 + 0.45 * near : 0.3 + 0.7 * near; // wrong edges at the back stay visible
+    context.globalAlpha = this.onImage ? 1 : strong * faded;
+    context.lineWidth = width * (wrong && few ? 1.6 : 1) * (0.7 + 0.3 * near);
+    context.strokeStyle = colour;
     const dashes = coloured ? this.graph.dashes[type % this.graph.dashes.length].map((part) => part * width * 1.4) : [];
     context.lineCap = dashes.length || this.graph.pairs > MANY ? "butt" : "round";
     context.setLineDash(kind === MISSING && !this.onImage && few ? [3.5 * width, 3 * width] : dashes);
@@ -314,14 +378,21 @@ class Drawing {
     return Math.min(Math.max(room * 0.075, 1.1), 5.5) * Math.min(Math.max(this.scale / this.fitted, 0.5) ** 0.45, 3);
   }
 
+  /** By what the nodes are coloured: which group each is in, how many there are, and the colour of each. */
+  groups() {
+    const { graph, colours } = this, byCluster = graph.clusters && this.layers.clusters, typed = !byCluster && graph.nodeTypes !== null;
+    const member = byCluster ? graph.clusters : graph.nodeTypes ?? graph.groups;
+    const colour = (group) => (!member ? colours.ink : byCluster ? `rgb(${hue(group).join(" ")})` : this.palette[group % this.palette.length]);
+    const count = !member ? 1 : byCluster || typed ? member.reduce((most, own) => Math.max(most, own), 0) + 1 : this.palette.length;
+    return { member, count, typed, colour, shown: (group) => !typed || this.layers[`node${group}`] !== false };
+  }
+
   drawNodes() {
     const { context, graph, seen, depth, colours } = this, size = this.nodeSize(), solid = graph.dimensions === 3;
-    const byCluster = graph.clusters && this.layers.clusters, typed = !byCluster && graph.nodeTypes !== null;
-    const member = byCluster ? graph.clusters : graph.nodeTypes ?? graph.groups;
-    const groups = !member ? 1 : byCluster || typed ? Math.max(...member) + 1 : this.palette.length, rim = !solid && size > 2.2;
-    for (let group = 0; group < groups; group++) {
-      if (typed && this.layers[`node${group}`] === false) continue;
-      context.fillStyle = !member ? colours.ink : byCluster ? `rgb(${hue(group).join(" ")})` : this.palette[group % this.palette.length];
+    const { member, count, typed, colour, shown } = this.groups(), rim = !solid && size > 2.2;
+    for (let group = 0; group < count; group++) {
+      if (!shown(group)) continue;
+      context.fillStyle = colour(group);
       context.strokeStyle = colours.ground;
       context.lineWidth = Math.min(size * 0.45, 1.6);
       for (let slice = 0; slice < (solid ? SLICES : 1); slice++) {
@@ -347,12 +418,13 @@ class Drawing {
       }
     }
     context.globalAlpha = 1;
-    if (typed && graph.predicted && graph.trueNodeTypes) this.ringWrong();
+    this.ringWrong();
   }
 
   /** Ring the nodes of another type than predicted. */
   ringWrong() {
     const { context, graph, seen } = this;
+    if (!graph.predicted || !graph.nodeTypes || !graph.trueNodeTypes || (graph.clusters && this.layers.clusters)) return;
     context.strokeStyle = this.colours.missing;
     context.lineWidth = 2;
     for (let node = 0; node < graph.nodes; node++) {
@@ -478,11 +550,15 @@ function hue(number) {
   return [0, 1 / 3, 2 / 3].map((offset) => Math.round(light + 62 * Math.cos(2 * Math.PI * (turn + offset))));
 }
 
-/** A colour between two, both as #rrggbb. */
+/** Red, green and blue of a colour, #rrggbb or rgb(r g b). */
+function channels(colour) {
+  return colour.startsWith("#") ? [1, 3, 5].map((at) => parseInt(colour.slice(at, at + 2), 16)) : colour.match(/\d+/g).map(Number);
+}
+
+/** A colour between two. */
 function blend(from, to, part) {
-  const channel = (colour, index) => parseInt(colour.slice(1 + 2 * index, 3 + 2 * index), 16);
-  return `rgb(${[0, 1, 2].map((index) =>
-    Math.round(channel(from, index) * (1 - part) + channel(to, index) * part)).join(" ")})`;
+  const other = channels(to);
+  return `rgb(${channels(from).map((value, index) => Math.round(value * (1 - part) + other[index] * part)).join(" ")})`;
 }
 
 function shorten(text, length) {

@@ -20,12 +20,13 @@ class Graph {
     this.title = packed.title ?? "";
     this.labels = packed.labels ?? null; // the user's names of the nodes
     this.symbols = packed.symbols ?? null; // what they are: the elements of atoms
-    this.clusters = packed.clusters ? decode(packed.clusters, Uint16Array) : null;
+    const Whole = packed.nodes > 65536 ? Uint32Array : Uint16Array;
+    this.clusters = packed.clusters ? decode(packed.clusters, Whole) : null;
     this.dimensions = packed.dimensions;
     this.pos = decode(packed.pos, Float32Array);
     this.placedBy = packed.placed_by ?? null; // what the drawing follows if the nodes have no positions
-    this.source = decode(packed.source, Uint16Array);
-    this.target = decode(packed.target, Uint16Array);
+    this.source = decode(packed.source, Whole);
+    this.target = decode(packed.target, Whole);
     this.pairs = this.source.length;
     this.image = packed.image ? decode(packed.image, Uint8Array) : null;
     this.groups = packed.groups ? decode(packed.groups, Uint8Array) : null;

@@ -21,6 +21,8 @@ class Board extends GraphView {
     this.expect();
   }
 
+  large() { return false; } // its points move
+
   measure() {
     super.measure();
     if (this.graph.nodes > 1) return;
@@ -268,7 +270,7 @@ class Play extends Page {
     element("count").value = Math.min(graph.nodes, element("count").max);
     setRange(element("count"), 3, Number(element("count").max), element("count").value, `${graph.nodes} points`);
     element("count-value").textContent = whole(graph.nodes);
-    element("name").textContent = found ? `${whole(graph.nodes)} points · ${whole(found.count / 2)} pairs scored in ${found.took < 10 ? found.took.toFixed(1) : Math.round(found.took)} ms` : "";
+    element("name").textContent = found ? `${whole(graph.nodes)} points · ${whole(found.count / 2)} pairs scored in ${found.took < 1000 ? `${Number(found.took.toPrecision(2))} ms` : `${Number((found.took / 1000).toPrecision(2))} s`}` : "";
     element("recurrence").hidden = !several;
     element("scores").hidden = !graph.truth;
     element("decision").hidden = !graph.graded;

@@ -251,6 +251,7 @@ class Page {
       facts.push(`${whole(wrong)} of ${whole(graph.nodes)} nodes are of another type than predicted (ringed).`);
     }
     if (graph.placedBy) facts.push(`The nodes have no positions: they are placed by their ${graph.placedBy}.`);
+    if (this.view.large() && !Painter.get()) facts.push("This browser has no WebGL, so a graph of this size moves slowly.");
     element("facts").textContent = facts.join(" ");
     const note = element("threshold-note");
     note.textContent = !graph.graded ? ""
