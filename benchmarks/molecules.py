@@ -74,9 +74,9 @@ def run(
         rules: measure the rules too.
         single: measure the model on one molecule at a time too.
     """
-    from rdkit import RDLogger
+    from rdkit import rdBase
 
-    RDLogger.DisableLog("rdApp.*")
+    rdBase.DisableLog("rdApp.*")
     cases = [*drawn(drugs, count), *hard_cases(hard)]
     methods: dict[str, Callable[[Sequence[Case], bool], list[Answer]]] = {}
     if rules:
@@ -269,10 +269,10 @@ class Worker:
 
 
 def serve(pipe: Connection) -> None:
-    from rdkit import Chem, RDLogger
+    from rdkit import Chem, rdBase
     from rdkit.Chem.rdDetermineBonds import DetermineBonds
 
-    RDLogger.DisableLog("rdApp.*")
+    rdBase.DisableLog("rdApp.*")
     while True:
         xyz, charge = pipe.recv()
         start = time.perf_counter()
@@ -296,9 +296,9 @@ def read_mol(block: str) -> Any:
 
 def babel(cases: Sequence[Case], whole: bool) -> list[Answer]:
     """Open Babel's program over one file of all molecules; the time is shared out equally."""
-    from rdkit import Chem, RDLogger
+    from rdkit import Chem, rdBase
 
-    RDLogger.DisableLog("rdApp.*")
+    rdBase.DisableLog("rdApp.*")
     with TemporaryDirectory(prefix="gln-") as place:
         source, target = Path(place, "in.xyz"), Path(place, "out.sdf")
         source.write_text("".join(case.xyz() for case in cases))
