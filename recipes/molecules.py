@@ -2,6 +2,7 @@
 
     python recipes/molecules.py train --data CONFORMERS... --run runs/molecules --minutes 8 --of 24    # three times
     python recipes/molecules.py test --data CONFORMERS... --run runs/molecules
+    python recipes/molecules.py calibrate --data CONFORMERS... --run runs/molecules
 
 The conformers are those of ``recipes/molecule_conformers.py``. Training and the short test need only torch and numpy;
 the rate of learning falls with the time that is left, so that training ends when the minutes are over. ``test`` prints
@@ -34,6 +35,7 @@ from gln.graphs.record import Graph
 from gln.training.config import FitConfig
 from gln.training.losses import Loss
 from gln.training.processes import Interrupted
+from gln.workflows.molecules import fit_confidence
 from recipes.molecule_labels import ELEMENTS, MOST_HYDROGENS, NODE_TYPES, read
 
 LARGEST = 96  # atoms in training
@@ -329,6 +331,19 @@ def test(given: argparse.Namespace) -> None:
         )
 
 
+def calibrate(given: argparse.Namespace) -> None:
+    """Learn from molecules that are held out how sure the model may be, and save it with the model."""
+    model = gln.load(given.run)
+    data, rng = load(given.data), np.random.default_rng(3)
+    held = np.flatnonzero(data.held_out == 1)[: given.val]
+    graphs: list[Graph] = []
+    for kept, noise in SITUATIONS.values():
+        some = data.graphs(held, np.full(len(held), kept), np.full(len(held), noise), rng)
+        graphs += [graph for graph in some if graph.num_nodes > 1]
+    print(f"{len(graphs)} graphs: {fit_confidence(model, graphs)}", flush=True)
+    gln.save(model, given.run)
+
+
 @torch.no_grad()
 def judged(model: Any, graphs: list[Graph], batch_size: int, nearest: int | None = 16) -> np.ndarray:
     """Of every graph: all right, edges, right edges, nodes, right nodes, and the probability of the answer."""
@@ -383,7 +398,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("action", choices=["train", "test"])
+    parser.add_argument("action", choices=["train", "test", "calibrate"])
     parser.add_argument("--data", type=Path, nargs="+", help="files of recipes/molecule_conformers.py")
     parser.add_argument("--run", type=Path)
     parser.add_argument("--minutes", type=float, default=8)
@@ -395,7 +410,7 @@ def main() -> None:
     parser.add_argument("--set", nargs="*", default=[], help="settings of the model, such as steps=5")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     given = parser.parse_args()
-    {"train": train, "test": test}[given.action](given)
+    {"train": train, "test": test, "calibrate": calibrate}[given.action](given)
 
 
 if __name__ == "__main__":
