@@ -24,6 +24,7 @@ EXPECTED = {
     "delaunay": [("delaunay:points=40", 0.995), ("delaunay:points=140", 0.98)],
     "delaunay-small": [("delaunay:points=40", 0.98), ("delaunay:points=140", 0.97)],
     "figures": [("figures", 0.999)],
+    "molecules": [],  # tested below
     "surfaces": [("surfaces", 0.96), ("surfaces:points=196", 0.93)],
 }
 
@@ -59,7 +60,7 @@ def test_the_scores_of_a_card_are_those_measured_with_this_model(name: str) -> N
     found: set[str] = set()
     for path in paths:
         facts = json.loads((ROOT / path).read_text(encoding="utf-8"))
-        for key in ("epoch", "val_iou"):
+        for key in ("epoch", "val_iou") if "training" in facts else ():
             assert facts["training"][key] == pytest.approx(trained[key])
         found |= {text for value in numbers(facts) for text in printed(value)}
     rows = [line for line in card.splitlines() if line.startswith("|")]
@@ -102,6 +103,20 @@ def test_the_types_of_a_shipped_model_have_names() -> None:
     predicted = gln.predict("charged", graphs)
     assert gln.edge_scores(graphs, predicted)["type_accuracy"] > 0.95
     assert list(predicted[0].edge_type_names) == ["attract", "repel"]
+
+
+def test_a_molecule_is_found_from_elements_and_positions(tmp_path: Path) -> None:
+    from rdkit import Chem
+    from rdkit.Chem import AllChem
+
+    from gln.adapters.rdkit import molecules
+
+    words = ["CC(=O)Nc1ccc(O)cc1", "[NH3+]CC(=O)[O-]", "C#CCN(C)C", "O=[N+]([O-])c1ccncc1"]
+    made = [Chem.AddHs(Chem.MolFromSmiles(word)) for word in words]
+    for mol in made:
+        AllChem.EmbedMolecule(mol, randomSeed=1)
+    found = [Chem.MolToSmiles(Chem.RemoveHs(mol)) for mol in molecules("molecules", made)]
+    assert found == [Chem.CanonSmiles(word) for word in words]
 
 
 def test_an_unknown_name_lists_what_there_is() -> None:

@@ -115,6 +115,9 @@ def test_shipped_models_are_found_by_name(
     shutil.copytree(folder, tmp_path / "shipped" / "rings")
     assert shipped() == ["rings"]
     assert load_model("rings").threshold == 0.3
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "rings").mkdir()  # a folder of other things does not hide it
+    assert load_model("rings").threshold == 0.3
     with pytest.raises(GLNError, match="of that name; choose from rings"):
         load_model("lines")
 

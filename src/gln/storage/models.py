@@ -211,14 +211,14 @@ def find_saved(path: Path | str) -> Path:
         return folder
     if folder.suffix in (".safetensors", ".json") and folder.is_file():
         folder = folder.parent
-    if folder.is_dir():
-        if not (folder / "model.json").exists():
-            raise GLNError(
-                f"{folder} holds no model.json; expected a saved model, or a run after its first epochs."
-            )
+    if (folder / "model.json").exists():
         return folder
-    if str(path) in shipped():
+    if str(path) in shipped():  # a folder of that name may hold something else, such as the user's data
         return SHIPPED / str(path)
+    if folder.is_dir():
+        raise GLNError(
+            f"{folder} holds no model.json; expected a saved model, or a run after its first epochs."
+        )
     known = instead(str(path), shipped())
     raise GLNError(f"There is no folder {str(path)!r} and no shipped model of that name; {known}")
 
