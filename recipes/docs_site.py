@@ -18,7 +18,8 @@ from latex2mathml.converter import convert
 from mkdocs.structure.files import File, Files, InclusionLevel
 from mkdocs.utils import get_relative_url
 
-from gln.viewing.play import playable, write_play
+from gln.viewing.play import write_play
+from gln.workflows.playable import playable
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"

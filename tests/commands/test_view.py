@@ -20,7 +20,7 @@ def test_a_family_alone_and_with_a_model(here: Path, capsys: pytest.CaptureFixtu
     assert run(*words) == 0
     data = decoding.data_of(here / "new" / "a.html")
     assert data["title"] == "delaunay on delaunay:points=9"
-    assert data["views"][0]["steps"] == 6
+    assert data["views"][0]["steps"] == 5
 
 
 def test_a_run_is_shown_on_graphs_of_its_own(

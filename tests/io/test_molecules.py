@@ -87,7 +87,7 @@ def test_what_comes_before_a_file_is_cut_off_is_read(tmp_path: Path) -> None:
         ("m.xyz", b"1\n\nH nan 0 0\n", "pos of node 0"),
         ("m.xyz", b"0\n\n", "no nodes"),
         ("m.xyz", b"1" * 2**17, "row 1 is longer"),
-        ("m.mol", SDF.replace(b"V2000", b"V3000"), "expected a V2000 or V3000 counts line"),
+        ("m.mol", SDF.replace(b"V2000", b"V4000"), "expected a V2000 or V3000 counts line"),
         ("m.mol", b"a\nb\n", "ends a record before its counts line"),
         ("m.mol", SDF.replace(b"  3  2  0", b"  3 99  0"), "claims 3 atoms and 99 bonds"),
         (

@@ -208,15 +208,15 @@ def test_the_page_of_a_prediction_is_bounded(tmp_path: Path, model: nn.Module) -
     said: list[str] = []
     job = Job(model, sorted((tmp_path / "data").iterdir()), tmp_path / "out.csv")
     assert len(job_items(job, Path("a.html"), said.append)) == 20
-    assert said == ["a.html shows 20 of the graphs: at most the first 20, with up to 10,000 nodes together."]
+    assert said == ["a.html shows 20 of the graphs: at most the first 20, with up to 50,000 nodes together."]
 
 
 def test_a_page_that_would_be_too_large_is_refused_before_anything_is_predicted(
     tmp_path: Path, model: nn.Module
 ) -> None:
-    np.save(tmp_path / "points.npy", np.random.default_rng(0).random((10_001, 2)))
+    np.save(tmp_path / "points.npy", np.random.default_rng(0).random((50_001, 2)))
     job = Job(model, [tmp_path / "points.npy"], tmp_path / "out.csv")
-    with pytest.raises(GLNError, match=r"--view a.html for 10,001 nodes; .* up to 10,000"):
+    with pytest.raises(GLNError, match=r"--view a.html for 50,001 nodes; .* up to 50,000"):
         job_items(job, Path("a.html"), silent)
 
 

@@ -550,9 +550,9 @@ function hue(number) {
   return [0, 1 / 3, 2 / 3].map((offset) => Math.round(light + 62 * Math.cos(2 * Math.PI * (turn + offset))));
 }
 
-/** Red, green and blue of a colour, #rrggbb or rgb(r g b). */
+/** Red, green and blue of a colour, #rrggbb or rgb(r g b); black where there is none yet: a canvas that is not on the page. */
 function channels(colour) {
-  return colour.startsWith("#") ? [1, 3, 5].map((at) => parseInt(colour.slice(at, at + 2), 16)) : colour.match(/\d+/g).map(Number);
+  return colour.startsWith("#") ? [1, 3, 5].map((at) => parseInt(colour.slice(at, at + 2), 16)) : (colour.match(/\d+/g) ?? [0, 0, 0]).map(Number);
 }
 
 /** A colour between two. */
