@@ -70,7 +70,7 @@ def assemble(
     """
     style = "\n".join([_variables(), *map(_part, ("common.css", *styles, f"{name}.css"))])
     script = "\n".join(['"use strict";', *map(_part, (*COMMON, *scripts, f"{name}.js"))])
-    script = re.sub(r"(?m)^ +", "", script)  # what indents a script is a tenth of it
+    script = re.sub(r"(?m)^ +", "", script)  # what indents a script is a fifteenth of it
     policy = "; ".join(
         [
             "default-src 'none'",
