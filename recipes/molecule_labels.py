@@ -11,7 +11,7 @@ import lzma
 import zlib
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -161,7 +161,7 @@ def stored(smiles: str, bare: rdchem.Mol, how: int, places: np.ndarray, test: bo
 
 def write(parts: list[dict[str, np.ndarray]], path: Path) -> None:
     """Write many of them, one after another; low bytes apart from high ones, which pack better."""
-    arrays = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    arrays: dict[str, Any] = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
     delta = arrays.pop("delta").T
     arrays |= {"low": (delta & 0xFF).astype(np.uint8), "high": (delta >> 8).astype(np.int8)}
     buffer = io.BytesIO()
