@@ -24,7 +24,7 @@ from gln.models.contract import Replayable
 from gln.models.set2graph import Set2Graph
 from gln.models.set2graph import Size as Widths
 from gln.ops import mix
-from gln.ops.replay import Replay
+from gln.ops.replay import Ahead, Replay
 from gln.training import fit
 from gln.training.loop import compiled_steps
 from gln.training.losses import Loss
@@ -236,8 +236,8 @@ def _step(way: Way, batch: GraphBatch) -> Callable[[], Tensor]:
     if not replayed:
         return lambda: step({})
     assert isinstance(model, Replayable)
-    replay, draw = Replay(step), model.draw
-    return lambda: replay(draw(batch) or {})
+    replay, ahead, draw = Replay(step), Ahead(), model.draw
+    return lambda: replay(ahead(lambda: draw(batch) or {}))
 
 
 def _matrix_rate(side: int, device: torch.device, dtype: torch.dtype = torch.float32) -> float:

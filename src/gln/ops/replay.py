@@ -67,6 +67,51 @@ class Replay(Generic[T]):
         return graph, places, answer
 
 
+class Ahead:
+    """A stream of its own, on which what the next step needs is made while the last step still runs.
+
+    What is made there may read values back to the host: that waits for this stream alone.
+    """
+
+    def __init__(self) -> None:
+        self.stream = torch.cuda.Stream(priority=-1)  # small kernels, for which the host waits
+        self.stream.wait_stream(torch.cuda.current_stream())
+
+    def __call__(self, make: Callable[[], T]) -> T:
+        """What ``make`` makes, for the current stream, whose next work waits for it."""
+        current = torch.cuda.current_stream()
+        with torch.cuda.stream(self.stream):
+            made = make()
+        current.wait_stream(self.stream)
+        for tensor in _tensors(made):
+            tensor.record_stream(current)  # whose use of its memory the allocator does not see
+        return made
+
+
+def _tensors(made: object) -> Iterator[Tensor]:
+    if isinstance(made, Tensor):
+        yield made
+    elif isinstance(made, (dict, list, tuple)):
+        for part in made.values() if isinstance(made, dict) else made:
+            yield from _tensors(part)
+    elif hasattr(made, "__dict__"):
+        yield from _tensors(vars(made))
+
+
+def on_the_way(numbers: Tensor) -> Callable[[], list[float]]:
+    """Copy numbers to the host; the function that reads them waits for them, not for what was launched since."""
+    if not numbers.is_cuda:
+        return numbers.tolist
+    host, there = numbers.to("cpu", non_blocking=True), torch.cuda.Event()
+    there.record()
+
+    def read() -> list[float]:
+        there.synchronize()
+        return host.tolist()
+
+    return read
+
+
 def padded_size(nodes: int, alike: bool) -> int:
     """The number of nodes to pad a batch to: as it is if all graphs are ``alike``, or the next of eight per octave."""
     step = max(2 ** (nodes.bit_length() - 4), 1)

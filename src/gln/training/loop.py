@@ -27,7 +27,7 @@ from gln.graphs.kinds import share_kinds
 from gln.graphs.record import NAMES, Graph
 from gln.models import StructureOutput
 from gln.models.contract import Prepares, Replayable, check_kinds, kinds_of
-from gln.ops.replay import Replay
+from gln.ops.replay import Ahead, Replay, on_the_way
 from gln.storage.models import annotate, check_model, save, write_model
 from gln.storage.runs import (
     Checkpoint,
@@ -62,6 +62,7 @@ FIRST = 32  # training graphs to watch the loss on, where there are no others
 SHARED = 60.0  # seconds that a file may take to appear on another machine
 
 Loss = Callable[[StructureOutput, GraphBatch, nn.Module], Tensor]
+Drawn = dict[str, Tensor] | None  # what a model draws for a step that is replayed
 
 
 @dataclass(frozen=True)
@@ -247,7 +248,9 @@ class Loop:
         if self.config.compile and isinstance(self.loss, DefaultLoss):
             self.compiled_loss = torch.compile(self.loss.__call__)
         self.replay = None if self.feed.device is None else Replay(self._replayed)
-        self.unread: tuple[Share, float, Tensor] | None = None  # the last step: its share, lr, numbers [4]
+        self.ahead = None if self.replay is None else Ahead()
+        # Of the last step: its share, its lr, and what reads its numbers [4].
+        self.unread: tuple[Share, float, Callable[[], list[float]]] | None = None
         self.write_due = self.stop_due = False
         self.clock = self.written = time.monotonic()
         self.written_epoch: int | None = None  # the epoch whose weights are in the run folder's model files
@@ -284,15 +287,13 @@ class Loop:
         at.names = at.names or {name: list(graphs[0][name]) for name in NAMES if name in graphs[0]}
         loader, batches = self.feed.train_loader(graphs, at.epoch, at.batch)
         self.recorder.begin_epoch(at.epoch, batches, at.batch)
-        for share in loader:
-            share = share.to(self.device)
+        for share, drawn in self._prepared(iter(loader)):
             lr = self.config.lr_at(at.epoch, at.batch, batches)
             set_lr(self.optimizer, lr)
             if self.average is not None:
                 self.average.at_step(at.step)
-            seed_step(self.device, self.config.seed, at.epoch, at.batch)  # alike in all processes
             with at_most(threads_for(*share.batch.mask.shape[:2])):
-                numbers = self._over_processes(self.step(share))
+                numbers = on_the_way(self._over_processes(self.step(share, drawn)))
             self._read_numbers()  # of the step before this one, so that we need not wait for the accelerator
             self.unread = share, lr, numbers
             at.batch, at.step = at.batch + 1, at.step + 1
@@ -302,16 +303,29 @@ class Loop:
                 if self.stop_due:
                     raise KeyboardInterrupt
 
-    def step(self, share: Share) -> Tensor:
+    def _prepared(self, shares: Iterator[Share]) -> Iterator[tuple[Share, Drawn]]:
+        """Every share on the device, and what the model draws for its step if that is to be replayed."""
+
+        def prepare() -> tuple[Share, Drawn] | None:
+            share = next(shares, None)
+            if share is None:
+                return None
+            share = share.to(self.device)
+            at = self.progress
+            seed_step(self.device, self.config.seed, at.epoch, at.batch)  # alike in all processes
+            # The last batch of an epoch may be short.
+            whole = len(share.batch) == self.config.batch_size
+            replayed = self.replay is not None and whole
+            return share, cast(Replayable, self.model).draw(share.batch) if replayed else None
+
+        while (prepared := prepare() if self.ahead is None else self.ahead(prepare)) is not None:
+            yield prepared
+
+    def step(self, share: Share, drawn: Drawn) -> Tensor:
         """One step of training; the loss and the norm of the gradient, ``[2]``."""
-        batch = share.batch
-        # The last batch of an epoch may be short.
-        if self.replay is None or len(batch) < self.config.batch_size:
-            return self._step(batch, share.weight)
-        drawn = cast(Replayable, self.model).draw(batch)
-        if drawn is None:
-            return self._step(batch, share.weight)
-        tensors = {name: value for name, value in vars(batch).items() if isinstance(value, Tensor)}
+        if self.replay is None or drawn is None:
+            return self._step(share.batch, share.weight)
+        tensors = {name: value for name, value in vars(share.batch).items() if isinstance(value, Tensor)}
         return self.replay(tensors, drawn).clone()
 
     def _replayed(self, inputs: dict[str, Tensor], drawn: dict[str, Tensor]) -> Tensor:
@@ -356,7 +370,7 @@ class Loop:
         if self.unread is None:
             return
         (share, lr, numbers), self.unread, at = self.unread, None, self.progress
-        loss, norm, due, stop = numbers.tolist()
+        loss, norm, due, stop = numbers()
         if not math.isfinite(loss + norm):
             what = f"gradient norm is {norm}" if math.isfinite(loss) else f"loss is {loss}"
             raise GLNError(
