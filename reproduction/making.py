@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import reproduction.baselines  # noqa: F401  (registers those of the paper)
 from gln import GLNError, Loss, fit
 from gln.baselines import Baseline, baseline, load_baseline
 from gln.baselines.base import check_folder, run_facts

@@ -44,11 +44,12 @@ class Registry(dict[str, type[T]], Generic[T]):
     Args:
         kind: what messages call a registered class: family, baseline.
         setting: what messages call one of its settings.
+        moved: names that are no longer here, with the end of a sentence that says where they are.
     """
 
-    def __init__(self, kind: str, setting: str) -> None:
+    def __init__(self, kind: str, setting: str, moved: Mapping[str, str] | None = None) -> None:
         super().__init__()
-        self._kind, self._setting = kind, setting
+        self._kind, self._setting, self._moved = kind, setting, moved or {}
 
     def register(self, name: str) -> Callable[[C], C]:
         """Class decorator that registers a class as ``name``."""
@@ -64,6 +65,8 @@ class Registry(dict[str, type[T]], Generic[T]):
 
     def build(self, name: str, settings: Mapping[str, Any]) -> T:
         """Create an object of the class ``name`` after checking the names of its settings."""
+        if name not in self and name in self._moved:
+            raise GLNError(f"{name} has {self._moved[name]}")
         if name not in self:
             raise GLNError(f"There is no {self._kind} {name!r}; {instead(name, sorted(self))}")
         known = self[name].defaults()

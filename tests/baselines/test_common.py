@@ -12,6 +12,7 @@ import torch
 from torch_geometric.data import Data
 
 import gln
+import reproduction.baselines  # noqa: F401  (these are registered too)
 from gln.baselines import (
     BASELINES,
     Baseline,

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 import gln
-from gln.baselines import BASELINES, GraphRNN, graphrnn
+from gln.baselines import BASELINES
 from gln.storage.runs import read_checkpoint
+from reproduction.baselines import GraphRNN, graphrnn
 from tests.baselines.test_common import SMALL, TINY_RNN
 from tests.commands.test_train import write_graphs
 from tests.conftest import run

@@ -50,7 +50,7 @@ def test_a_run_is_shown_on_graphs_of_its_own(
 
 
 def test_a_sampler_shows_what_it_draws(here: Path) -> None:
-    words = ["train", "community:size=4", "-o", "run", "--model", "mmsb", "--count", "12", "--no-progress"]
+    words = ["train", "community:size=4", "-o", "run", "--model", "copy", "--count", "12", "--no-progress"]
     assert run(*words, "--view", "drawn.html") == 0
     assert len(decoding.data_of(here / "drawn.html")["views"]) == 2
 

@@ -11,11 +11,11 @@ import torch
 from torch_geometric.data import Data
 
 import gln
-from gln.baselines import GraphRNN, graphrnn
 from gln.errors import GLNError
 from gln.families import parse_family
 from gln.graphs import GraphBatch
 from gln.inference.predict import edges_above
+from reproduction.baselines import GraphRNN, graphrnn
 from reproduction.cells import Cell, Places, cells_of, choose
 from reproduction.data import parts_of, split_parts
 from reproduction.making import make_system

@@ -8,6 +8,7 @@ from decimal import ROUND_DOWN
 
 import pytest
 
+import reproduction.baselines  # noqa: F401  (registers those of the paper)
 from gln.baselines import baseline
 from gln.evaluation.metrics import METRICS
 from gln.families import parse_family

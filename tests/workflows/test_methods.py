@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 import torch
 
 import gln
-from gln.baselines import Copy, GraphRNN, Neighbours, baseline
+from gln.baselines import BASELINES, Copy, Neighbours, baseline, save_baseline
+from gln.baselines.base import MOVED
 from gln.errors import GLNError
 from gln.graphs import make_graph
 from gln.graphs.record import Graph
@@ -16,6 +18,7 @@ from gln.models import GLN
 from gln.training import Interrupted
 from gln.workflows.methods import load_for
 from gln.workflows.train import find_method, fit_baseline, scale_features
+from reproduction.baselines import GraphRNN
 from tests.baselines.test_common import TINY_RNN
 
 GRAPHS = gln.family("community", size=4).sample(8, seed=0)
@@ -48,6 +51,19 @@ def test_an_unknown_name_is_told_with_the_nearest_or_with_all_that_are_known() -
             find_method(asked)
     with pytest.raises(GLNError, match=r"no model 'xyz'; choose from GLN, .*Set2Graph, constant, copy"):
         find_method("xyz")
+
+
+@pytest.mark.parametrize("name", MOVED)
+def test_a_baseline_that_has_moved_is_answered_with_where_it_is(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save_baseline(Copy().fit(GRAPHS), tmp_path)
+    facts = json.loads((tmp_path / "model.json").read_text())
+    (tmp_path / "model.json").write_text(json.dumps(facts | {"baseline": name}))
+    monkeypatch.delitem(BASELINES, name)  # it is there because this test imports reproduction.baselines
+    for asks in (lambda: find_method(f"{name.upper()}:seed=3"), lambda: gln.load(tmp_path)):
+        with pytest.raises(GLNError, match=rf"^{name} has moved .* python -m reproduction\.baselines"):
+            asks()
 
 
 def test_what_is_loaded_can_do_what_it_is_loaded_for(tmp_path: Path) -> None:
@@ -105,7 +121,7 @@ def test_ctrl_c_says_how_to_go_on_where_something_is_kept(
     def interrupt(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("gln.baselines.graphrnn.GraphRNN._train", interrupt)
+    monkeypatch.setattr("reproduction.baselines.graphrnn.GraphRNN._train", interrupt)
     monkeypatch.setattr(Copy, "fit", interrupt)
     with pytest.raises(Interrupted, match="fitting was interrupted; resume it from"):
         fit_baseline(baseline(f"graphrnn:{TINY_RNN}"), GRAPHS, [], tmp_path / "rnn")

@@ -13,20 +13,14 @@ from gln.baselines.base import (
     register,
     save_baseline,
 )
-from gln.baselines.graphrnn import GraphRNN
-from gln.baselines.kronecker import Kronecker
-from gln.baselines.mmsb import MMSB
 from gln.baselines.neighbours import Neighbours
 from gln.baselines.simplest import Constant, Copy
 
 __all__ = [
     "BASELINES",
-    "MMSB",
     "Baseline",
     "Constant",
     "Copy",
-    "GraphRNN",
-    "Kronecker",
     "Neighbours",
     "Predictor",
     "Sampler",

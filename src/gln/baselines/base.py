@@ -180,8 +180,13 @@ class Sampler(Baseline):
         return check_whole("sample", "count", count, 1), check_seed("sample", seed)
 
 
+#: What only the paper compares with.
+MOVED = dict.fromkeys(
+    ("graphrnn", "kronecker", "mmsb"),
+    "moved out of the package; in a clone of the repository, run python -m reproduction.baselines instead of gln.",
+)
 #: Every registered baseline by name.
-BASELINES: Registry[Baseline] = Registry("baseline", "setting")
+BASELINES: Registry[Baseline] = Registry("baseline", "setting", MOVED)
 #: Class decorator: registers a baseline for :func:`baseline`, the command line and the common tests.
 register = BASELINES.register
 

@@ -80,19 +80,19 @@ def load_for(purpose: Literal["predict", "sample"], path: Path | str) -> Any:
 
 def find_method(spec: str) -> tuple[str, bool]:
     """``spec`` with its registered name, whatever its case, and whether it is a baseline; settings are checked."""
-    from gln.baselines import BASELINES, baseline  # as in load
+    from gln.baselines.base import BASELINES, MOVED, baseline  # as in load
 
     asked, settings = parse_spec(spec)
-    names = {name.lower(): name for name in (*MODELS, *BASELINES)}
+    names = {name.lower(): name for name in (*MODELS, *BASELINES, *MOVED)}
     if asked.lower() not in names:
         known = (*sorted(MODELS), *sorted(BASELINES))
         raise GLNError(f"There is no model {asked!r}; {instead(asked, known)}")
     name = names[asked.lower()]
-    if name in BASELINES:
-        baseline(spec)
-    else:
+    if name in MODELS:
         MODELS.find(spec)
-    return write_spec(name, settings), name in BASELINES
+    else:
+        baseline(spec)
+    return write_spec(name, settings), name not in MODELS
 
 
 def put_on(model: T, name: str, local: int | None = None) -> T:

@@ -11,12 +11,12 @@ import numpy as np
 from tqdm.auto import tqdm  # type: ignore[import-untyped]
 
 from gln.baselines.base import Sampler, register, structures
-from gln.baselines.mmsb_model import Roles, SeenPairs, fit_roles, log_likelihoods, spectral_points
 from gln.graphs import make_graph
 from gln.graphs.check import check_whole
 from gln.graphs.record import Graph
 from gln.later import torch
 from gln.seeds import GENERATE
+from reproduction.baselines.mmsb_model import Roles, SeenPairs, fit_roles, log_likelihoods, spectral_points
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -32,7 +32,7 @@ SIGNIFICANT = 2.0  # fewer roles are rejected if worse by more than this many st
 class MMSB(Sampler):
     """A blockmodel in which nodes hold several roles and edge probabilities depend on roles; fitted by variational EM.
 
-    See :mod:`gln.baselines.mmsb_model`. The number of roles, the same for all graphs, is the smallest that predicts a
+    See ``mmsb_model.py``. The number of roles, the same for all graphs, is the smallest that predicts a
     random fifth of the pairs of every training graph within two standard errors of the best; then all pairs are
     fitted. Pairs are held out rather than graphs, because memberships belong to nodes, and nothing is known about the
     nodes of a new graph.

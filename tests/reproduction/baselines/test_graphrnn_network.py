@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
-from gln.baselines.graphrnn_network import ConnectedGraphs, GraphRNNNetwork
 from gln.families import family
+from reproduction.baselines.graphrnn_network import ConnectedGraphs, GraphRNNNetwork
 
 VARIANTS = ("rnn", "mlp")
 

@@ -9,8 +9,10 @@ from torch import Tensor
 from torch.distributions import Dirichlet, kl_divergence
 from torch_geometric.data import Data
 
-from gln.baselines import MMSB
-from gln.baselines.mmsb_model import (
+from gln.errors import GLNError
+from gln.graphs import GraphBatch, check_graph, make_graph
+from reproduction.baselines import MMSB
+from reproduction.baselines.mmsb_model import (
     Posterior,
     Roles,
     SeenPairs,
@@ -22,8 +24,6 @@ from gln.baselines.mmsb_model import (
     start,
     update,
 )
-from gln.errors import GLNError
-from gln.graphs import GraphBatch, check_graph, make_graph
 from tests.conftest import assert_same_graph
 
 

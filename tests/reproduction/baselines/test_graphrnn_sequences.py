@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 import gln
-from gln.baselines.graphrnn_network import ConnectedGraphs, breadth_first, decode, encode
+from reproduction.baselines.graphrnn_network import ConnectedGraphs, breadth_first, decode, encode
 
 CPU = torch.device("cpu")
 

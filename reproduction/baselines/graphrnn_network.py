@@ -29,7 +29,7 @@ from gln.graphs import GraphBatch
 from gln.graphs.record import Graph
 
 if TYPE_CHECKING:
-    from gln.baselines.graphrnn import Variant
+    from reproduction.baselines.graphrnn import Variant
 
 CELLS = 2**26  # entries of adjacency matrices processed at a time
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from gln.baselines.mmsb_model import SeenPairs, Sums, sum_pairs
+from reproduction.baselines.mmsb_model import SeenPairs, Sums, sum_pairs
 
 
 def random_pairs(sizes: list[int], density: float, held_out: float = 0.2) -> SeenPairs:

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 import torch
 
-from gln.baselines.kronecker import LEAST, MOST, Kinds, Kronecker, _step, draw_edges
-from gln.baselines.kronecker_placement import Placement, levels_for
 from gln.errors import GLNError
 from gln.graphs import check_graph, make_graph
+from reproduction.baselines.kronecker import LEAST, MOST, Kinds, Kronecker, _step, draw_edges
+from reproduction.baselines.kronecker_placement import Placement, levels_for
 from tests.conftest import assert_same_graph
 
 INITIATOR = np.array([0.9, 0.55, 0.3])

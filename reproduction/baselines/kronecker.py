@@ -18,11 +18,11 @@ import numpy as np
 from tqdm.auto import tqdm  # type: ignore[import-untyped]
 
 from gln.baselines.base import Sampler, register
-from gln.baselines.kronecker_placement import Placement, levels_for
 from gln.graphs import make_graph
 from gln.graphs.record import Graph
 from gln.later import torch
 from gln.seeds import GENERATE
+from reproduction.baselines.kronecker_placement import Placement, levels_for
 
 # Bounds on the entries of an initiator: no pair is impossible, none is certain.
 LEAST, MOST = 1e-4, 1 - 1e-4
@@ -41,7 +41,7 @@ class Kronecker(Sampler):
     """A Kronecker graph, whose edge probabilities are products of entries of a 2 × 2 matrix fitted by KronFit.
 
     The initiator ``[[a, b], [b, c]]`` ascends the likelihood, averaged over node placements drawn by Metropolis
-    sampling (:mod:`gln.baselines.kronecker_placement`). Each round takes one natural-gradient step, and the result is
+    sampling (``kronecker_placement.py``). Each round takes one natural-gradient step, and the result is
     the mean over the second half of the rounds. Of two starts, the one whose placed graphs are more likely is kept.
 
     A graph whose size is not a power of two is padded with isolated nodes. To undo that, a sampled graph drops its

@@ -24,7 +24,7 @@ from gln.training.progress import Progress, resumed
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from gln.baselines.graphrnn_network import ConnectedGraphs, GraphRNNNetwork
+    from reproduction.baselines.graphrnn_network import ConnectedGraphs, GraphRNNNetwork
 
 Variant = Literal["rnn", "mlp"]
 
@@ -95,7 +95,7 @@ class GraphRNN(Sampler):
         self, graphs: list[Graph], val: Sequence[Graph], seed: int, progress: bool, folder: Path | None
     ) -> None:
         """Train on ``graphs``; ``val`` is not used."""
-        from gln.baselines.graphrnn_network import ConnectedGraphs  # as below: it loads torch
+        from reproduction.baselines.graphrnn_network import ConnectedGraphs  # as below: it loads torch
 
         known = ConnectedGraphs.of(graphs, _device())
         nodes = known.adj.shape[1]
@@ -121,7 +121,7 @@ class GraphRNN(Sampler):
 
     def draw(self, count: int, seed: int = 0) -> list[Graph]:
         """``count`` connected graphs with ``edge_index`` and ``num_nodes``, determined by ``seed``."""
-        from gln.baselines.graphrnn_network import decode
+        from reproduction.baselines.graphrnn_network import decode
 
         count, seed = self._checked(count, seed)
         network = self.network_.to(_device())
@@ -148,7 +148,7 @@ class GraphRNN(Sampler):
         self.network_ = network.eval()
 
     def _network(self, nodes: int, width: int) -> GraphRNNNetwork:
-        from gln.baselines.graphrnn_network import GraphRNNNetwork
+        from reproduction.baselines.graphrnn_network import GraphRNNNetwork
 
         return GraphRNNNetwork(self.variant, nodes, width, **{name: getattr(self, name) for name in WIDTHS})
 

@@ -9,10 +9,10 @@ import pytest
 import torch
 
 import gln
-from gln.baselines import GraphRNN, graphrnn
 from gln.errors import GLNError
 from gln.graphs import make_graph
 from gln.training.progress import Progress
+from reproduction.baselines import GraphRNN, graphrnn
 
 TINY = {"hidden": 8, "embedding": 4, "edge_hidden": 4, "edge_embedding": 2, "layers": 2, "orders": 20}
 SHORT = {"epochs": 4, "batches": 2, "batch_size": 4}
