@@ -249,7 +249,7 @@ def test_baselines_have_reports_too(name: str, tmp_path: Path) -> None:
     data = decoding.data_of(tmp_path / "run" / "report.html")
     three = family_data(family, 15, 2)
     judged = judge(gln.load(tmp_path / "run"), three, seed=2)
-    assert [row["value"] for row in data["scores"]["rows"]] == [row["value"] for row in judged.rows()]
+    assert [row["value"] for row in data["scores"]["rows"]] == [row["value"] for row in judged.scores.rows()]
     assert (data["history"], data["weights"]) == ([], None)
     assert data["state"] == {"finished": True, "words": ""}
     words = {"predict": ["best", "median", "worst"], "sample": ["true"] * 3 + ["sampled"] * 3}
