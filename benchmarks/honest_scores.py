@@ -208,7 +208,7 @@ def _try(shape: Shape, seed: int) -> dict[str, Any]:
         write_tables(Path(folder) / "kept", kept)
         apart = read_labelled(find_data([f"{folder}/kept"]), ReadOptions(), silent, silent)
         method, judged = trained
-        outside = evaluated(method, apart, rules=load_rules(f"{folder}/run")).scores
+        outside = evaluated(method, apart, rules=load_rules(f"{folder}/run"))[2]
     printed, (low, high) = judged.scores, judged.scores.intervals["dice"]
     return {
         "seed": seed,

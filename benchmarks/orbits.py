@@ -10,7 +10,7 @@ import torch
 
 from benchmarks.common import in_orca_order, orbit_counter, side_by_side, silence, timed
 from gln.errors import GLNError
-from gln.evaluation.orbits import orbits
+from gln.evaluation.counting import orbits
 from gln.families import family
 from gln.graphs import to_scipy
 from gln.graphs.convert import CheckedGraphs
@@ -22,7 +22,7 @@ def run(graphs: int = 100, nodes: int = 400, seed: int = 0) -> dict[str, Any]:
     """Seconds for the 15 orbits of every node of every graph, ours and the peer's.
 
     Both take turns, and the best turn of each counts, as disturbances only ever add time. Ours starts from checked
-    graphs, as an MMD does: the check that ``gln.evaluation.orbits`` does first is not timed. The peer (pyfglt, per
+    graphs, as an MMD does: the check that :func:`gln.evaluation.orbits` does first is not timed. The peer (pyfglt, per
     graph) starts from adjacency matrices, which are made beforehand and not timed either.
 
     Args:

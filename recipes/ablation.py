@@ -19,11 +19,20 @@ from tyro.conf import Positional
 
 import gln
 from gln.families import parse_family
-from gln.inference.evaluate import predict_and_score
 from gln.inference.predict import AS_TRAINED, Choice
 from gln.storage.provenance import check_source, write_result
 from gln.training.losses import Loss
-from shared import RESULTS, TEST_SEED, TRAIN_SEED, USUAL_LOSS, VAL_SEED, begin, fit, run_command
+from shared import (
+    RESULTS,
+    TEST_SEED,
+    TRAIN_SEED,
+    USUAL_LOSS,
+    VAL_SEED,
+    begin,
+    fit,
+    predict_and_score,
+    run_command,
+)
 
 # family: its short form, width of the positions, graphs per step, epochs of 250 steps
 FAMILIES = {"delaunay": ("delaunay:points=50", 2, 32, 6), "surfaces": ("surfaces:points=100", 3, 16, 6)}

@@ -25,7 +25,6 @@ from gln.families import parse_family
 from gln.families.surfaces import KINDS
 from gln.graphs.record import Graph
 from gln.graphs.split import cut_patches
-from gln.inference.evaluate import predict_and_score
 from gln.inference.predict import AS_TRAINED
 from gln.storage.provenance import check_source, write_result
 from gln.training.losses import Loss
@@ -39,6 +38,7 @@ from shared import (
     command,
     fit,
     load_on_device,
+    predict_and_score,
     run_command,
 )
 

@@ -36,8 +36,7 @@ import torch
 
 import gln
 from gln.evaluation import clustering, degrees, mmd
-from gln.evaluation.generation import TABLES, generation_scores
-from gln.evaluation.validity import VALID, fits_blocks
+from gln.evaluation.generation import TABLES, VALID, fits_blocks, generation_scores
 from gln.families import parse_family
 from gln.graphs.check import make_graph
 from gln.graphs.record import Graph

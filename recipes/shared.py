@@ -6,6 +6,7 @@ import shlex
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import torch
@@ -15,6 +16,7 @@ from torch import Tensor, nn
 import gln
 from gln.errors import GLNError
 from gln.evaluation import EdgeScores
+from gln.inference.evaluate import predict_and_rank
 from gln.inference.predict import Choice, outputs
 from gln.models import StructureOutput
 from gln.seeds import TEST_SEED
@@ -54,6 +56,12 @@ def fit(model: nn.Module, train: list, val: list, run: Path, **settings: Any) ->
     """Train as usual, except for ``settings``; the same command again resumes."""
     usual = USUAL_FIT | {"loss": Loss(**USUAL_LOSS), "augment": RandomRotation()}
     return gln.fit(model, train, val, run=run, resume=True, **usual | settings)
+
+
+def predict_and_score(model: nn.Module, true: list, choice: Choice) -> tuple[list, dict[str, float], float]:
+    """The predicted graphs, their edge scores, and the candidate recall: the share of true edges that were scored."""
+    predicted, ranked, recall = predict_and_rank(model, true, true, choice)
+    return predicted, dict(gln.edge_scores(true, predicted)) | {"average_precision": fmean(ranked)}, recall
 
 
 def check_training_seed(seed: int) -> None:

@@ -9,8 +9,7 @@ from scipy.interpolate import CubicHermiteSpline
 
 from gln.errors import GLNError
 from gln.evaluation import mmd
-from gln.evaluation.generation import TABLES, generation_scores
-from gln.evaluation.validity import fits_blocks, is_planar, is_sbm, is_tree
+from gln.evaluation.generation import TABLES, fits_blocks, generation_scores, is_planar, is_sbm, is_tree
 from gln.families import family
 from gln.graphs import as_graph, to_networkx
 from gln.graphs.record import Graph

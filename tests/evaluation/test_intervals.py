@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gln.evaluation.edges import PER_GRAPH, score_table
-from gln.evaluation.intervals import score_intervals
+from gln.evaluation.edges import PER_GRAPH, score_intervals, score_table
 from gln.graphs import make_graph
 from gln.graphs.record import Graph
 

@@ -18,8 +18,7 @@ from gln.evaluation import (
     novelty,
     segmentation_scores,
 )
-from gln.evaluation.generation import generation_scores
-from gln.evaluation.validity import is_tree
+from gln.evaluation.generation import generation_scores, is_tree
 from gln.graphs import as_graph, make_graph
 
 TRUE = [as_graph(nx.disjoint_union(nx.complete_graph(4), nx.path_graph(3))), as_graph(nx.star_graph(4))]

@@ -16,7 +16,7 @@ from torch_geometric.data import Data
 
 from benchmarks.common import in_orca_order, orbit_counter
 from gln.errors import GLNError
-from gln.evaluation.orbits import orbits
+from gln.evaluation.counting import orbits
 from gln.graphs import as_graph, as_graphs, make_graph, to_networkx
 from tests.evaluation.slow import ORBITS
 
@@ -138,7 +138,7 @@ def test_autocast_does_not_round() -> None:
 
 
 def test_a_degree_that_could_overflow_is_refused(monkeypatch) -> None:
-    monkeypatch.setattr(importlib.import_module("gln.evaluation.orbits"), "MAX_DEGREE", 20)
+    monkeypatch.setattr(importlib.import_module("gln.evaluation.counting"), "MAX_DEGREE", 20)
     orbits([make_graph(edges=[(0, i) for i in range(1, 21)], num_nodes=21)])
     with pytest.raises(GLNError, match="A node has 21 neighbours"):
         orbits([make_graph(edges=[(0, i) for i in range(1, 22)], num_nodes=22)])

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from gln.errors import GLNError
-from gln.evaluation.validity import is_planar, is_tree
+from gln.evaluation.generation import is_planar, is_tree
 from gln.families import Planar, Tree, family
 from gln.graphs import to_networkx
 from gln.workflows.training_data import family_data

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from statistics import fmean
 
 import pytest
 import torch
@@ -10,12 +11,20 @@ import torch
 import gln
 from gln.errors import GLNError
 from gln.evaluation import EdgeScores
+from gln.evaluation.edges import edge_scores
 from gln.graphs import GraphBatch, make_graph
 from gln.graphs.record import Graph
-from gln.inference.evaluate import best_threshold, evaluate, evaluated, predict_and_score
+from gln.inference.evaluate import best_threshold, evaluate, evaluated, predict_and_rank
 from gln.inference.predict import Choice, outputs, predict
 from gln.models import GLN, StructureOutput
 from tests.conftest import assert_same_graph
+
+
+def predict_and_score(
+    model: GLN, true: list[Graph], choice: Choice
+) -> tuple[list[Graph], dict[str, float], float]:
+    predicted, ranked, recall = predict_and_rank(model, true, true, choice)
+    return predicted, dict(edge_scores(true, predicted)) | {"average_precision": fmean(ranked)}, recall
 
 
 def graphs() -> list[Graph]:
@@ -74,7 +83,7 @@ def test_the_best_threshold_is_the_one_of_the_best_scores(
         graph.judged = value * (torch.arange(graph.num_nodes) % 2)
     threshold, iou = best_threshold(model, true)
     grid = [number / 100 for number in range(1, 100)]
-    scores = [evaluated(model, true, choice=Choice(cut)).scores["iou"] for cut in grid]
+    scores = [evaluated(model, true, choice=Choice(cut))[2]["iou"] for cut in grid]
     assert iou == pytest.approx(max(scores))
     assert scores[grid.index(round(threshold, 2))] == max(scores)
 

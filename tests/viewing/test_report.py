@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import gln
-from gln.baselines import BASELINES, baseline
+from gln.baselines import BASELINES
 from gln.errors import GLNError
 from gln.evaluation import mmd
 from gln.graphs import make_graph
@@ -155,34 +155,15 @@ def test_the_command_repeats_the_run_to_the_byte(made: Path, tmp_path: Path) -> 
     command = decoding.data_of(made / "report.html")["command"]
     words = shlex.split(command)
     assert words[:3] == ["gln", "train", FAMILY]
-    assert words[-2:] == ["-o", "run-again"]
-    train(tmp_path, *words[2:], "--no-progress")
+    assert words[3:5] == ["-o", "run-again"]
+    train(tmp_path, *words[2:])
     again = tmp_path / "run-again"
     assert (again / "model.safetensors").read_bytes() == (made / "model.safetensors").read_bytes()
     before, now = (json.loads((run / "config.json").read_text()) for run in (made, again))
     assert before == now
 
 
-def test_every_changed_setting_is_in_the_command(tmp_path: Path) -> None:
-    flags = [
-        "--edge-loss",
-        "plain",
-        "--structure-loss",
-        "iou",
-        "--every-step",
-        "False",
-        "--schedule",
-        "constant",
-    ]
-    flags += ["--clip", "None", "--warmup", "0.0", "--epochs", "1", "--count", "6"]
-    train(tmp_path, "delaunay:points=5", "-o", "run", *flags, *QUICK)
-    words = shlex.split(reported(tmp_path / "run", tmp_path / "a.html")["command"])
-    train(tmp_path, *words[2:])
-    before, now = (json.loads((tmp_path / run / "config.json").read_text()) for run in ("run", "run-again"))
-    assert before == now | {"fit": now["fit"] | {"progress": False}}
-
-
-def test_a_run_on_files_is_repeated_by_its_recipe_whatever_their_names(tmp_path: Path) -> None:
+def test_a_run_on_files_is_repeated_whatever_their_names(tmp_path: Path) -> None:
     data = f"data {LABEL}"
     write_graphs(tmp_path / data, 12)
     train(tmp_path, data, "-o", f"run {LABEL}", "--epochs", "1", *QUICK)
@@ -193,8 +174,7 @@ def test_a_run_on_files_is_repeated_by_its_recipe_whatever_their_names(tmp_path:
     assert shown["title"] == run.name
     assert ["files", str(tmp_path / data)] in shown["data"]
     words = shlex.split(shown["command"])
-    assert words[2:5] == [str(tmp_path / data), "--from-recipe", f"{run.name}/recipe.json"]
-    train(tmp_path, *words[2:], "--no-progress")
+    train(tmp_path, *words[2:])
     again = tmp_path / f"{run.name}-again" / "model.safetensors"
     assert again.read_bytes() == (run / "model.safetensors").read_bytes()
     nodes = tmp_path / data / "nodes.csv"
@@ -269,15 +249,11 @@ def test_baselines_have_reports_too(name: str, tmp_path: Path) -> None:
     data = decoding.data_of(tmp_path / "run" / "report.html")
     three = family_data(family, 15, 2)
     judged = judge(gln.load(tmp_path / "run"), three, seed=2)
-    assert [row["value"] for row in data["scores"]["rows"]] == [row["value"] for row in judged.rows()]
+    assert [row["value"] for row in data["scores"]["rows"]] == [row["value"] for row in judged.scores.rows()]
     assert (data["history"], data["weights"]) == ([], None)
     assert data["state"] == {"finished": True, "words": ""}
     words = {"predict": ["best", "median", "worst"], "sample": ["true"] * 3 + ["sampled"] * 3}
     assert data["gallery"]["words"] == words[BASELINES[name].kind]
-    given = shlex.split(data["command"])
-    assert given[:5] == ["gln", "train", family, "--count", "15"]
-    assert baseline(given[given.index("--model") + 1]).settings() == baseline(spec).settings()
-    assert given[given.index("--seed") + 1] == "2"
 
 
 @given(st.lists(st.sampled_from([0.0, 0.25, 0.5, 1.0]), min_size=1, max_size=12), st.integers(1, 3))

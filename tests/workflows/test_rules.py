@@ -83,7 +83,7 @@ def test_what_is_judged_is_scored_as_if_cut_out_of_the_whole_prediction(value: i
     graph.judged = judged
     model.threshold = 0.45
     rules = {"2 nearest": Neighbours().fit([nearest(20, 2, 1)])}
-    found = evaluated(model, [graph], rules=rules).scores
+    found = evaluated(model, [graph], rules=rules)[2]
     expected = gln.edge_scores(
         [judged_part(graph, judged)], [judged_part(gln.graphs.check_graph(answer), judged)]
     )
@@ -106,7 +106,7 @@ def test_a_radius_in_another_unit_is_left_out(monkeypatch: pytest.MonkeyPatch) -
     rules = fit_rules(graphs)
     monkeypatch.setattr("gln.baselines.neighbours.MOST_PAIRS", 100)
     far = [make_graph(pos=graph.pos / 100, edges=graph.edges_once()) for graph in graphs]
-    found = evaluated(rules["3 nearest"], far, rules=rules).scores
+    found = evaluated(rules["3 nearest"], far, rules=rules)[2]
     assert list(found.rules) == ["3 nearest"]
 
 

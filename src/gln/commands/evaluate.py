@@ -106,8 +106,7 @@ def generate(
     check_whole("generate", "count", count, 1)
     check_seed("generate", seed)
     from gln.evaluation import mmd, novelty
-    from gln.evaluation.generation import GROUP, generation_scores
-    from gln.evaluation.validity import VALID
+    from gln.evaluation.generation import GROUP, VALID, generation_scores
     from gln.graphs import save_graphs
     from gln.inference.generate import generate_graphs
     from gln.io.writing import write_graphs

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -125,6 +126,7 @@ def train(
         losses=losses,
         turned=turned,
         resume=resume,
+        typed=sys.argv[2:],
     )
     if trained is None:  # the first process reports
         return

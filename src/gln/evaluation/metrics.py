@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import SupportsFloat
+from typing import Any, SupportsFloat
 
 
 @dataclass(frozen=True)
@@ -88,6 +88,7 @@ class Scores(dict[str, float]):
     ``intervals``   the ends of the 95 % intervals of some scores
     ``rules``       the scores of simple rules on the same graphs, by the words for the rule
     ``tables``      what is printed below: a :class:`gln.evaluation.TypeTable` where edges have types
+    ``floor``       the MMD² between graphs of one distribution, by descriptor
     ==============  =================================================================================
     """
 
@@ -98,10 +99,11 @@ class Scores(dict[str, float]):
         intervals: Mapping[str, tuple[float, float]] | None = None,
         rules: Mapping[str, Mapping[str, float]] | None = None,
         tables: Sequence[object] = (),
+        floor: Mapping[str, float] | None = None,
     ) -> None:
         super().__init__({name: float(value) for name, value in scores.items()})
         self.notes = tuple(notes)
-        self.intervals = dict(intervals or {})
+        self.intervals, self.floor = dict(intervals or {}), dict(floor or {})
         self.tables = tuple(tables)
         self.rules = {words: dict(values) for words, values in (rules or {}).items()}
 
@@ -116,25 +118,40 @@ class Scores(dict[str, float]):
             return ""
         return f"A simple rule does better: {best} reaches F1 {theirs}, the model {ours}."
 
+    def rows(self) -> list[dict[str, Any]]:
+        """A row for each score: title, direction, value, interval, pooled value, floor, and the value of each rule."""
+        rows = []
+        for name in self:
+            if name.removeprefix(POOLED) in self and name.startswith(POOLED):
+                continue  # it stands in the row of the other
+            info = METRICS.get(name.removeprefix(POOLED))
+            row = {
+                "name": name,
+                "title": info.title if info else name,
+                "arrow": info.arrow if info else "",
+                "value": self[name],
+                "interval": self.intervals.get(name),
+                "pooled": self.get(POOLED + name),
+                "rules": [values.get(name) for values in self.rules.values()],
+                "floor": self.floor.get(name.removeprefix("mmd_")),
+            }
+            rows.append(row)
+        return rows
+
     def __repr__(self) -> str:
-        partners = {POOLED + name for name in self}  # shown in the row of their partner, not in their own
-        names = [name for name in self if name not in partners]
-        columns: dict[str, list[str]] = {"value": [number(self[name]) for name in names]}
+        shown, legend = self.rows(), []
+        columns = {"value": [number(row["value"]) for row in shown]}
         if self.intervals:
-            columns["95 % interval"] = [interval(self.intervals.get(name)) for name in names]
-        legend = []
-        if any(POOLED + name in self for name in names):
-            columns["pooled"] = [number(self.get(POOLED + name)) for name in names]
+            columns["95 % interval"] = [interval(row["interval"]) for row in shown]
+        if any(row["pooled"] is not None for row in shown):
+            columns["pooled"] = [number(row["pooled"]) for row in shown]
             legend = [
                 "value: mean over graphs where a pooled score is given; pooled: all graphs counted as one"
             ]
-        for words, values in self.rules.items():
-            columns[words] = [number(values.get(name)) for name in names]
-        infos = [METRICS.get(name.removeprefix(POOLED)) for name in names]
-        titles = [
-            f"{info.title} {info.arrow}" if info else name for name, info in zip(names, infos, strict=True)
-        ]
-        rows = [list(row) for row in zip(titles, *columns.values(), strict=True)]
+        for place, words in enumerate(self.rules):
+            columns[words] = [number(row["rules"][place]) for row in shown]
+        titles = [f"{row['title']} {row['arrow']}".rstrip() for row in shown]
+        rows = zip(titles, *columns.values(), strict=True)
         printed = "\n\n".join(
             [table(["metric", *columns], rows, [*legend, *self.notes]), *map(str, self.tables)]
         )

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import torch
 
 from gln.errors import GLNError
 from gln.evaluation.counting import Device, check_device
-from gln.evaluation.descriptors import DESCRIPTORS, Descriptor
-from gln.evaluation.kernels import (
+from gln.evaluation.descriptors import (
+    DESCRIPTORS,
     TITLES,
+    Descriptor,
     Distance,
     Estimator,
     Kernel,
@@ -36,36 +37,24 @@ class Interval(NamedTuple):
     high: float
 
 
-@dataclass(frozen=True)
-class MMDSettings:
-    """How an MMD² was computed."""
-
-    kernels: Mapping[str, str]
-    estimator: Estimator
-    reference: int
-    predicted: int
-    floor: int
-    largest_component: bool
-    subsets: int
-    subset_size: int
-
-
 class MMDResult(dict[str, float]):
     """MMD² by descriptor; prints as a table that says how it was computed.
 
     ``floor`` holds the MMD² between the floor graphs and the reference, ``intervals`` the results on random
-    subsets, both by descriptor and empty unless requested.
+    subsets, both by descriptor and empty unless requested; ``kernels`` and ``notes`` say in words how.
     """
 
     def __init__(
         self,
         values: Mapping[str, float],
-        settings: MMDSettings,
+        kernels: Mapping[str, str],
+        notes: Sequence[str],
         floor: Mapping[str, float],
         intervals: Mapping[str, Interval],
     ) -> None:
         super().__init__(values)
-        self.settings, self.floor, self.intervals = settings, dict(floor), dict(intervals)
+        self.kernels, self.notes = dict(kernels), tuple(notes)
+        self.floor, self.intervals = dict(floor), dict(intervals)
 
     def named(self) -> dict[str, float]:
         """The values by their names in :data:`gln.evaluation.METRICS`: ``mmd_degree`` and so on."""
@@ -74,33 +63,21 @@ class MMDResult(dict[str, float]):
     @property
     def summary(self) -> str:
         """One line that says how the values were computed, for tables that show them beside other scores."""
-        kernels = (f"{name}: {kernel}" for name, kernel in self.settings.kernels.items())
-        return "; ".join([self._how(), *kernels])
-
-    def _how(self) -> str:
-        made = self.settings
-        graphs = f"{made.reference} reference and {made.predicted} predicted graphs"
-        scope = ", largest components only" if made.largest_component else ""
-        return f"MMD squared, {TITLES[made.estimator]}, {graphs}{scope}"
+        return "; ".join([self.notes[0], *(f"{name}: {kernel}" for name, kernel in self.kernels.items())])
 
     def __repr__(self) -> str:
-        made = self.settings
         header = ["descriptor", "kernel", "MMD² ↓"]
-        rows = [[name, made.kernels[name], number(value)] for name, value in self.items()]
-        notes = [self._how()]
+        rows = [[name, self.kernels[name], number(value)] for name, value in self.items()]
         if self.floor:
             header.append("floor")
             for row in rows:
                 row.append(number(self.floor[row[0]]))
-            notes.append(f"floor: the same between {made.floor} floor graphs and the reference")
         if self.intervals:
             header += ["subsets", "95 % of them"]
             for row in rows:
                 mean, low, high = map(number, self.intervals[row[0]])
                 row += [mean, f"{low} … {high}"]
-            size = f"{made.subset_size} graphs of each set"
-            notes.append(f"subsets: mean over {made.subsets} random draws of {size}")
-        return table(header, rows, notes, words=2)
+        return table(header, rows, self.notes, words=2)
 
 
 GRAPHRNN = ("degree", "clustering", "orbit")
@@ -175,11 +152,14 @@ def mmd(
                 low, high = drawn.quantile(drawn.new_tensor([0.025, 0.975])).tolist()
                 intervals[descriptor.name] = Interval(float(drawn.mean()), low, high)
     kernels = {descriptor.name: str(descriptor.kernel) for descriptor in chosen}
-    floor_count = counts[2] if floor is not None else 0
-    settings = MMDSettings(
-        kernels, estimator, counts[0], counts[1], floor_count, largest_component, subsets, size
-    )
-    return MMDResult(values, settings, floors, intervals)
+    scope = ", largest components only" if largest_component else ""
+    graphs = f"{counts[0]} reference and {counts[1]} predicted graphs{scope}"
+    notes = [f"MMD squared, {TITLES[estimator]}, {graphs}"]
+    if floors:
+        notes.append(f"floor: the same between {counts[2]} floor graphs and the reference")
+    if subsets:
+        notes.append(f"subsets: mean over {subsets} random draws of {size} graphs of each set")
+    return MMDResult(values, kernels, notes, floors, intervals)
 
 
 def _choose(
@@ -190,7 +170,7 @@ def _choose(
         raise GLNError(f"Got kernel={kernel!r}; expected a name, a Kernel or None.")
     if isinstance(descriptors, str | Descriptor):
         descriptors = [descriptors]
-    if not isinstance(descriptors, Iterable):
+    elif not isinstance(descriptors, Iterable):
         raise GLNError(f"Got descriptors={descriptors!r}; expected names from {', '.join(DESCRIPTORS)}.")
     chosen = [_descriptor(name, kernel) for name in descriptors]
     if not chosen or len({descriptor.name for descriptor in chosen}) < len(chosen):

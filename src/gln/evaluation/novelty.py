@@ -143,20 +143,12 @@ def novelty(training: Iterable[Any], generated: Iterable[Any]) -> Scores:
         generated: the graphs that it generated.
     """
     known, made = as_undirected(training, "training"), as_undirected(generated, "generated")
-    kind_of, new, undecided = tell_apart(known, made)
-    notes = [f"{len(made)} generated graphs, {len(known)} training graphs"]
-    if undecided:
-        notes.append(f"{undecided} pairs were too hard to tell apart and count as the same graph")
-    shares = {
-        "novelty": sum(kind in new for kind in kind_of) / len(made),
-        "uniqueness": len(set(kind_of)) / len(made),
-    }
-    return Scores(shares, notes)
+    shares, _, notes = tell_apart(known, made)
+    return Scores(shares, [f"{len(made)} generated graphs, {len(known)} training graphs", *notes])
 
 
-def tell_apart(known: Sequence[Graph], made: Sequence[Graph]) -> tuple[list[int], set[int], int]:
-    """Of every made graph the number of the first that is the same, those of these that are not known, and pairs
-    that were too hard to tell apart."""
+def tell_apart(known: Sequence[Graph], made: Sequence[Graph]) -> tuple[dict[str, float], set[int], list[str]]:
+    """The scores of :func:`novelty`, the numbers of distinct graphs that are not known, and notes."""
     hashes = graph_hashes([*known, *made])
     known_by_hash: defaultdict[int, list[Graph]] = defaultdict(list)
     for graph, key in zip(known, hashes[: len(known)], strict=True):
@@ -183,4 +175,9 @@ def tell_apart(known: Sequence[Graph], made: Sequence[Graph]) -> tuple[list[int]
     new = {
         kind for key, group in kinds.items() for kind in group if find(made[kind], known_by_hash[key]) is None
     }
-    return kind_of, new, undecided
+    shares = {
+        "novelty": sum(kind in new for kind in kind_of) / len(made),
+        "uniqueness": len(set(kind_of)) / len(made),
+    }
+    hard = f"{undecided} pairs were too hard to tell apart and count as the same graph"
+    return shares, new, [hard] if undecided else []

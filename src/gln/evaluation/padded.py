@@ -49,17 +49,17 @@ class _PaddedMetric(Metric):
         for name, length in {**states, "graphs": 0, "invalid": 0}.items():
             self.add_state(name, torch.zeros(length or (), dtype=torch.int64), dist_reduce_fx="sum")
 
-    def flatten(self, probabilities: Tensor, adj: Tensor, mask: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """As :func:`flatten`; also counts the graphs."""
-        score, truth, valid = flatten(self.entries, probabilities, adj, mask)
+    def update(self, probabilities: Tensor, adj: Tensor, mask: Tensor) -> None:
+        """Add a batch: ``probabilities [B, N, N]``, ``adj [B, N, N]`` bool, ``mask [B, N]`` bool."""
+        score, truth, valid = flatten(self.entries, probabilities, adj, mask)  # [B, P]
         self.graphs = self.graphs + len(mask)
         # Only counted, since inspecting them would stall an accelerator.
         self.invalid = self.invalid + (_invalid(score) & valid).sum()
-        return score, truth, valid
+        self.add(score, truth, valid)
 
-    def refuse_invalid(self) -> None:
-        """Raise if an entry was not a probability, or if there was no graph at all."""
-        refuse_invalid(int(self.invalid), int(self.graphs))
+    def add(self, score: Tensor, truth: Tensor, valid: Tensor) -> None:
+        """Add what :func:`flatten` gives, ``[B, P]`` each."""
+        raise NotImplementedError
 
 
 def flatten(
@@ -135,9 +135,7 @@ class EdgeScores(_PaddedMetric):
         super().__init__(entries, scores=len(PER_GRAPH), counts=4)
         self.threshold = float(check_real("EdgeScores", "threshold", threshold, 0, 1))
 
-    def update(self, probabilities: Tensor, adj: Tensor, mask: Tensor) -> None:
-        """Add a batch: ``probabilities [B, N, N]``, ``adj [B, N, N]`` bool, ``mask [B, N]`` bool."""
-        score, truth, valid = self.flatten(probabilities, adj, mask)  # [B, P]
+    def add(self, score: Tensor, truth: Tensor, valid: Tensor) -> None:
         chosen = (score >= self.threshold) & valid
         counts = torch.stack([part.sum(1) for part in (chosen & truth, chosen, truth, valid)])  # [4, B]
         self.scores = self.scores + to_units(per_graph(counts, average_precision(score, truth, valid))).sum(1)
@@ -145,7 +143,7 @@ class EdgeScores(_PaddedMetric):
 
     def compute(self) -> dict[str, Tensor]:
         """All scores by name, as scalars."""
-        self.refuse_invalid()
+        refuse_invalid(int(self.invalid), int(self.graphs))
         return named(real(self.scores) / UNIT / self.graphs, self.counts)
 
 
@@ -169,14 +167,12 @@ class BestThreshold(_PaddedMetric):
         super().__init__(entries, iou=steps)
         self.register_buffer("thresholds", torch.arange(1, steps + 1) / (steps + 1), persistent=False)
 
-    def update(self, probabilities: Tensor, adj: Tensor, mask: Tensor) -> None:
-        """Add a batch: ``probabilities [B, N, N]``, ``adj [B, N, N]`` bool, ``mask [B, N]`` bool."""
-        iou = iou_at(self.thresholds, *self.flatten(probabilities, adj, mask))
-        self.iou = self.iou + to_units(iou).sum(0)
+    def add(self, score: Tensor, truth: Tensor, valid: Tensor) -> None:
+        self.iou = self.iou + to_units(iou_at(self.thresholds, score, truth, valid)).sum(0)
 
     def compute(self) -> dict[str, Tensor]:
         """``threshold`` and the mean ``iou`` it reached."""
-        self.refuse_invalid()
+        refuse_invalid(int(self.invalid), int(self.graphs))
         best = best_of(self.thresholds, self.iou)
         return {"threshold": self.thresholds[best], "iou": real(self.iou[best]) / UNIT / self.graphs}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -14,11 +14,10 @@ import torch
 from torch import nn
 
 from gln.errors import GLNError
-from gln.evaluation.edges import PER_GRAPH, edge_scores, named, score_table
-from gln.evaluation.intervals import score_intervals
+from gln.evaluation.edges import PER_GRAPH, edge_scores, named, score_intervals, score_table
 from gln.evaluation.kinds import kind_scores
 from gln.evaluation.metrics import Scores, number
-from gln.evaluation.mmd import MMDResult, mmd
+from gln.evaluation.mmd import mmd
 from gln.evaluation.padded import best_of, iou_at
 from gln.graphs import as_graphs
 from gln.graphs.record import Graph
@@ -60,17 +59,7 @@ def evaluate(
         largest_component: take the MMD² over the largest component of every graph, as the paper did.
     """
     choice = Choice(threshold, steps=steps, batch_size=batch_size)
-    return evaluated(as_method(model), as_graphs(graphs), floor, largest_component, choice).scores
-
-
-@dataclass(frozen=True)
-class Evaluation:
-    """What was scored, ``true`` and ``predicted``, the scores, and the MMD² among them with its floor."""
-
-    true: list[Graph]
-    predicted: list[Graph]
-    scores: Scores
-    distance: MMDResult
+    return evaluated(as_method(model), as_graphs(graphs), floor, largest_component, choice)[2]
 
 
 def evaluated(
@@ -80,8 +69,8 @@ def evaluated(
     largest_component: bool = False,
     choice: Choice = AS_TRAINED,
     rules: Mapping[str, CanPredict] | None = None,
-) -> Evaluation:
-    """What :func:`evaluate` returns, for checked graphs, with what was predicted.
+) -> tuple[list[Graph], list[Graph], Scores]:
+    """What was scored, what was predicted, and what :func:`evaluate` returns, for checked graphs.
 
     Of a graph that says which nodes are ``judged``, only these are scored; the model sees all its nodes.
 
@@ -94,7 +83,7 @@ def evaluated(
         predicted, ranked = _judged(graphs, predict_graphs(model, graphs, choice)), None
     else:
         check_kinds(model, graphs, "graphs", learned=False)
-        predicted, ranked, recall = _predict_and_rank(model, graphs, true, choice)
+        predicted, ranked, recall = predict_and_rank(model, graphs, true, choice)
         note += f", threshold {choice.cut(model):.2f}"
         if recall < 1:
             note += f"; candidate recall {recall:.4f}: the share of true edges that were scored at all"
@@ -111,8 +100,8 @@ def evaluated(
         notes.append(f"MMD² floor: {floors}")
     kinds, beside = kind_scores(true, predicted), score_rules(rules or {}, graphs)
     ends = score_intervals(each, true, predicted)
-    found = Scores({**scores, **kinds, **distance.named()}, notes, ends, beside, kinds.tables)
-    return Evaluation(true, predicted, found, distance)
+    every: dict[str, Any] = {**scores, **kinds, **distance.named()}
+    return true, predicted, Scores(every, notes, ends, beside, kinds.tables, distance.floor)
 
 
 def best_threshold(model: nn.Module, graphs: list[Graph]) -> tuple[float, float]:
@@ -157,15 +146,7 @@ def _inside(part: Graph, whole: Graph) -> Graph:
     return subgraph(part, judged.nonzero().flatten().numpy())
 
 
-def predict_and_score(
-    model: nn.Module, true: list[Graph], choice: Choice
-) -> tuple[list[Graph], dict[str, float], float]:
-    """The predicted graphs, their edge scores, and the candidate recall: the share of true edges that were scored."""
-    predicted, ranked, recall = _predict_and_rank(model, true, true, choice)
-    return predicted, dict(edge_scores(true, predicted)) | {"average_precision": fmean(ranked)}, recall
-
-
-def _predict_and_rank(
+def predict_and_rank(
     model: nn.Module, graphs: list[Graph], true: list[Graph], choice: Choice
 ) -> tuple[list[Graph], list[float], float]:
     """The predicted parts that are ``true``'s, the average precision of each, and the mean candidate recall.

@@ -51,7 +51,7 @@ def report_content(report: RunReport) -> dict[str, Any]:
 def _scores(judged: Judged) -> dict[str, Any]:
     scores = judged.scores
     return {
-        "rows": judged.rows(),
+        "rows": scores.rows(),
         "notes": scores.notes,
         "rules": list(scores.rules),
         "verdict": scores.verdict if judged.paired else "",

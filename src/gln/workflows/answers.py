@@ -131,34 +131,21 @@ def ask_each(
 
 @dataclass
 class Outcome:
-    """Counts, scores and skipped files of a prediction.
+    """Counts, scores and skipped files of a prediction."""
 
-    ============  ====================================================================
-    ``graphs``    number of graphs predicted and written
-    ``edges``     total number of their edges
-    ``clusters``  total number of their clusters, if they were asked for
-    ``skipped``   what was left out, and why
-    ``labelled``  number of graphs that came with their true edges
-    ``scores``    edge scores of those, the mean over graphs; empty if there are none
-    ``rules``     the same of what each rule predicts, by the words for it
-    ``answers``   the items of a window that was just predicted, with their graphs
-    ``remarks``   what was said on the way
-    ``used``      whether any known edges were used
-    ``sure``      number of molecules that are more than 99 % sure
-    ============  ====================================================================
-    """
-
-    graphs: int = 0
-    edges: int = 0
-    skipped: list[Skipped] = field(default_factory=list)
-    labelled: int = 0
-    scores: dict[str, float] = field(default_factory=dict)
-    rules: dict[str, dict[str, float]] = field(default_factory=dict)
-    answers: list[tuple[Item, Graph]] = field(default_factory=list)
-    clusters: int = 0
-    remarks: list[str] = field(default_factory=list)
-    used: bool = False
-    sure: int = 0
+    graphs: int = 0  # predicted and written
+    edges: int = 0  # of all of them
+    skipped: list[Skipped] = field(default_factory=list)  # what was left out, and why
+    labelled: int = 0  # graphs that came with their true edges
+    scores: dict[str, float] = field(default_factory=dict)  # of those, the mean over graphs
+    rules: dict[str, dict[str, float]] = field(
+        default_factory=dict
+    )  # the same of each rule, by the words for it
+    answers: list[tuple[Item, Graph]] = field(default_factory=list)  # of a window that was just predicted
+    clusters: int = 0  # of all graphs, if they were asked for
+    remarks: list[str] = field(default_factory=list)  # what was said on the way
+    used: bool = False  # whether any known edges were
+    sure: int = 0  # molecules that are more than 99 % sure
 
     def facts(self) -> dict[str, Any]:
         """All but the answers themselves, as plain values."""

@@ -32,24 +32,18 @@ class TrainValTest:
 
     In a graph of which only a part belongs here, ``judged [n]`` says what is scored: pairs of nodes whose values add up
     to at least 2.
-
-    =============  =====================================================================================
-    ``whole``      what the training patches were cut from, likewise ``judged``; empty if there are none
-    ``whole_val``  the same of the pieces to validate on
-    ``how``        in words, how the graphs were divided
-    ``remarks``    what a reader of the scores must know
-    ``read``       the number of graphs that files gave
-    =============  =====================================================================================
     """
 
     train: list[Graph]
     val: list[Graph]
     test: list[Graph]
-    whole: list[Graph] = field(default_factory=list)
-    whole_val: list[Graph] = field(default_factory=list)
-    how: str = ""
-    remarks: list[str] = field(default_factory=list)
-    read: int = 0
+    whole: list[Graph] = field(
+        default_factory=list
+    )  # what training patches, if any, were cut from; also judged
+    whole_val: list[Graph] = field(default_factory=list)  # the same of the pieces to validate on
+    how: str = ""  # in words, how the graphs were divided
+    remarks: list[str] = field(default_factory=list)  # what a reader of the scores must know
+    read: int = 0  # graphs that files gave
 
     def __iter__(self) -> Iterator[list[Graph]]:
         return iter((self.train, self.val, self.test))

@@ -11,8 +11,7 @@ import numpy as np
 from torch import nn
 
 from gln.errors import GLNError
-from gln.evaluation import METRICS, MMDResult, Scores, edge_scores, mmd, novelty
-from gln.evaluation.metrics import POOLED
+from gln.evaluation import Scores, edge_scores, mmd, novelty
 from gln.families import parse_family
 from gln.graphs.record import Graph
 from gln.inference.evaluate import evaluated
@@ -47,41 +46,14 @@ CHANGED = (
 
 @dataclass(frozen=True)
 class Judged:
-    """The scores of a method, and what was scored.
+    """The scores of a method, and what was scored."""
 
-    Attributes:
-        graphs: the test graphs.
-        true: the same, or what was scored of them.
-        made: as many graphs made by the method: on the same nodes if ``paired``, otherwise sampled.
-        paired: ``made[i]`` was predicted for the nodes of ``true[i]``.
-        scores: all scores by name: those of :func:`gln.evaluate`, or MMD², novelty and uniqueness.
-        distance: the MMD² among them, with its floor.
-        printed: the tables that a command prints.
-    """
-
-    graphs: list[Graph]
-    true: list[Graph]
-    made: list[Graph]
+    graphs: list[Graph]  # the test graphs
+    true: list[Graph]  # the same, or what was scored of them
+    made: list[Graph]  # as many made by the method: on the same nodes if ``paired``, otherwise sampled
     paired: bool
-    scores: Scores
-    distance: MMDResult
-    printed: str
-
-    def rows(self) -> list[dict[str, Any]]:
-        """A row for each score: title, direction, value, interval, pooled value, floor, and the value of each rule."""
-        rows = []
-        for name, value in self.scores.items():
-            if name.startswith(POOLED):
-                continue
-            info = METRICS[name]
-            more = {
-                "interval": self.scores.intervals.get(name),
-                "pooled": self.scores.get(POOLED + name),
-                "rules": [values.get(name) for values in self.scores.rules.values()],
-                "floor": self.distance.floor.get(name.removeprefix("mmd_")),
-            }
-            rows.append({"name": name, "title": info.title, "arrow": info.arrow, "value": value, **more})
-        return rows
+    scores: Scores  # those of :func:`gln.evaluate`, or MMD², novelty and uniqueness
+    printed: str  # the tables that a command prints
 
 
 def judge(method: Any, data: TrainValTest, seed: int = 0, rules: Rules | None = None) -> Judged:
@@ -89,14 +61,12 @@ def judge(method: Any, data: TrainValTest, seed: int = 0, rules: Rules | None = 
     train, _, test = data
     if getattr(method, "kind", "predict") == "predict":
         floor = None if data.whole else train  # patches are not like whole graphs
-        found = evaluated(method, test, floor, rules=rules)
-        return Judged(
-            test, found.true, found.predicted, True, found.scores, found.distance, str(found.scores)
-        )
+        true, made, scores = evaluated(method, test, floor, rules=rules)
+        return Judged(test, true, made, True, scores, str(scores))
     made = generate_graphs(method, len(test), seed)
     distance, new = mmd(test, made, floor=train), novelty(train, made)
-    scores = Scores(distance.named() | new, [distance.summary, *new.notes])
-    return Judged(test, test, made, False, scores, distance, f"{distance}\n{new}")
+    scores = Scores(distance.named() | new, [distance.summary, *new.notes], floor=distance.floor)
+    return Judged(test, test, made, False, scores, f"{distance}\n{new}")
 
 
 def evaluate_on(
@@ -133,7 +103,7 @@ def evaluate_on(
                 raise GLNError(f"{graph.name}: {error}") from None
         if not rules:
             rules, note = rules_of_scored(true)
-    scores = evaluated(method, true, floor, largest_component, Choice(steps=steps), rules).scores
+    _, _, scores = evaluated(method, true, floor, largest_component, Choice(steps=steps), rules)
     scores.notes += (note,) if scores.rules else ()
     return method, true, scores
 
@@ -149,16 +119,13 @@ class Gallery:
 
 @dataclass(frozen=True)
 class RunReport:
-    """What the report of a run shows; without scores (``judged``), ``why`` there are none.
-
-    ``weights``: how many weights a network has.
-    """
+    """What the report of a run shows."""
 
     facts: RunFacts
     judged: Judged | None = None
     gallery: Gallery | None = None
-    weights: int | None = None
-    why: str = ""
+    weights: int | None = None  # how many a network has
+    why: str = ""  # there are no scores
 
 
 def report_of(facts: RunFacts, method: Any = None, judged: Judged | None = None, why: str = "") -> RunReport:

@@ -62,49 +62,12 @@ def once(say: Say) -> Say:
     return say_once
 
 
-class Answerer:
-    """What answers the windows of a job, one after another; each of several processes has one."""
-
-    def __init__(self, job: Job, tick: Tick = silent) -> None:
-        self.model, self.device, self.choice, self.rules = job.model, job.device, job.choice, job.rules
-        self.known_table = job.known, job.options, len(job.paths)
-        # The edges stored with the nodes may be the known ones, which must not be scored.
-        self.scored = job.known is None or job.options.edges is not None
-        self.tick, self.remarked = tick, False
-        self.chemistry = Chemistry.of(job.model) if as_molecules(job.output) else None
-
-    def begin(self, local: int | None) -> None:
-        self.model = put_on(self.model, self.device, local)
-        path, options, files = self.known_table
-        self.known = None if path is None else KnownEdges(path, options, files, self.model)
-
-    def __call__(self, window: Window) -> Outcome:
-        remarks: list[str] = []
-        some = window if self.chemistry is None else self.chemistry.prepared(window)
-        done = answer_window(self.model, some, self.choice, self.known, remarks.append, self.tick)
-        if self.chemistry is not None:
-            self.chemistry.finished(done, window.items)
-        if self.scored:
-            done.score(self.rules or {}, self.model, remarks.append)
-        done.used = self.known is not None and self.known.used
-        for item, _ in [] if self.remarked else done.answers:
-            if count := coinciding(self.model, item.graph):
-                # Of several processes only one says what follows the colon.
-                remarks.append(
-                    f"{count:,} of {item.graph.num_nodes:,} nodes of {item.name} lie exactly on another node: "
-                    "such nodes cannot be told apart by their positions."
-                )
-                self.remarked = True
-                break
-        done.remarks = remarks
-        return done
-
-
 @dataclass
 class Job:
     """A prediction to make: ``paths`` are files of nodes, ``known`` is a table of known edges.
 
-    ``output`` and ``known`` may lie in a folder of input; they are dropped from ``paths``.
+    ``output`` and ``known`` may lie in a folder of input; they are dropped from ``paths``. Called with a window, it
+    answers it; each of several processes has a copy.
     """
 
     model: Method
@@ -118,6 +81,7 @@ class Job:
     rules: Rules | None = None  # to be scored beside the model; None: those that suit the first window best
     about_rules: str = ""  # where they come from
     device: str = "cpu"
+    tick: Tick = silent  # receives the number of graphs of every batch that is done
 
     def __post_init__(self) -> None:
         paths = apart_from(self.paths, (self.output, self.known))
@@ -125,8 +89,13 @@ class Job:
             others = " and ".join(str(other) for other in (self.output, self.known) if other is not None)
             raise GLNError(f"There is nothing to read besides {others}; give files of nodes.")
         self.paths = node_files(paths, self.options)
-        if as_molecules(self.output):
+        self.chemistry = Chemistry.of(self.model) if as_molecules(self.output) else None
+        if self.chemistry is not None:
             self.choice = replace(self.choice, threshold=LEAST)
+        # The edges stored with the nodes may be the known ones, which must not be scored.
+        self.scored = self.known is None or self.options.edges is not None
+        self.known_table: KnownEdges | None = None
+        self.remarked = False
 
     @property
     def in_folder(self) -> bool:
@@ -137,6 +106,30 @@ class Job:
         if self.known is None:
             return None
         return KnownEdges(self.known, self.options, len(self.paths), self.model)
+
+    def begin(self, local: int | None) -> None:
+        self.model, self.known_table = put_on(self.model, self.device, local), self.known_edges()
+
+    def __call__(self, window: Window) -> Outcome:
+        remarks: list[str] = []
+        some = window if self.chemistry is None else self.chemistry.prepared(window)
+        done = answer_window(self.model, some, self.choice, self.known_table, remarks.append, self.tick)
+        if self.chemistry is not None:
+            self.chemistry.finished(done, window.items)
+        if self.scored:
+            done.score(self.rules or {}, self.model, remarks.append)
+        done.used = self.known_table is not None and self.known_table.used
+        for item, _ in [] if self.remarked else done.answers:
+            if count := coinciding(self.model, item.graph):
+                # Of several processes only one says what follows the colon.
+                remarks.append(
+                    f"{count:,} of {item.graph.num_nodes:,} nodes of {item.name} lie exactly on another node: "
+                    "such nodes cannot be told apart by their positions."
+                )
+                self.remarked = True
+                break
+        done.remarks = remarks
+        return done
 
     def answers(
         self, engine: Engine, say: Say, wanted: Callable[[int], bool] = lambda number: True
@@ -154,15 +147,15 @@ class Job:
 
             def tasks() -> Iterator[tuple[int, Window]]:
                 for window in cut_windows(read_all(self.paths, self.options, say)):
-                    if answer.rules is None and answer.scored:
-                        answer.rules = self._fit_rules(window)
+                    if self.rules is None and self.scored:
+                        self.rules = self._fit_rules(window)
                     if wanted(window.number):
                         handed[window.number] = window
                         yield window.number, window
 
-            # A bound method or a closure cannot be handed to another process.
-            answer = Answerer(self, tick) if engine is in_this_process else Answerer(self)
-            for number, done in engine(answer, tasks()):
+            # A closure cannot be handed to another process, and each reads the table of known edges itself.
+            self.tick, self.known_table = tick if engine is in_this_process else silent, None
+            for number, done in engine(self, tasks()):
                 window = handed.pop(number)
                 if done is None:
                     lost = [Skipped(item.path, f"{item.name}: {LOST}") for item in window.items]

@@ -40,26 +40,15 @@ SMALL_MODEL = {"width": 32, "pair_width": 32, "steps": 3}
 
 @dataclass(frozen=True)
 class Recipe:
-    """How files become a trained model; saved as JSON, it lets another run do the same.
+    """How files become a trained model; saved as JSON, it lets another run do the same."""
 
-    ==============  ======================================================================
-    ``read``        how the files are read
-    ``patches``     nodes per patch that graphs are cut into; ``None``: not cut
-    ``seed``        of the split and of the patches
-    ``model``       the model with its settings, in short form
-    ``batch_size``  graphs per optimiser step
-    ``turned``      whether training graphs are turned and mirrored at random
-    ``reasons``     the reason for each choice
-    ==============  ======================================================================
-    """
-
-    read: ReadOptions
-    patches: int | None
-    seed: int
-    model: str
-    batch_size: int
-    reasons: dict[str, str] = field(default_factory=dict)
-    turned: bool = False
+    read: ReadOptions  # how the files are read
+    patches: int | None  # nodes per patch that graphs are cut into; None: not cut
+    seed: int  # of the split and of the patches
+    model: str  # with its settings, in short form
+    batch_size: int  # graphs per optimiser step
+    reasons: dict[str, str] = field(default_factory=dict)  # for each choice
+    turned: bool = False  # whether training graphs are turned and mirrored at random
 
     def lines(self) -> list[str]:
         """The choices with their reasons, one per line."""

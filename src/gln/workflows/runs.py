@@ -14,33 +14,29 @@ from typing import Any, TypedDict
 
 import numpy as np
 
-from gln.baselines import BASELINES
 from gln.errors import GLNError
 from gln.families import FAMILIES
 from gln.files import read_regular
 from gln.io import find_files
-from gln.models import MODELS
-from gln.registry import write_spec
 from gln.storage.facts import MOST_BYTES, Facts, as_kind, conform, read_facts
 from gln.storage.runs import Starts, read_config
 from gln.storage.tensors import write_json
-from gln.training.config import OWN, PATIENCE, FitConfig
+from gln.training.config import FitConfig
 from gln.training.progress import Epoch, Progress, is_finished, merit
 from gln.workflows import Say, Skip
 from gln.workflows.divide import TrainValTest
-from gln.workflows.methods import FROM_DATA, RECIPE
+from gln.workflows.methods import RECIPE
 from gln.workflows.recipe import Recipe
 from gln.workflows.training_data import Held, family_data, file_data
 
 DATA = "data.json"  # what the run learned from
 COUNTED = ("epoch", "step")  # columns of whole numbers in metrics.csv
 COMFORT = ("progress", "checkpoint_minutes")  # settings that change nothing that is computed
-TURNED = {"name": "RandomRotation"}  # what config.json says of the augmentation of gln train
 RATES = 160  # points at which the learning rate is drawn
 
 
 class LearnedFrom(TypedDict, total=False):
-    """What :func:`noting_data` writes: a family with count and seed, or files."""
+    """What :func:`noting_data` writes: a family with count and seed, or files; and the words after ``gln train``."""
 
     family: str
     count: int | None
@@ -48,6 +44,7 @@ class LearnedFrom(TypedDict, total=False):
     files: list[str]
     val: list[str]
     test: list[str]
+    command: list[str]
 
 
 class ModelShown(TypedDict, total=False):
@@ -179,21 +176,27 @@ def noting_data(
     recipe: Recipe | None,
     val: Held = None,
     test: Held = None,
+    typed: Sequence[str] | None = None,
 ) -> Iterator[None]:
-    """When the training inside ends or is interrupted, record in the run folder what the run learned from."""
+    """When the training inside ends or is interrupted, record in the run folder what the run learned from.
+
+    ``typed`` are the words after ``gln train``; those that repeat it name another run folder.
+    """
 
     def note() -> None:
-        if recipe is None:
-            write_json(run / DATA, {"family": words[0], "count": count, "seed": seed})
-        else:
+        facts: dict[str, Any] = {"family": words[0], "count": count, "seed": seed}
+        if recipe is not None:
             parts = {"files": words, "val": val, "test": test}
-            named = {
+            facts = {
                 name: [str(Path(word).absolute()) for word in some]
                 for name, some in parts.items()
                 if some is not None
             }
-            write_json(run / DATA, named)
             recipe.save(run / RECIPE)
+        if typed is not None:
+            again = [f"{run}-again" if Path(word) == run else word for word in typed]
+            facts["command"] = [word for word in again if word != "--resume"]
+        write_json(run / DATA, facts)
 
     try:
         yield
@@ -238,72 +241,6 @@ def has_learned_from(model: str, paths: Sequence[Path]) -> str:
 
 
 def command_of(facts: RunFacts) -> str | None:
-    """The ``gln train`` command that repeats the run; ``None`` if no such command can."""
-    words = ["gln", "train"]
-    family, files = facts.data.get("family"), facts.data.get("files")
-    if family is not None:
-        words += [family, *_flag("count", facts.data.get("count"))]
-        spec = _spec(facts)
-        words += ["--model", spec] if spec and spec != "GLN" else []
-    elif files is not None and facts.recipe:
-        words += [*files, "--from-recipe", str(facts.run / RECIPE)]
-        for name in ("val", "test"):
-            if (held := facts.data.get(name)) is not None:
-                words += [f"--{name}", *(held or ["none"])]
-    else:
-        return None
-    if facts.baseline:
-        words += _flag("seed", facts.config.get("seed") or None)
-    elif facts.fit is None or (facts.config.get("augment") or TURNED) != TURNED:
-        return None
-    else:
-        turned = family is not None and facts.config.get("augment")  # a recipe says it itself
-        words += _flag("turned", "yes" if turned else None) + _loss_flags(facts) + _fit_flags(facts)
-    return shlex.join([*words, "-o", f"{facts.run}-again"])
-
-
-def _flag(name: str, value: Any) -> list[str]:
-    return [] if value is None else [f"--{name.replace('_', '-')}", str(value)]
-
-
-def _spec(facts: RunFacts) -> str:
-    """The model or baseline with the settings that differ from its defaults."""
-    if facts.baseline:
-        name, chosen = facts.config["baseline"], facts.config
-        given = {key: chosen[key] for key in chosen if key not in ("baseline", "seed", "data")}
-        usual = BASELINES[name].defaults() if name in BASELINES else {}
-    else:
-        name, chosen = facts.config["model"]["name"], facts.config["model"]["config"]
-        given = {key: chosen[key] for key in chosen if key not in FROM_DATA}
-        usual = MODELS.settings(name) if name in MODELS else {}
-    changed = {key: value for key, value in given.items() if key not in usual or usual[key] != value}
-    return write_spec(name, changed)
-
-
-def _loss_flags(facts: RunFacts) -> list[str]:
-    loss = facts.config["loss"]
-    words = []
-    kind = MODELS.get(facts.config["model"]["name"])
-    own = {"edge": "balanced", "structure": "dice"} | getattr(kind, "loss_settings", {})
-    for name, usual in own.items():
-        words += _flag(f"{name}_loss", loss[name] if loss.get(name, usual) != usual else None)
-    usual_steps = getattr(kind, "every_step", False)
-    every = loss.get("every_step", usual_steps)
-    return words + (_flag("every_step", "yes" if every else "no") if every != usual_steps else [])
-
-
-def _fit_flags(facts: RunFacts) -> list[str]:
-    """The settings that differ from the defaults; a recipe already holds the batch size."""
-    words = []
-    for field in fields(FitConfig):
-        value, name = getattr(facts.fit, field.name), field.name.replace("_", "-")
-        usual = PATIENCE if field.name == "patience" else field.default
-        if field.name in OWN:
-            usual = getattr(MODELS.get(facts.config["model"]["name"]), OWN[field.name], None)
-        if value == usual or field.name in COMFORT or (facts.recipe and field.name == "batch_size"):
-            continue
-        if isinstance(field.default, bool):
-            words.append(f"--{name}" if value else f"--no-{name}")
-        else:
-            words += [f"--{name}", str(value)]
-    return words
+    """The ``gln train`` command that repeats the run, if one has begun it."""
+    typed = facts.data.get("command")
+    return None if typed is None else shlex.join(["gln", "train", *typed])

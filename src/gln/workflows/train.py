@@ -58,12 +58,14 @@ def train(
     losses: dict[str, Any] | None = None,
     turned: bool | None = None,
     resume: bool = False,
+    typed: Sequence[str] | None = None,
 ) -> tuple[Any, Judged | None] | None:
     """Train, and score on the test graphs: the method and its scores, if there are test graphs.
 
     Of several processes only the first speaks, scores and returns something. The arguments are those of ``gln train``;
     ``ready`` is a recipe to follow, instead of ``model``, ``read`` and ``patches``, and ``recipe`` where to write the
-    one that is chosen. ``tell`` receives what is chosen and what is reached, line by line.
+    one that is chosen. ``typed`` are the words that these arguments were given in.
+    ``tell`` receives what is chosen and what is reached, line by line.
     """
     first = is_first(config.num_nodes)
     if not first:
@@ -94,7 +96,7 @@ def train(
         tell(f"{'features':<12}{words}")
     if chosen is not None and recipe is not None and first:
         chosen.save(recipe)
-    noting = noting_data(run, data, count, config.seed, chosen, val, test)
+    noting = noting_data(run, data, count, config.seed, chosen, val, test, typed)
     with noting if first else nullcontext():
         if is_baseline:
             tell(f"{title}; {method}, {method.fitted}")

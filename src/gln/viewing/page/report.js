@@ -176,8 +176,8 @@ class Report {
     const words = (command ?? "").split(/ (?=-)/).flatMap((word, number) => [number ? " " : "", make("span", {}, word)]);
     element("command").querySelector("code").append(...words);
     const note = command
-      ? "With the versions below, it gives the same weights, bit for bit on a CPU."
-      : "This run was not started by gln train, or its folder does not say what it learned from; the settings below are all that is known.";
+      ? "Repeated where it was typed, with the versions below, it gives the same weights, bit for bit on a CPU."
+      : "The folder of this run does not say which command started it; the settings below are all that is known.";
     element("repeat-note").textContent = `${note}${resume && !state.finished ? " To resume this run, repeat the command that started it with --resume." : ""}`;
     element("copy").addEventListener("click", async () => {
       const code = element("command").querySelector("code");
