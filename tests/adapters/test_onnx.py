@@ -66,7 +66,9 @@ def test_one_file_alone_is_enough(all_heads: tuple[GLN, Path], tmp_path: Path) -
         assert difference(model(batch), load_onnx(alone)(batch)) < 1e-4
 
 
-def test_what_the_file_cannot_do_is_said(all_heads: tuple[GLN, Path], tmp_path: Path) -> None:
+def test_what_the_file_cannot_do_is_said(
+    all_heads: tuple[GLN, Path], tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     _, path = all_heads
     exported = load_onnx(path)
     with pytest.raises(GLNError, match="starts from no edges"):
@@ -81,6 +83,10 @@ def test_what_the_file_cannot_do_is_said(all_heads: tuple[GLN, Path], tmp_path: 
     broken.write_bytes(path.read_bytes()[:-100])
     with pytest.raises(GLNError, match="cannot be run by onnxruntime"):
         gln.load(broken)
+    broken.write_bytes(path.read_bytes().replace(b"MatMul", b"Mat\xfful"))
+    with pytest.raises(GLNError, match="cannot be run by onnxruntime"):
+        gln.load(broken)
+    assert capfd.readouterr() == ("", "")
     broken.with_name("broken.candidates.onnx").write_bytes(path.read_bytes())
     with pytest.raises(GLNError, match=r"models are exported as NAME\.onnx"):
         gln.export("delaunay-small", tmp_path / "model.pt")

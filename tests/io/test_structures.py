@@ -95,6 +95,14 @@ def test_a_file_that_holds_no_atoms_is_refused(tmp_path: Path, name: str, text: 
         list(read_items([path]))
 
 
+def test_a_name_that_is_no_text_is_refused(tmp_path: Path) -> None:
+    pytest.importorskip("gemmi")
+    path = write(tmp_path, LIGAND)
+    path.write_bytes(path.read_bytes().replace(b"ETH", b"\xc8TH"))
+    with pytest.raises(GLNError, match="not a readable PDB file"):
+        list(read_items([path]))
+
+
 def test_without_gemmi_one_sentence_says_how_to_get_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -41,7 +41,7 @@ def read_structure(source: Source) -> Iterator[Item | Skipped]:
         structure.setup_entities()
         structure.remove_alternative_conformations()
         structure.remove_waters()
-    found = list(_molecules(structure))
+        found = list(_molecules(structure))  # a name that is no text is decoded here
     for name, residues in found:
         part = name if len(found) > 1 else None
         yield source.attempt(part, partial(_item, source, residues, part, name))

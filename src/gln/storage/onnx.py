@@ -254,7 +254,10 @@ def open_graph(path: Path) -> tuple[Any, Facts]:
     options = ort.SessionOptions()
     options.log_severity_level = 4  # what is wrong, we say
     options.intra_op_num_threads = torch.get_num_threads()
-    session = speaking(path, ort.InferenceSession, data, options, providers=["CPUExecutionProvider"])
+    # Without a second attempt, which it announces in several lines of its own.
+    session = speaking(
+        path, ort.InferenceSession, data, options, providers=["CPUExecutionProvider"], enable_fallback=0
+    )
     words = session.get_modelmeta().custom_metadata_map
     check_format(words.get("gln.format"), FORMAT, path, "a model written by gln export")
     facts = parse_facts(words.get("gln.facts", ""), path)
