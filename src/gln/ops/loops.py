@@ -13,7 +13,7 @@ import numpy as np
 
 from gln.later import torch
 
-Kernel = Callable[..., None]
+Kernel = Callable[..., Any]
 
 # Sums may be reordered, so that loops vectorise; infinities and NaN keep their meaning.
 OPTIONS: dict[str, Any] = {

@@ -1,0 +1,232 @@
+"""The surface that a predicted graph stands for: triangles, of which every edge has at most two.
+
+A model says of every pair of points how likely it is an edge. Three pairs that join three points are a triangle; how
+likely it is a face follows from its edges and from their other triangles, as an edge has two faces. From the likeliest
+on, a triangle becomes a face if the surface stays an oriented manifold that neither folds nor covers itself
+(:func:`gln.decoding.umbrellas.grow`). What is then left open are loops of edges with one face. Each is filled with the
+triangles that cost least together, found by dynamic programming over the parts of the loop.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from gln.decoding.umbrellas import close, grow, list_triangles, settle, surface, turned
+from gln.later import sparse
+
+LEAST = 0.02  # edges less likely than this are not considered, nor
+UNLIKELY = 0.01  # triangles
+ROUNDS = 20  # of weighing the triangles of an edge against one another
+FOLD, FLAT = (
+    -0.95,
+    0.95,
+)  # the least cosine between the normals of neighbours, and above which faces may overlap
+LOOSE = -2.0, 2.0  # the same where nothing else closes a hole
+SMALL = 8  # edges of a hole that is also closed on an open surface
+LARGEST = 500  # edges of a hole that can be filled
+CRUMB = 12  # faces of a piece that is left out if it is open
+BEND, AREA = 3.0, 0.5  # what it costs to fill a hole with faces that bend, and with large ones; in nats
+TRIES = 4  # rounds of filling holes
+
+
+def find_faces(points: np.ndarray, pairs: np.ndarray, chances: np.ndarray, open: bool = False) -> np.ndarray:
+    """The faces ``[f, 3]`` of the likeliest surface, seen from outside counterclockwise.
+
+    Whatever the chances, it is an oriented manifold: an edge has one or two faces, and those of a point are one fan.
+
+    Args:
+        points: ``[n, 3]``.
+        pairs: two points each ``[m, 2]``, every pair once.
+        chances: how likely each is an edge ``[m]``.
+        open: keep boundaries, and close only small holes.
+    """
+    where = points - points.mean(0)
+    where /= np.abs(where).max() + 1e-300
+    pairs, chances = _sorted_pairs(len(points), pairs, chances)
+    corners, likely = likely_triangles(where, pairs, chances)
+    order = np.argsort(-likely, kind="stable")
+    order = order[likely[order] > UNLIKELY]
+    faces = without_crumbs(_grown(where, corners[order], FOLD, FLAT))
+    bends = [(FOLD, FLAT)] * TRIES + ([] if open else [LOOSE] * 2)
+    for fold, flat in bends:
+        filled = _fill(where, faces, pairs, chances, SMALL if open else LARGEST, fold)
+        if not len(filled):
+            break
+        faces = _grown(where, np.concatenate([faces, filled]), fold, flat)
+    return outward(where, faces)
+
+
+def _sorted_pairs(count: int, pairs: np.ndarray, chances: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The likely pairs, each with its smaller point first, sorted."""
+    chosen = chances >= LEAST
+    low, high = np.sort(pairs[chosen].astype(np.int64), axis=1).T.reshape(2, -1)
+    key, first = np.unique(low * count + high, return_index=True)
+    return np.stack([key // count, key % count], axis=1), chances[chosen][first].astype(np.float64)
+
+
+def likely_triangles(
+    points: np.ndarray, pairs: np.ndarray, chances: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """All triangles of sorted pairs: their corners ``[t, 3]``, and how likely they are ``[t]``."""
+    start = np.searchsorted(pairs[:, 0], np.arange(len(points) + 1))
+    end = np.ascontiguousarray(pairs[:, 1])
+    none = np.empty((0, 3), np.int32)
+    corners = np.empty((list_triangles(start, end, none, none), 3), np.int32)
+    sides = np.empty_like(corners)
+    list_triangles(start, end, corners, sides)
+    likely = chances[sides].prod(1)
+    settle(sides, chances, likely, ROUNDS)
+    return corners, likely
+
+
+def _grown(points: np.ndarray, triangles: np.ndarray, fold: float, flat: float) -> np.ndarray:
+    """The faces among ``triangles [t, 3]``, the first of which are preferred; neighbours run the same way round."""
+    corners = np.sort(triangles, axis=1).astype(np.int32)
+    key = corners[:, [0, 1, 0]] * np.int64(len(points)) + corners[:, [1, 2, 2]]
+    edges, sides = np.unique(key, return_inverse=True)
+    s = surface(points, corners, sides.reshape(-1, 3).astype(np.int32), len(edges))
+    chosen = np.zeros(len(corners), bool)
+    grow(s, fold, flat, chosen)
+    turn, group = np.zeros(len(corners), bool), np.zeros(len(corners), np.int32)
+    turned(s, chosen, turn, group)
+    corners[turn] = corners[turn][:, [0, 2, 1]]
+    return corners[chosen].astype(np.int64)
+
+
+def half_edges(faces: np.ndarray) -> np.ndarray:
+    """The sides of faces as they run ``[3f, 2]``; those of a face follow one another."""
+    return np.stack([faces, np.roll(faces, -1, axis=1)], axis=2).reshape(-1, 2)
+
+
+def boundary(faces: np.ndarray) -> np.ndarray:
+    """Which of the :func:`half_edges` have no other face beside them: bool ``[3f]``."""
+    halves = half_edges(faces)
+    count = int(faces.max(initial=0)) + 1
+    key, back = halves @ [count, 1], halves @ [1, count]
+    return ~np.isin(key, back)
+
+
+def loops_of(faces: np.ndarray) -> list[np.ndarray]:
+    """The boundary loops of a manifold, each as rows of :func:`half_edges`, in the order in which they run."""
+    rows = np.flatnonzero(boundary(faces))
+    starts, ends = half_edges(faces)[rows].T
+    leaves = dict(zip(starts.tolist(), zip(rows.tolist(), ends.tolist(), strict=True), strict=True))
+    found = []
+    while leaves:
+        at, loop = next(iter(leaves)), []
+        while at in leaves:
+            row, at = leaves.pop(at)
+            loop.append(row)
+        found.append(np.array(loop))
+    return found
+
+
+def pieces(faces: np.ndarray) -> np.ndarray:
+    """The number of the connected piece of every face ``[f]``."""
+    halves = np.sort(half_edges(faces), axis=1)
+    _, edge = np.unique(halves @ [int(faces.max(initial=0)) + 1, 1], return_inverse=True)
+    face = np.arange(len(edge)) // 3
+    total = len(faces) + int(edge.max(initial=-1)) + 1
+    graph = sparse.coo_matrix((np.ones(len(edge), np.int8), (face, edge + len(faces))), (total, total))
+    return sparse.csgraph.connected_components(graph, directed=False)[1][: len(faces)]
+
+
+def without_crumbs(faces: np.ndarray) -> np.ndarray:
+    """Without open pieces of few faces, unless they are all there is."""
+    piece = pieces(faces)
+    size = np.bincount(piece)
+    is_open = np.bincount(piece[np.flatnonzero(boundary(faces)) // 3], minlength=len(size)) > 0
+    stays = ~is_open | (size >= min(CRUMB, size.max(initial=0)))
+    return faces[stays[piece]]
+
+
+def _fill(
+    points: np.ndarray, faces: np.ndarray, pairs: np.ndarray, chances: np.ndarray, most: int, fold: float
+) -> np.ndarray:
+    """Triangles that close the holes of at most so many edges."""
+    count, halves = len(points), half_edges(faces)
+    used = np.unique(np.sort(halves, axis=1) @ [count, 1])
+    known = pairs @ [count, 1]
+    a, b, c = points[faces.T]
+    normals = np.cross(b - a, c - a)
+    normals /= np.linalg.norm(normals, axis=1, keepdims=True) + 1e-300
+    filled = [np.empty((0, 3), np.int64)]
+    for loop in loops_of(faces):
+        if len(loop) > most:
+            continue
+        loop = loop[::-1]  # a hole runs against its surroundings
+        nodes = halves[loop, 1]
+        where = points[nodes]
+        low, high = np.minimum.outer(nodes, nodes), np.maximum.outer(nodes, nodes)
+        key = low * count + high
+        place = np.searchsorted(known, key).clip(max=max(len(known) - 1, 0))
+        cost = (
+            -np.log(np.where(known[place] == key, chances[place], LEAST))
+            if len(known)
+            else np.zeros(key.shape)
+        )
+        cost[np.isin(key, used)] = np.inf
+        found = np.empty((len(nodes) - 2, 3), np.int64)
+        edge = np.linalg.norm(where - np.roll(where, 1, axis=0), axis=1).mean()
+        if close(where, normals[loop // 3], cost, fold, BEND, AREA / edge**2, found):
+            filled.append(nodes[found])
+    return np.concatenate(filled)
+
+
+def outward(points: np.ndarray, faces: np.ndarray) -> np.ndarray:
+    """The same faces, each piece turned so that its normals lead out of what it encloses."""
+    piece = pieces(faces)
+    a, b, c = points[faces.T]
+    volume = np.bincount(piece, np.einsum("ij,ij->i", np.cross(a, b), c))
+    inward = volume < 0
+    return np.where(inward[piece][:, None], faces[:, ::-1], faces)
+
+
+@dataclass(frozen=True)
+class MeshFacts:
+    """What a mesh is, as :func:`describe` finds it.
+
+    ==============  ============================================================================
+    ``faces``       how many
+    ``watertight``  whether every edge has two faces
+    ``manifold``    the share of edges with one or two faces
+    ``pieces``      how many connected parts
+    ``loops``       how many boundary loops
+    ``euler``       points − edges + faces, over the points that have a face: 2 for a sphere
+    ``unused``      points without a face
+    ==============  ============================================================================
+    """
+
+    faces: int
+    watertight: bool
+    manifold: float
+    pieces: int
+    loops: int
+    euler: int
+    unused: int
+
+    def __str__(self) -> str:
+        holes = "watertight" if self.watertight else f"{self.loops} boundary loop{'s' * (self.loops != 1)}"
+        return (
+            f"{self.faces:,} faces, {holes}, {self.pieces} piece{'s' * (self.pieces != 1)}, "
+            f"Euler number {self.euler}"
+        )
+
+
+def describe(count: int, faces: np.ndarray) -> MeshFacts:
+    """What the mesh of ``faces [f, 3]`` over ``count`` points is."""
+    halves = np.sort(half_edges(faces), axis=1)
+    _, at = np.unique(halves @ [count, 1], return_counts=True)
+    used = len(np.unique(faces))
+    open_loops = len(loops_of(faces))
+    return MeshFacts(
+        faces=len(faces),
+        watertight=len(faces) > 0 and bool((at == 2).all()),
+        manifold=float((at <= 2).mean()) if len(at) else 1.0,
+        pieces=int(pieces(faces).max(initial=-1)) + 1,
+        loops=open_loops,
+        euler=used - len(at) + len(faces),
+        unused=count - used,
+    )
