@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
+import gln
+
 Chem = pytest.importorskip("rdkit.Chem")
 
 from recipes.molecule_labels import ELEMENTS, SHARED, UNIT, labels, stored, write  # noqa: E402
-from recipes.molecules import Molecules, beside, load, nearest_pairs  # noqa: E402
+from recipes.molecules import MODEL, NODE_TYPES, Molecules, beside, judged, load  # noqa: E402
 
 
 @pytest.mark.parametrize(
@@ -89,14 +92,29 @@ def test_two_molecules_beside_one_another_do_not_touch_and_lose_no_bond(tmp_path
     assert torch.equal(both.pos[:first], graphs[0].pos)
 
 
-def test_nearest_pairs_are_symmetric_and_among_atoms() -> None:
-    from gln.graphs import GraphBatch
-    from gln.graphs.record import Graph
+def test_a_molecule_is_right_if_every_bond_and_atom_is(tmp_path: Path) -> None:
+    data = kept(tmp_path, "CCO", "C[NH3+]", "c1ccsc1", "N#Cc1cc(Br)ccc1B(O)O")
+    graphs = data.graphs(np.arange(4), np.ones(4), np.zeros(4), np.random.default_rng(0))
 
-    sizes = (5, 9)
-    graphs = [Graph(n, pos=torch.rand(n, 3), edge_index=torch.empty(2, 0, dtype=torch.long)) for n in sizes]
-    batch = GraphBatch.from_graphs(graphs)
-    near = nearest_pairs(batch, 3)
-    assert torch.equal(near, near.mT)
-    assert not near[0, 5:].any()
-    assert (near[0, :5].sum(1) >= 3).all()
+    class Knows(gln.GLN):
+        """Says of every pair and atom what is true, except of one atom of the second graph."""
+
+        def forward(self, batch, **more):  # type: ignore[override]
+            output = super().forward(batch, **more)
+            types = torch.nn.functional.one_hot(output.entries(batch.edge_type).clamp(min=0), 4)
+            nodes = torch.nn.functional.one_hot(batch.node_type.clamp(min=0), NODE_TYPES)
+            ion = (batch.sizes == 8).nonzero()
+            nodes[ion, 0] = nodes[ion, 0].roll(1, -1)
+            told = {
+                "logits": 50.0 * output.target(batch.adj) - 20,
+                "types": 20.0 * types,
+                "nodes": 20.0 * nodes,
+            }
+            return replace(output, **{name: (values,) for name, values in told.items()})
+
+    settings = MODEL | {"width": 8, "pair_width": 8, "steps": 1, "candidates": 30}
+    rows = judged(Knows(**settings).eval(), graphs, batch_size=2)
+    assert rows[:, 0].tolist() == [1, 0, 1, 1]
+    assert rows[:, 1].tolist() == rows[:, 2].tolist() == [graph.num_edges for graph in graphs]
+    assert (rows[:, 3] - rows[:, 4]).tolist() == [0, 1, 0, 0]
+    assert (rows[:, 5] > 0.99).all()

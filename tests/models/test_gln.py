@@ -102,6 +102,14 @@ def test_padding_beyond_the_border_of_small_sets_changes_nothing(monkeypatch: py
     assert int((model(batch).probabilities()[0] > 0).sum()) == 6 * 5
 
 
+def test_a_sparse_model_scores_candidates_of_small_sets_too() -> None:
+    batch = batch_of((12, 5, 2))
+    sparse, dense = model_of(candidates=3, sparse=True), model_of(candidates=3)
+    assert close(sparse(batch).probabilities(), dense(batch, candidates=3).probabilities())
+    assert not close(sparse(batch).probabilities(), dense(batch).probabilities())
+    assert close(sparse(batch, candidates=11).probabilities(), dense(batch).probabilities())
+
+
 def test_proposals_keep_the_laws_of_order_and_padding(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gln.models.gln.SMALL", 0)
     model, batch = model_of(candidates=2, proposals=1), batch_of((12, 5))

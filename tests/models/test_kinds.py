@@ -195,7 +195,7 @@ def test_both_directions_are_fed_back_and_heard() -> None:
 
 
 @pytest.mark.parametrize("directions", [True, False])
-@pytest.mark.parametrize("lengths", ["local", "absolute"])
+@pytest.mark.parametrize("lengths", ["local", "absolute", "fine"])
 def test_what_moving_stretching_and_turning_the_points_changes(lengths: str, directions: bool) -> None:
     settings = {"lengths": lengths, "directions": directions, "proposals": 1}
     model, batch = model_of(**ALL, **settings), batch_of((7, 4))

@@ -10,11 +10,13 @@ from gln.models.settings import Lengths
 
 LOCAL = 4  # the unit of length at a node is its mean distance to this many nearest nodes
 SCALES = (0.1, 0.3, 1.0, 3.0, 10.0)  # lengths in the data's own unit that a pair is compared with
+WAVES = (8.0, 4.0, 2.0, 1.0, 0.5, 0.25)  # wavelengths in it: a hundredth of it shows, in half precision too
 
 
 def feature_count(pos: int, x: int, lengths: Lengths, directions: bool, sums: bool) -> int:
     """How many features a pair has whose nodes have ``pos`` and ``x`` of these widths."""
-    return 2 * pos * directions + 3 + (lengths == "absolute") * (1 + len(SCALES)) + (2 + sums) * x
+    own = (lengths != "local") * (1 + len(SCALES)) + (lengths == "fine") * 2 * len(WAVES)
+    return 2 * pos * directions + 3 + own + (2 + sums) * x
 
 
 def mlp(inputs: int, hidden: int, outputs: int) -> nn.Sequential:
@@ -38,6 +40,7 @@ def pair_features(
     directions      the offset between the ends in local units, and its direction
     lengths         the distance in local units (``unit [..., 1]`` is :func:`local_unit`), also as logarithms
     in their unit   if ``lengths`` are absolute: the logarithm of the distance ``d``, and ``d / (d + s)`` for some ``s``
+                    if they are fine, also sines and cosines of waves along it
     change          the difference of ``x``, and its size; with ``sums``, also the sum
     ==============  ============================================================================================
     """
@@ -50,8 +53,11 @@ def pair_features(
     if directions:
         turned = [(offset / common).expand(*block.shape, -1), offset / distance.where(distance > 0, 1)]
         parts = turned + parts
-    if lengths == "absolute":
+    if lengths != "local":
         parts += [(distance + 1e-6).log(), *(distance / (distance + scale) for scale in SCALES)]
+    if lengths == "fine":
+        angle = distance * (2 * torch.pi / distance.new_tensor(WAVES))
+        parts += [angle.sin(), angle.cos()]
     parts += [change, change.abs()]
     if sums:
         parts.append((block.target(x) + block.source(x)).expand(*block.shape, -1))

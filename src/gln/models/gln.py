@@ -65,7 +65,7 @@ class GLN(nn.Module):
     """Predicts the edges over a set of nodes from ``pos`` and ``x``, and of which kind they are.
 
     Permuting the nodes permutes the answer; translating ``pos`` or changing its unit of length changes nothing.
-    Sets of up to ``SMALL`` nodes are scored over all pairs, larger ones over candidates.
+    Sets of up to ``SMALL`` nodes are scored over all pairs, unless ``sparse``, and larger ones over candidates.
 
     Args:
         in_channels: width of ``x``; 0 if the nodes have none.
@@ -88,7 +88,9 @@ class GLN(nn.Module):
         directed: ``i → j`` and ``j → i`` are two edges, each with its own score, type and weight.
         edge_weights: predict a positive number for every edge; pairs then also read the sum of ``x`` at their ends.
         node_types: how many types of nodes there are to predict; 0: none.
-        lengths: ``"absolute"`` also reads lengths in the data's own unit, which then matters.
+        lengths: ``"absolute"`` also reads lengths in the data's own unit, which then matters; ``"fine"`` tells apart
+            those that differ by a hundredth of it, such as those of bonds in ångström.
+        sparse: score candidates alone in small sets too, where all pairs take several times as long.
         directions: False reads only what rotating and mirroring ``pos`` leaves alone.
         moments: ``x`` is a series of the same values at so many moments, one after another; each is read in the same
             way (:mod:`gln.models.series`).
@@ -122,6 +124,7 @@ class GLN(nn.Module):
         lengths: Lengths = "local",
         directions: bool = True,
         moments: int = 1,
+        sparse: bool = False,
     ) -> None:
         given = {name: value for name, value in locals().items() if name not in APART}
         super().__init__()
@@ -129,7 +132,7 @@ class GLN(nn.Module):
         self.threshold = 0.5
         self.in_channels, self.pos_channels, self.index_channels = in_channels, pos_channels, index_channels
         self.steps, self.shared, self.candidates, self.feedback = steps, shared, candidates, feedback
-        self.lengths, self.directions, self.kinds = lengths, directions, kinds_of(self)
+        self.lengths, self.directions, self.sparse, self.kinds = lengths, directions, sparse, kinds_of(self)
         features = in_channels + index_channels
         self.propose = Proposal(features, pos_channels, width, proposals, directions) if proposals else None
         self.embed_node = mlp(max(features, 1), width, width)
@@ -316,12 +319,13 @@ class GLN(nn.Module):
         Each graph is judged by its own size: padding must not matter.
         """
         # The host knows the padded size without waiting for the GPU, so decide by it where possible.
-        all_small = mask.shape[1] <= SMALL and candidates is None
+        limit = 0 if self.sparse else SMALL
+        all_small = mask.shape[1] <= limit and candidates is None
         share, everything = torch.rand(2).tolist() if self.training else (1.0, 0.0)
         if all_small and everything < 0.5:
             return all_pairs(mask)
         sizes = mask.sum(1)  # [B]
-        small = (sizes <= SMALL) & (candidates is None)
+        small = (sizes <= limit) & (candidates is None)
         candidates = candidates or self.candidates
         nearest = torch.where(small, sizes, candidates)
         if self.training:
@@ -340,7 +344,7 @@ class GLN(nn.Module):
         if self.propose is not None and proposal is not None:
             seen = mask if crowds is None else crowds.seen
             extra = torch.cat([extra, self.propose.best(proposal, seen)], dim=1)
-        return candidate_pairs(where, mask, nearest, extra, crowds=crowds)
+        return candidate_pairs(where, mask, nearest, extra, listed=self.sparse or None, crowds=crowds)
 
     def step(self, number: int) -> Step:
         """The module with the weights of step ``number``."""

@@ -11,7 +11,7 @@ from gln.graphs.record import Graph
 
 Settings = dict[str, Any]
 Size = Literal["published", "small"]
-Lengths = Literal["local", "absolute"]
+Lengths = Literal["local", "absolute", "fine"]
 Variant = Literal["equations", "stabilised", "released"]
 
 APART = ("self", "__class__", "x_mean", "x_std")  # of what a model is built with; the rest are its settings
@@ -41,7 +41,9 @@ def check_gln(given: Settings) -> Settings:
         raise GLNError(
             f"GLN got index_channels={config['index_channels']}; expected 0 or a positive even number."
         )
-    _check_flags("GLN", config, ("shared", "mixing", "feedback", "directed", "edge_weights", "directions"))
+    _check_flags(
+        "GLN", config, ("shared", "sparse", "mixing", "feedback", "directed", "edge_weights", "directions")
+    )
     if config["in_channels"] % config["moments"]:
         raise GLNError(
             f"GLN got in_channels={config['in_channels']} and moments={config['moments']}; expected as many values at "

@@ -114,9 +114,9 @@ class OnnxModel(nn.Module):
         return self._first(output, steps)
 
     def _scored(self, batch: GraphBatch) -> StructureOutput:
-        nodes = batch.mask.shape[1]
-        if "listed" in self.sessions and (nodes > DENSE_NODES or "whole" not in self.sessions):
-            nearest = torch.where(batch.sizes <= DENSE_NODES, batch.sizes, self.config["candidates"])
+        nodes, small = batch.mask.shape[1], 0 if self.config.get("sparse") else DENSE_NODES
+        if "listed" in self.sessions and (nodes > small or "whole" not in self.sessions):
+            nearest = torch.where(batch.sizes <= small, batch.sizes, self.config["candidates"])
             return self.of_candidates(batch, nearest)
         if nodes > LARGEST:
             raise GLNError(

@@ -3,6 +3,7 @@
 const SMALL = 128; // sets of up to this many nodes are scored over all pairs
 const TIE = 1 + 1e-6; // distances within this factor count as equal
 const LOCAL = 4; // the unit of length at a node is its mean distance to this many nearest nodes
+const WAVES = [8, 4, 2, 1, 0.5, 0.25]; // wavelengths in it
 const SCALES = [0.1, 0.3, 1, 3, 10]; // lengths in the data's own unit that a pair is compared with
 const CHUNK = 128; // pairs at a time: what fits a cache
 const up = (count) => (count + 3) & ~3; // to whole fours
@@ -35,8 +36,8 @@ function bytesOf(text) {
 }
 
 /** The pairs of a set as one list, sorted by both ends: all, or every node with its nearest, made symmetric. */
-function choosePairs(pos, width, nodes, nearest) {
-  const all = nodes <= SMALL || nearest >= nodes, far = new Float32Array(nodes * nodes);
+function choosePairs(pos, width, nodes, nearest, small) {
+  const all = nodes <= small || nearest >= nodes, far = new Float32Array(nodes * nodes);
   for (let i = 0; i < nodes; i++) {
     for (let j = 0; j < i; j++) {
       let square = 0;
@@ -143,7 +144,7 @@ class Engine {
   run(pos, nodes, nearest = this.config.candidates) {
     const { memory, call, config } = this, { width, pair_width: wide, kernels, steps } = config;
     memory.top = this.base;
-    const pairs = choosePairs(pos, config.pos_channels, nodes, nearest), { count } = pairs;
+    const pairs = choosePairs(pos, config.pos_channels, nodes, nearest, config.sparse ? 0 : SMALL), { count } = pairs;
     const longest = pairs.start.reduce((most, begin, node) => Math.max(most, node ? begin - pairs.start[node - 1] : 0), 0);
     const mixed = wide + kernels, rows = Math.max(CHUNK, nodes), most = up(Math.max(width, mixed));
     const lists = ["start", "source", "target"].map((name) => {
@@ -228,9 +229,10 @@ class Engine {
         x[at++] = far / common;
         x[at++] = Math.log(f(f(far / unit[i]) + f(1e-3)));
         x[at++] = Math.log(f(f(far / unit[j]) + f(1e-3)));
-        if (lengths === "absolute") {
+        if (lengths !== "local") {
           x[at++] = Math.log(f(far + f(1e-6)));
           for (const scale of SCALES) x[at++] = far / f(far + f(scale));
+          if (lengths === "fine") for (const turn of [Math.sin, Math.cos]) for (const wave of WAVES) x[at++] = turn(far * f(2 * Math.PI / wave));
         }
       }
       this.linear("embed_pair.0", this.wide, this.wider, some);
