@@ -7,6 +7,7 @@ from gln.families.figures import Figures
 from gln.families.nearest import Nearest
 from gln.families.particles import Particles
 from gln.families.published import SBM, Planar, Tree
+from gln.families.shapes import Shapes
 from gln.families.surfaces import Surfaces
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "Particles",
     "Planar",
     "Roads",
+    "Shapes",
     "Surfaces",
     "Tree",
     "family",

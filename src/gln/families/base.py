@@ -67,6 +67,7 @@ class Family(Registered, ABC):
     paper_count: ClassVar[int | None] = None  # how many graphs the paper used
     choices: ClassVar[Mapping[str, tuple[str, ...]]] = {}  # parameters that are one of a few words
     least: ClassVar[Mapping[str, int]] = {}  # parameters that are whole numbers, and the smallest allowed
+    block: ClassVar[int] = BLOCK  # fewer where a graph takes long to draw
     val_share: ClassVar[float] = 0.1  # of the graphs that are not for testing
 
     def __post_init__(self) -> None:
@@ -115,7 +116,7 @@ class Family(Registered, ABC):
         return f"{graph.num_nodes} nodes, {edges} edges"
 
     def _sample(self, count: int, seed: int, workers: int) -> list[Graph]:
-        blocks = range(-(-count // BLOCK))
+        blocks = range(-(-count // self.block))
         if workers == 1 or len(blocks) == 1:
             drawn = (self._block(seed, block) for block in blocks)
             return [graph for graphs in drawn for graph in graphs][:count]
@@ -141,7 +142,7 @@ class Family(Registered, ABC):
         return rng.permuted(order, axis=1) if self.order == "set" else order
 
     def _block(self, seed: int, block: int) -> list[Graph]:
-        drawn = self.draw(np.random.default_rng([seed, block]), BLOCK)
+        drawn = self.draw(np.random.default_rng([seed, block]), self.block)
         return [graph if isinstance(graph, Graph) else as_record(graph) for graph in drawn]
 
 
