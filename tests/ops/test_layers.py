@@ -29,7 +29,10 @@ def normed_reference(e: Tensor, scale: Tensor, shift: Tensor, w: Tensor, b: Tens
 
 
 def normed_kernel(*given: Tensor) -> Tensor:
-    return layers._normed_linear(*given, 1e-5, torch.float32)
+    e, scale, shift, w, b = given
+    nothing = e.new_empty(0)
+    read = (nothing, e, nothing, nothing, scale, shift)
+    return layers._linear("normed", *read, w, b, *layers._nowhere(e), 1e-5, torch.float32)
 
 
 def gelu_reference(e: Tensor, z: Tensor, w: Tensor, b: Tensor) -> Tensor:
@@ -37,7 +40,9 @@ def gelu_reference(e: Tensor, z: Tensor, w: Tensor, b: Tensor) -> Tensor:
 
 
 def gelu_kernel(*given: Tensor) -> Tensor:
-    return layers._gelu_linear(*given, torch.float32)
+    e, z, w, b = given
+    read = (z, *[e.new_empty(0)] * 4)
+    return layers._linear("gelu", e, *read, w, b, *layers._nowhere(e), 0.0, torch.float32)
 
 
 def answers(call: Callable[..., Tensor], given: list[Tensor]) -> list[Tensor]:
@@ -101,7 +106,7 @@ def test_what_pairs_read_of_their_ends(listed: bool) -> None:
             w,
             b,
         )
-        return layers._ends_linear(*given, *where, torch.float32)[:count]
+        return layers._linear("ends", *given, *where, 0.0, torch.float32)[:count]
 
     check(kernel, reference, given)
 

@@ -8,6 +8,7 @@ that reads every pair once, and its gradient two that keep nothing but the input
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple, cast
 
 import torch
@@ -25,18 +26,18 @@ def normed_linear(norm: nn.Module, layer: nn.Module, e: Tensor) -> Tensor:
         return layer(norm(e))
     assert isinstance(norm, nn.LayerNorm)
     assert isinstance(layer, nn.Linear)
-    given = (norm.weight, norm.bias, layer.weight, layer.bias)
-    out = _normed_linear(e.flatten(0, -2), *given, norm.eps, torch.get_autocast_dtype("cuda"))
-    return out.unflatten(0, e.shape[:-1])
+    nothing = e.new_empty(0)
+    read = (e.flatten(0, -2), nothing, nothing, norm.weight, norm.bias)
+    return _one_kernel("normed", layer, nothing, read, _nowhere(e), norm.eps).unflatten(0, e.shape[:-1])
 
 
 def gelu_linear(layer: nn.Linear, e: Tensor, z: Tensor) -> Tensor:
     """``e + layer(gelu(z))`` of ``e`` ``[..., c]`` and ``z`` ``[..., h]``."""
     if not has_kernel(z):
         return e + layer(gelu(z))
-    rows = (e.flatten(0, -2), z.flatten(0, -2))
-    out = _gelu_linear(*rows, layer.weight, layer.bias, torch.get_autocast_dtype("cuda"))
-    return out.unflatten(0, e.shape[:-1])
+    nothing = e.new_empty(0)
+    read = (z.flatten(0, -2), nothing, nothing, nothing, nothing)
+    return _one_kernel("gelu", layer, e.flatten(0, -2), read, _nowhere(e)).view_as(e)
 
 
 def ends_linear(
@@ -53,10 +54,8 @@ def ends_linear(
     ``sources [n, 2c]`` holds ``l`` and ``f`` of every node, which are read by pairs that begin there, and ``targets``
     ``r`` and ``g``, read by pairs that end there.
     """
-    nodes = (sources.contiguous(), targets.contiguous(), a.flatten())
-    weights = (structure.weight[:, 0], structure.bias, layer.weight, layer.bias)
-    out = _ends_linear(e.flatten(0, -2), *nodes, *weights, *where, torch.get_autocast_dtype("cuda"))
-    return out.unflatten(0, e.shape[:-1])
+    read = (sources, targets, a.flatten(), structure.weight[:, 0], structure.bias)
+    return _one_kernel("ends", layer, e.flatten(0, -2), read, where).view_as(e)
 
 
 class PairEnds(NamedTuple):
@@ -70,6 +69,11 @@ class PairEnds(NamedTuple):
     start: Tensor
     back: Tensor
     nodes: int = 0
+
+
+def _nowhere(e: Tensor) -> PairEnds:
+    nothing = e.new_empty(0, dtype=torch.long)
+    return PairEnds(nothing, nothing, nothing)
 
 
 def normed_mlp(layers: nn.Sequential, e: Tensor) -> Tensor:
@@ -86,141 +90,78 @@ def has_kernel(rows: Tensor) -> bool:
     return rows.shape[-1] in WIDTHS and may_use_kernels(rows)
 
 
-def _kernels() -> Any:
-    """Imported here because that takes a while."""
+def _one_kernel(
+    way: str, layer: nn.Linear, e: Tensor, read: Sequence[Tensor], where: PairEnds, eps: float = 0
+) -> Tensor:
+    return _linear(way, e, *read, layer.weight, layer.bias, *where, eps, torch.get_autocast_dtype("cuda"))
+
+
+# One operator for all three. What it reads, in the order of ``ends_linear``: ``sources``, ``targets``, ``a``, ``slope``
+# and ``shift`` of the structure. In the other two ways ``sources`` are the rows themselves, and ``slope`` and ``shift``
+# those of the norm. What a way does not need is empty.
+
+
+@torch.library.custom_op("gln::linear", mutates_args=())
+def _linear(
+    way: str, e: Tensor, sources: Tensor, targets: Tensor, a: Tensor, slope: Tensor, shift: Tensor,
+    w: Tensor, b: Tensor, ends: Tensor, start: Tensor, back: Tensor, nodes: int, eps: float, kind: torch.dtype,
+) -> Tensor:  # fmt: skip
+    from gln.ops import layers_gpu  # here and below, because that takes a while
+
+    read = _contiguous(sources, targets, a, slope, shift, ends)
+    return layers_gpu.linear(way, e.contiguous(), read, nodes, w, b, eps, kind)
+
+
+@torch.library.custom_op("gln::linear_backward", mutates_args=())
+def _linear_backward(
+    way: str, sources: Tensor, targets: Tensor, a: Tensor, slope: Tensor, shift: Tensor, w: Tensor,
+    ends: Tensor, start: Tensor, back: Tensor, nodes: int, eps: float, kind: torch.dtype, grad: Tensor,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
+    """Of sources, targets and ``a``; then all sums: of weights ``[O, C]``, biases ``[O]``, slope and shift ``[C]``."""
     from gln.ops import layers_gpu
 
-    return layers_gpu
+    read = _contiguous(sources, targets, a, slope, shift, ends)
+    return layers_gpu.linear_backward(way, read, start, back, nodes, w, eps, kind, grad.contiguous())
 
 
-@torch.library.custom_op("gln::normed_linear", mutates_args=())
-def _normed_linear(
-    e: Tensor, scale: Tensor, shift: Tensor, w: Tensor, b: Tensor, eps: float, kind: torch.dtype
-) -> Tensor:
-    return _kernels().normed_linear(e.contiguous(), scale, shift, w, b, eps, kind)
+def _contiguous(*values: Tensor) -> tuple[Tensor, ...]:
+    return tuple(value.contiguous() for value in values)
 
 
-@torch.library.custom_op("gln::normed_linear_backward", mutates_args=())
-def _normed_linear_backward(
-    e: Tensor, scale: Tensor, w: Tensor, eps: float, grad: Tensor
-) -> tuple[Tensor, Tensor]:
-    e, grad = e.contiguous(), grad.contiguous()
-    return _kernels().normed_linear_rows(e, scale, w, eps, grad), _kernels().normed_linear_weights(
-        e, eps, grad
-    )
+@_linear.register_fake
+def _(way: str, e: Tensor, sources: Tensor, *rest: Any) -> Tensor:
+    if way != "normed":
+        return torch.empty_like(e, memory_format=torch.contiguous_format)
+    return sources.new_empty(sources.shape[0], rest[4].shape[0], dtype=rest[-1])
 
 
-@torch.library.custom_op("gln::gelu_linear", mutates_args=())
-def _gelu_linear(e: Tensor, z: Tensor, w: Tensor, b: Tensor, kind: torch.dtype) -> Tensor:
-    return _kernels().gelu_linear(e.contiguous(), z.contiguous(), w, b, kind)
-
-
-@torch.library.custom_op("gln::gelu_linear_backward", mutates_args=())
-def _gelu_linear_backward(z: Tensor, w: Tensor, kind: torch.dtype, grad: Tensor) -> tuple[Tensor, Tensor]:
-    z, grad = z.contiguous(), grad.contiguous()
-    return _kernels().gelu_linear_rows(z, w, kind, grad), _kernels().gelu_linear_weights(z, kind, grad)
-
-
-@torch.library.custom_op("gln::ends_linear", mutates_args=())
-def _ends_linear(
-    e: Tensor, sources: Tensor, targets: Tensor, a: Tensor, slope: Tensor, shift: Tensor, w: Tensor, b: Tensor,
-    ends: Tensor, start: Tensor, back: Tensor, nodes: int, kind: torch.dtype,
-) -> Tensor:  # fmt: skip
-    given = (sources, targets, a, slope.contiguous(), shift, w, b, ends.contiguous(), nodes, kind)
-    return _kernels().ends_linear(e.contiguous(), *given)
-
-
-@torch.library.custom_op("gln::ends_linear_backward", mutates_args=())
-def _ends_linear_backward(
-    sources: Tensor, targets: Tensor, a: Tensor, slope: Tensor, shift: Tensor, w: Tensor,
-    ends: Tensor, start: Tensor, back: Tensor, nodes: int, kind: torch.dtype, grad: Tensor,
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
-    lists = (ends.contiguous(), start, back, nodes, kind)
-    return _kernels().ends_linear_backward(
-        sources, targets, a, slope.contiguous(), shift, w, *lists, grad.contiguous()
-    )
-
-
-@_ends_linear.register_fake
-def _(e: Tensor, *rest: Any) -> Tensor:
-    return torch.empty_like(e, memory_format=torch.contiguous_format)
-
-
-@_ends_linear_backward.register_fake
+@_linear_backward.register_fake
 def _(
-    sources: Tensor, targets: Tensor, a: Tensor, slope: Tensor, shift: Tensor, w: Tensor, *rest: Any
+    way: str, sources: Tensor, targets: Tensor, a: Tensor, slope: Tensor, shift: Tensor, w: Tensor, *rest: Any
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    sums = w.new_empty(w.numel() + w.shape[0] + 2 * w.shape[1], dtype=torch.float32)
-    return torch.empty_like(sources), torch.empty_like(targets), torch.empty_like(a), sums
+    more = 2 * w.shape[1] if way == "ends" else 0
+    sums = w.new_empty(w.numel() + w.shape[0] + more, dtype=torch.float32)
+    of_read = (
+        torch.empty_like(each, memory_format=torch.contiguous_format) for each in (sources, targets, a)
+    )
+    return *of_read, sums  # type: ignore[return-value]
 
 
-@_normed_linear.register_fake
-def _(e: Tensor, scale: Tensor, shift: Tensor, w: Tensor, b: Tensor, eps: float, kind: torch.dtype) -> Tensor:
-    return e.new_empty(e.shape[0], w.shape[0], dtype=kind)
+def _keep(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    ctx.way, _, *read, w, _, ends, start, back, ctx.nodes, ctx.eps, ctx.kind = inputs
+    ctx.save_for_backward(*read, w, ends, start, back)
 
 
-@_gelu_linear.register_fake
-def _(e: Tensor, z: Tensor, w: Tensor, b: Tensor, kind: torch.dtype) -> Tensor:
-    return torch.empty_like(e, memory_format=torch.contiguous_format)
+def _gradient(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+    *read, w, ends, start, back = ctx.saved_tensors
+    given = (*read, w, ends, start, back, ctx.nodes, ctx.eps, ctx.kind, grad)
+    *of_read, sums = _linear_backward(ctx.way, *given)
+    of_w, of_b, *more = sums.split([w.numel(), w.shape[0], *[w.shape[1]] * (2 if ctx.way == "ends" else 0)])
+    of_w, of_e = of_w.view_as(w), grad if ctx.way != "normed" else None
+    if ctx.way == "normed":  # they are of weights that read rows neither scaled nor shifted
+        more = [(of_w * w).sum(0), of_b @ w.float()]
+        of_w = of_w * read[3] + of_b[:, None] * read[4]
+    return None, of_e, *of_read, *(more or (None, None)), of_w, of_b, None, None, None, None, None, None
 
 
-@_normed_linear_backward.register_fake
-def _(e: Tensor, scale: Tensor, w: Tensor, eps: float, grad: Tensor) -> tuple[Tensor, Tensor]:
-    return _empty(e, w)
-
-
-@_gelu_linear_backward.register_fake
-def _(z: Tensor, w: Tensor, kind: torch.dtype, grad: Tensor) -> tuple[Tensor, Tensor]:
-    return _empty(z, w)
-
-
-def _empty(rows: Tensor, w: Tensor) -> tuple[Tensor, Tensor]:
-    sums = rows.new_empty(w.numel() + w.shape[0], dtype=torch.float32)
-    return torch.empty_like(rows, memory_format=torch.contiguous_format), sums
-
-
-def _keep_normed(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-    e, scale, shift, w, _, ctx.eps, _ = inputs
-    ctx.save_for_backward(e, scale, shift, w)
-
-
-def _normed_gradient(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-    e, scale, shift, w = ctx.saved_tensors
-    of_e, sums = _normed_linear_backward(e, scale, w, ctx.eps, grad)
-    plain, of_b = _parts(sums, w)  # of weights that read rows neither scaled nor shifted
-    of_w = plain * scale + of_b[:, None] * shift
-    return of_e, (plain * w).sum(0), of_b @ w.float(), of_w, of_b, None, None
-
-
-def _keep_gelu(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-    _, z, w, _, ctx.kind = inputs
-    ctx.save_for_backward(z, w)
-
-
-def _gelu_gradient(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-    z, w = ctx.saved_tensors
-    of_z, sums = _gelu_linear_backward(z, w, ctx.kind, grad)
-    return grad, of_z, *_parts(sums, w), None
-
-
-def _keep_ends(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-    _, *tensors, ctx.nodes, ctx.kind = inputs
-    ctx.save_for_backward(*tensors)
-
-
-def _ends_gradient(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-    *read, w, _, ends, start, back = ctx.saved_tensors
-    given = (*read, w, ends, start, back, ctx.nodes, ctx.kind, grad)
-    *of_read, sums = _ends_linear_backward(*given)
-    sums, of_slope, of_shift = sums.split([w.numel() + w.shape[0], w.shape[1], w.shape[1]])
-    return grad, *of_read, of_slope, of_shift, *_parts(sums, w), None, None, None, None, None
-
-
-def _parts(sums: Tensor, w: Tensor) -> tuple[Tensor, Tensor]:
-    of_w, of_b = sums.split([w.numel(), w.shape[0]])
-    return of_w.view_as(w), of_b
-
-
-_normed_linear.register_autograd(_normed_gradient, setup_context=_keep_normed)
-_gelu_linear.register_autograd(_gelu_gradient, setup_context=_keep_gelu)
-_ends_linear.register_autograd(_ends_gradient, setup_context=_keep_ends)
+_linear.register_autograd(_gradient, setup_context=_keep)

@@ -17,103 +17,63 @@ ROWS = 64  # that a program has in registers at once
 COLUMNS = 64  # of a layer's results, likewise
 PROGRAMS = 4  # per multiprocessor, where every program serves many rows
 
+Read = tuple[
+    Tensor, ...
+]  # what a layer reads: sources, targets, a, slope, shift and ends, of which some may be empty
 
-def normed_linear(
-    e: Tensor, scale: Tensor, shift: Tensor, w: Tensor, b: Tensor, eps: float, kind: torch.dtype
+
+def linear(
+    way: str, e: Tensor, read: Read, nodes: int, w: Tensor, b: Tensor, eps: float, kind: torch.dtype
 ) -> Tensor:
-    """The arguments of these eight are those of the operators in :mod:`gln.ops.layers`, contiguous."""
-    out = torch.empty(len(e), len(w), dtype=kind, device=e.device)
-    if len(e):
-        _normed_linear[_tiles(e)](e, scale, shift, w, b, out, len(e), eps, **_sizes(e, w, kind))
+    """The arguments of these two are those of the operators in :mod:`gln.ops.layers`, contiguous."""
+    rows = len(read[0] if way == "normed" else e)
+    out = torch.empty(rows, len(w), dtype=kind if way == "normed" else e.dtype, device=w.device)
+    if rows:
+        _linear[_tiles(rows)](e, *read, nodes, w, b, out, rows, eps, **_sizes(way, nodes, w, kind))
     return out
 
 
-def normed_linear_rows(e: Tensor, scale: Tensor, w: Tensor, eps: float, grad: Tensor) -> Tensor:
-    result = torch.empty_like(e)
-    if len(e):
-        _normed_linear_rows[_tiles(e)](e, scale, w, grad, result, len(e), eps, **_sizes(e, w, grad.dtype))
-    return result
-
-
-def normed_linear_weights(e: Tensor, eps: float, grad: Tensor) -> Tensor:
-    sums, grid = _sums(e, grad)
-    if len(e):
-        _normed_linear_weights[grid](e, grad, sums, len(e), eps, **_sizes(e, grad.mT, grad.dtype))
-    return sums.sum(0)
-
-
-def gelu_linear(e: Tensor, z: Tensor, w: Tensor, b: Tensor, kind: torch.dtype) -> Tensor:
-    out = torch.empty_like(e)
-    if len(e):
-        _gelu_linear[_tiles(e)](e, z, w, b, out, len(e), **_sizes(z, w, kind))
-    return out
-
-
-def gelu_linear_rows(z: Tensor, w: Tensor, kind: torch.dtype, grad: Tensor) -> Tensor:
-    result = torch.empty_like(z)
-    if len(z):
-        _gelu_linear_rows[_tiles(z)](z, w, grad, result, len(z), **_sizes(z, w, kind))
-    return result
-
-
-def gelu_linear_weights(z: Tensor, kind: torch.dtype, grad: Tensor) -> Tensor:
-    sums, grid = _sums(z, grad)
-    if len(z):
-        _gelu_linear_weights[grid](z, grad, sums, len(z), **_sizes(z, grad.mT, kind))
-    return sums.sum(0)
-
-
-def ends_linear(
-    e: Tensor, sources: Tensor, targets: Tensor, a: Tensor, slope: Tensor, shift: Tensor, w: Tensor, b: Tensor,
-    ends: Tensor, nodes: int, kind: torch.dtype,
-) -> Tensor:  # fmt: skip
-    out = torch.empty_like(e)
-    if len(e):
-        read = (sources, targets, a, slope, shift, ends, nodes)
-        _ends_linear[_tiles(e)](e, *read, w, b, out, len(e), LISTED=not nodes, **_sizes(e, w, kind))
-    return out
-
-
-def ends_linear_backward(
-    sources: Tensor, targets: Tensor, a: Tensor, slope: Tensor, shift: Tensor, w: Tensor,
-    ends: Tensor, start: Tensor, back: Tensor, nodes: int, kind: torch.dtype, grad: Tensor,
+def linear_backward(
+    way: str, read: Read, start: Tensor, back: Tensor, nodes: int,
+    w: Tensor, eps: float, kind: torch.dtype, grad: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
-    """Of sources, targets and ``a``; then all sums: of weights ``[O, C]``, biases ``[O]``, slope and shift ``[C]``."""
-    pairs, width = len(grad), w.shape[1]
-    of_z = torch.empty(pairs, width, dtype=kind, device=grad.device)
-    of_a, of_sources, of_targets = torch.empty_like(a), torch.zeros_like(sources), torch.zeros_like(targets)
-    sums, grid = _sums(of_z, grad, 2 * width)
-    if pairs:
-        read, listed = (sources, targets, a, slope, shift, ends, nodes), {"LISTED": not nodes}
-        sizes = _sizes(of_z, w, kind)
-        _ends_linear_rows[_tiles(grad)](*read, w, grad, of_z, of_a, pairs, **listed, **sizes)
-        _ends_linear_weights[grid](*read, grad, of_z, sums, pairs, **listed, **sizes)
-        given = (sources, targets, of_z, of_sources, of_targets, ends, start, back, pairs, nodes)
-        _ends_linear_nodes[(len(sources), 2)](*given, C=width, R=ROWS, **listed, num_warps=4)
+    sources, targets, a, _, _, ends = read
+    rows, at_ends = len(grad), way == "ends"
+    make = torch.empty_like if rows else torch.zeros_like
+    of_sources, of_targets, of_a = make(sources), make(targets), make(a)
+    of_z = torch.empty(rows, w.shape[1], dtype=kind, device=w.device) if at_ends else of_sources
+    sums, grid = _sums(rows, w, 2 * w.shape[1] if at_ends else 0)
+    if rows:
+        sizes = _sizes(way, nodes, w, kind)
+        _linear_rows[_tiles(rows)](*read, nodes, w, grad, of_z, of_a, rows, eps, **sizes)
+        _linear_weights[grid](*read, nodes, grad, of_z, sums, rows, eps, **sizes)
+        if at_ends:
+            given = (sources, targets, of_z, of_sources, of_targets, ends, start, back, rows, nodes)
+            listed = {"LISTED": not nodes}
+            _linear_nodes[(len(sources), 2)](*given, C=w.shape[1], R=ROWS, **listed, num_warps=4)
     return of_sources, of_targets, of_a, sums.sum(0)
 
 
-def _tiles(rows: Tensor) -> tuple[int]:
-    return (triton.cdiv(len(rows), ROWS),)
+def _tiles(rows: int) -> tuple[int]:
+    return (triton.cdiv(rows, ROWS),)
 
 
-def _sizes(rows: Tensor, w: Tensor, kind: torch.dtype) -> dict[str, Any]:
+def _sizes(way: str, nodes: int, w: Tensor, kind: torch.dtype) -> dict[str, Any]:
     """Of a layer with weights ``w [O, C]``: ``P`` outputs at once, products of this kind."""
     kinds = {torch.bfloat16: tl.bfloat16, torch.float16: tl.float16, torch.float32: tl.float32}
     at_once = min(max(16, triton.next_power_of_2(len(w))), COLUMNS)
-    sizes = {"O": len(w), "C": rows.shape[1], "P": at_once, "R": ROWS, "KIND": kinds[kind]}
-    return sizes | {"num_warps": 4}
+    sizes = {"O": len(w), "C": w.shape[1], "P": at_once, "R": ROWS, "KIND": kinds[kind]}
+    return sizes | {"WAY": way, "LISTED": not nodes, "num_warps": 4}
 
 
-def _sums(rows: Tensor, grad: Tensor, more: int = 0) -> tuple[Tensor, tuple[int, int]]:
+def _sums(rows: int, w: Tensor, more: int) -> tuple[Tensor, tuple[int, int]]:
     """Memory for what every program sums, weights ``[O, C]``, biases ``[O]`` and ``more``; and the grid of programs."""
-    processors = torch.cuda.get_device_properties(rows.device).multi_processor_count if rows.is_cuda else 1
-    outputs = grad.shape[1]
-    slices = triton.cdiv(outputs, COLUMNS)
-    programs = min(triton.cdiv(max(len(rows), 1), ROWS), triton.cdiv(PROGRAMS * processors, slices))
-    make = torch.empty if len(rows) else torch.zeros
-    size = outputs * (rows.shape[1] + 1) + more
-    return make(programs, size, dtype=torch.float32, device=rows.device), (programs, slices)
+    processors = torch.cuda.get_device_properties(w.device).multi_processor_count if w.is_cuda else 1
+    slices = triton.cdiv(len(w), COLUMNS)
+    programs = min(triton.cdiv(max(rows, 1), ROWS), triton.cdiv(PROGRAMS * processors, slices))
+    make = torch.empty if rows else torch.zeros
+    size = len(w) * (w.shape[1] + 1) + more
+    return make(programs, size, dtype=torch.float32, device=w.device), (programs, slices)
 
 
 @triton.jit
@@ -127,15 +87,6 @@ def _some(values, row, rows, column, C: tl.constexpr):  # type: ignore[no-untype
     """Some columns of rows, ``[R, P]``, 0 where there are none."""
     real = (row < rows)[:, None] & (column < C)[None, :]
     return tl.load(values + row[:, None] * C + column, mask=real, other=0.0)
-
-
-@triton.jit
-def _normed(x, eps, C: tl.constexpr):  # type: ignore[no-untyped-def]
-    """Rows with mean 0 and variance 1, and the factor that made it 1."""
-    x = x.to(tl.float32)
-    x -= tl.sum(x, axis=1)[:, None] / C
-    factor = tl.rsqrt(tl.sum(x * x, axis=1) / C + eps)
-    return x * factor[:, None], factor
 
 
 @triton.jit
@@ -154,106 +105,6 @@ def _product(a, b, KIND: tl.constexpr):  # type: ignore[no-untyped-def]
     return tl.dot(a.to(KIND), b.to(KIND), input_precision="ieee")
 
 
-@triton.jit(do_not_specialize=["rows"])
-def _normed_linear(  # type: ignore[no-untyped-def]
-    e, scale, shift, w, b, out, rows, eps,
-    O: tl.constexpr, C: tl.constexpr, P: tl.constexpr, R: tl.constexpr, KIND: tl.constexpr,
-):  # fmt: skip
-    row, c = (tl.program_id(0) * R + tl.arange(0, R)).to(tl.int64), tl.arange(0, C)
-    normed, _ = _normed(_rows(e, row, rows, C), eps, C)
-    normed = (normed * tl.load(scale + c) + tl.load(shift + c)).to(KIND)
-    for first in tl.static_range(0, O, P):
-        o = first + tl.arange(0, P)
-        turned = tl.load(w + o[None, :] * C + c[:, None], mask=o[None, :] < O, other=0.0)  # [C, P]
-        found = _product(normed, turned, KIND) + tl.load(b + o, mask=o < O, other=0.0)[None, :]
-        tl.store(out + row[:, None] * O + o, found, mask=(row < rows)[:, None] & (o < O)[None, :])
-
-
-@triton.jit(do_not_specialize=["rows"])
-def _normed_linear_rows(  # type: ignore[no-untyped-def]
-    e, scale, w, grad, result, rows, eps,
-    O: tl.constexpr, C: tl.constexpr, P: tl.constexpr, R: tl.constexpr, KIND: tl.constexpr,
-):  # fmt: skip
-    row, c = (tl.program_id(0) * R + tl.arange(0, R)).to(tl.int64), tl.arange(0, C)
-    slope = tl.zeros([R, C], dtype=tl.float32)
-    for first in tl.static_range(0, O, P):
-        o = first + tl.arange(0, P)
-        weight = tl.load(w + o[:, None] * C + c, mask=o[:, None] < O, other=0.0)
-        slope += _product(_some(grad, row, rows, o, O), weight, KIND)
-    slope *= tl.load(scale + c)
-    normed, factor = _normed(_rows(e, row, rows, C), eps, C)
-    mean, along = tl.sum(slope, axis=1)[:, None] / C, tl.sum(slope * normed, axis=1)[:, None] / C
-    found = (slope - mean - normed * along) * factor[:, None]
-    tl.store(result + row[:, None] * C + c, found, mask=(row < rows)[:, None])
-
-
-@triton.jit(do_not_specialize=["rows"])
-def _normed_linear_weights(  # type: ignore[no-untyped-def]
-    e, grad, sums, rows, eps,
-    O: tl.constexpr, C: tl.constexpr, P: tl.constexpr, R: tl.constexpr, KIND: tl.constexpr,
-):  # fmt: skip
-    """Of weights that read rows with mean 0 and variance 1, neither scaled nor shifted."""
-    o, c = tl.program_id(1) * P + tl.arange(0, P), tl.arange(0, C)
-    of_weight, of_bias = tl.zeros([P, C], dtype=tl.float32), tl.zeros([P], dtype=tl.float32)
-    for tile in range(tl.program_id(0), tl.cdiv(rows, R), tl.num_programs(0)):
-        row = (tile * R + tl.arange(0, R)).to(tl.int64)
-        wanted = _some(grad, row, rows, o, O)
-        normed, _ = _normed(_rows(e, row, rows, C), eps, C)
-        of_weight += _product(tl.trans(wanted), normed, KIND)
-        of_bias += tl.sum(wanted.to(tl.float32), axis=0)
-    sums += tl.program_id(0) * (O * C + O)
-    tl.store(sums + o[:, None] * C + c, of_weight, mask=o[:, None] < O)
-    tl.store(sums + O * C + o, of_bias, mask=o < O)
-
-
-@triton.jit(do_not_specialize=["rows"])
-def _gelu_linear(  # type: ignore[no-untyped-def]
-    e, z, w, b, out, rows,
-    O: tl.constexpr, C: tl.constexpr, P: tl.constexpr, R: tl.constexpr, KIND: tl.constexpr,
-):  # fmt: skip
-    row, c = (tl.program_id(0) * R + tl.arange(0, R)).to(tl.int64), tl.arange(0, C)
-    value, _ = _gelu(_rows(z, row, rows, C).to(tl.float32))
-    for first in tl.static_range(0, O, P):
-        o = first + tl.arange(0, P)
-        turned = tl.load(w + o[None, :] * C + c[:, None], mask=o[None, :] < O, other=0.0)  # [C, P]
-        found = _product(value, turned, KIND) + tl.load(b + o, mask=o < O, other=0.0)[None, :]
-        found += _some(e, row, rows, o, O).to(tl.float32)
-        tl.store(out + row[:, None] * O + o, found, mask=(row < rows)[:, None] & (o < O)[None, :])
-
-
-@triton.jit(do_not_specialize=["rows"])
-def _gelu_linear_rows(  # type: ignore[no-untyped-def]
-    z, w, grad, result, rows,
-    O: tl.constexpr, C: tl.constexpr, P: tl.constexpr, R: tl.constexpr, KIND: tl.constexpr,
-):  # fmt: skip
-    row, c = (tl.program_id(0) * R + tl.arange(0, R)).to(tl.int64), tl.arange(0, C)
-    slope = tl.zeros([R, C], dtype=tl.float32)
-    for first in tl.static_range(0, O, P):
-        o = first + tl.arange(0, P)
-        weight = tl.load(w + o[:, None] * C + c, mask=o[:, None] < O, other=0.0)
-        slope += _product(_some(grad, row, rows, o, O), weight, KIND)
-    _, steep = _gelu(_rows(z, row, rows, C).to(tl.float32))
-    tl.store(result + row[:, None] * C + c, slope * steep, mask=(row < rows)[:, None])
-
-
-@triton.jit(do_not_specialize=["rows"])
-def _gelu_linear_weights(  # type: ignore[no-untyped-def]
-    z, grad, sums, rows,
-    O: tl.constexpr, C: tl.constexpr, P: tl.constexpr, R: tl.constexpr, KIND: tl.constexpr,
-):  # fmt: skip
-    o, c = tl.program_id(1) * P + tl.arange(0, P), tl.arange(0, C)
-    of_weight, of_bias = tl.zeros([P, C], dtype=tl.float32), tl.zeros([P], dtype=tl.float32)
-    for tile in range(tl.program_id(0), tl.cdiv(rows, R), tl.num_programs(0)):
-        row = (tile * R + tl.arange(0, R)).to(tl.int64)
-        wanted = _some(grad, row, rows, o, O)
-        value, _ = _gelu(_rows(z, row, rows, C).to(tl.float32))
-        of_weight += _product(tl.trans(wanted.to(KIND)), value, KIND)
-        of_bias += tl.sum(wanted.to(tl.float32), axis=0)
-    sums += tl.program_id(0) * (O * C + O)
-    tl.store(sums + o[:, None] * C + c, of_weight, mask=o[:, None] < O)
-    tl.store(sums + O * C + o, of_bias, mask=o < O)
-
-
 @triton.jit
 def _ends(pair, real, ends, pairs, nodes, LISTED: tl.constexpr):  # type: ignore[no-untyped-def]
     """Source and target of pairs: in a list, or of all pairs of ``nodes`` nodes in every graph."""
@@ -267,84 +118,113 @@ def _ends(pair, real, ends, pairs, nodes, LISTED: tl.constexpr):  # type: ignore
 
 
 @triton.jit
-def _read_ends(  # type: ignore[no-untyped-def]
-    sources, targets, a, slope, shift, ends, nodes, row, rows, LISTED: tl.constexpr, C: tl.constexpr
-):
-    """The sum and the product of what both ends contribute, and the entry in the structure: ``[R, C]``, ``[R]``."""
+def _read(  # type: ignore[no-untyped-def]
+    sources, targets, a, slope, shift, ends, nodes, row, rows, eps,
+    WAY: tl.constexpr, LISTED: tl.constexpr, C: tl.constexpr,
+):  # fmt: skip
+    """What the layer reads of rows: normed and not yet scaled, or after the GELU, ``[R, C]``.
+
+    Then the factor of the norm or the slope of the GELU, and the pair's entry in the structure if it reads its ends.
+    """
     real, c = row < rows, tl.arange(0, C)
-    source, target = _ends(row, real, ends, rows, nodes, LISTED)
-    source = source[:, None] * (2 * C) + c
-    target = target[:, None] * (2 * C) + c
-    z = tl.load(sources + source, mask=real[:, None], other=0.0).to(tl.float32)
-    z += tl.load(targets + target, mask=real[:, None], other=0.0).to(tl.float32)
-    factor = tl.load(sources + source + C, mask=real[:, None], other=0.0).to(tl.float32)
-    z += factor * tl.load(targets + target + C, mask=real[:, None], other=0.0).to(tl.float32)
-    entry = tl.load(a + row, mask=real, other=0.0).to(tl.float32)
-    return z + entry[:, None] * tl.load(slope + c) + tl.load(shift + c), entry
+    entry = row
+    if WAY == "ends":  # the sum and the product of what both ends contribute, and the entry
+        source, target = _ends(row, real, ends, rows, nodes, LISTED)
+        source = source[:, None] * (2 * C) + c
+        target = target[:, None] * (2 * C) + c
+        z = tl.load(sources + source, mask=real[:, None], other=0.0).to(tl.float32)
+        z += tl.load(targets + target, mask=real[:, None], other=0.0).to(tl.float32)
+        factor = tl.load(sources + source + C, mask=real[:, None], other=0.0).to(tl.float32)
+        z += factor * tl.load(targets + target + C, mask=real[:, None], other=0.0).to(tl.float32)
+        entry = tl.load(a + row, mask=real, other=0.0).to(tl.float32)
+        z = z + entry[:, None] * tl.load(slope + c) + tl.load(shift + c)
+    else:
+        z = _rows(sources, row, rows, C).to(tl.float32)
+    if WAY == "normed":  # mean 0 and variance 1
+        z -= tl.sum(z, axis=1)[:, None] / C
+        steep = tl.rsqrt(tl.sum(z * z, axis=1) / C + eps)[:, None]
+        value = z * steep
+    else:
+        value, steep = _gelu(z)
+    return value, steep, entry
 
 
 @triton.jit(do_not_specialize=["rows"])
-def _ends_linear(  # type: ignore[no-untyped-def]
-    e, sources, targets, a, slope, shift, ends, nodes, w, b, out, rows, LISTED: tl.constexpr,
+def _linear(  # type: ignore[no-untyped-def]
+    e, sources, targets, a, slope, shift, ends, nodes, w, b, out, rows, eps, WAY: tl.constexpr, LISTED: tl.constexpr,
     O: tl.constexpr, C: tl.constexpr, P: tl.constexpr, R: tl.constexpr, KIND: tl.constexpr,
 ):  # fmt: skip
     row, c = (tl.program_id(0) * R + tl.arange(0, R)).to(tl.int64), tl.arange(0, C)
-    z, _ = _read_ends(sources, targets, a, slope, shift, ends, nodes, row, rows, LISTED, C)
-    value, _ = _gelu(z)
+    value, _, _ = _read(sources, targets, a, slope, shift, ends, nodes, row, rows, eps, WAY, LISTED, C)
+    if WAY == "normed":
+        value = value * tl.load(slope + c) + tl.load(shift + c)
+    value = value.to(KIND)
     for first in tl.static_range(0, O, P):
         o = first + tl.arange(0, P)
         turned = tl.load(w + o[None, :] * C + c[:, None], mask=o[None, :] < O, other=0.0)  # [C, P]
         found = _product(value, turned, KIND) + tl.load(b + o, mask=o < O, other=0.0)[None, :]
-        found += _some(e, row, rows, o, O).to(tl.float32)
+        if WAY != "normed":
+            found += _some(e, row, rows, o, O).to(tl.float32)
         tl.store(out + row[:, None] * O + o, found, mask=(row < rows)[:, None] & (o < O)[None, :])
 
 
 @triton.jit(do_not_specialize=["rows"])
-def _ends_linear_rows(  # type: ignore[no-untyped-def]
-    sources, targets, a, slope, shift, ends, nodes, w, grad, of_z, of_a, rows, LISTED: tl.constexpr,
+def _linear_rows(  # type: ignore[no-untyped-def]
+    sources, targets, a, slope, shift, ends, nodes, w, grad, of_z, of_a, rows, eps,
+    WAY: tl.constexpr, LISTED: tl.constexpr,
     O: tl.constexpr, C: tl.constexpr, P: tl.constexpr, R: tl.constexpr, KIND: tl.constexpr,
 ):  # fmt: skip
+    """The gradient of what the layer reads, before the GELU or the norm."""
     row, c = (tl.program_id(0) * R + tl.arange(0, R)).to(tl.int64), tl.arange(0, C)
     found = tl.zeros([R, C], dtype=tl.float32)
     for first in tl.static_range(0, O, P):
         o = first + tl.arange(0, P)
         weight = tl.load(w + o[:, None] * C + c, mask=o[:, None] < O, other=0.0)
         found += _product(_some(grad, row, rows, o, O), weight, KIND)
-    z, _ = _read_ends(sources, targets, a, slope, shift, ends, nodes, row, rows, LISTED, C)
-    _, steep = _gelu(z)
+    value, steep, _ = _read(sources, targets, a, slope, shift, ends, nodes, row, rows, eps, WAY, LISTED, C)
+    if WAY == "normed":
+        found *= tl.load(slope + c)
+        mean, along = tl.sum(found, axis=1)[:, None] / C, tl.sum(found * value, axis=1)[:, None] / C
+        found = found - mean - value * along
     found *= steep
     tl.store(of_z + row[:, None] * C + c, found, mask=(row < rows)[:, None])
-    tl.store(of_a + row, tl.sum(found * tl.load(slope + c), axis=1), mask=row < rows)
+    if WAY == "ends":
+        tl.store(of_a + row, tl.sum(found * tl.load(slope + c), axis=1), mask=row < rows)
 
 
 @triton.jit(do_not_specialize=["rows"])
-def _ends_linear_weights(  # type: ignore[no-untyped-def]
-    sources, targets, a, slope, shift, ends, nodes, grad, of_z, sums, rows, LISTED: tl.constexpr,
+def _linear_weights(  # type: ignore[no-untyped-def]
+    sources, targets, a, slope, shift, ends, nodes, grad, of_z, sums, rows, eps,
+    WAY: tl.constexpr, LISTED: tl.constexpr,
     O: tl.constexpr, C: tl.constexpr, P: tl.constexpr, R: tl.constexpr, KIND: tl.constexpr,
 ):  # fmt: skip
+    """Of weights, where there is a norm of those that read rows neither scaled nor shifted; of biases and the rest."""
     o, c = tl.program_id(1) * P + tl.arange(0, P), tl.arange(0, C)
     of_weight, of_bias = tl.zeros([P, C], dtype=tl.float32), tl.zeros([P], dtype=tl.float32)
     of_slope, of_shift = tl.zeros([C], dtype=tl.float32), tl.zeros([C], dtype=tl.float32)
     for tile in range(tl.program_id(0), tl.cdiv(rows, R), tl.num_programs(0)):
         row = (tile * R + tl.arange(0, R)).to(tl.int64)
         wanted = _some(grad, row, rows, o, O)
-        z, entry = _read_ends(sources, targets, a, slope, shift, ends, nodes, row, rows, LISTED, C)
-        value, _ = _gelu(z)
+        value, _, entry = _read(
+            sources, targets, a, slope, shift, ends, nodes, row, rows, eps, WAY, LISTED, C
+        )
         of_weight += _product(tl.trans(wanted.to(KIND)), value, KIND)
         of_bias += tl.sum(wanted.to(tl.float32), axis=0)
-        pull = _rows(of_z, row, rows, C).to(tl.float32)
-        of_slope += tl.sum(pull * entry[:, None], axis=0)
-        of_shift += tl.sum(pull, axis=0)
-    sums += tl.program_id(0) * (O * C + O + 2 * C)
+        if WAY == "ends":
+            pull = _rows(of_z, row, rows, C).to(tl.float32)
+            of_slope += tl.sum(pull * entry[:, None], axis=0)
+            of_shift += tl.sum(pull, axis=0)
+    more: tl.constexpr = 2 * C if WAY == "ends" else 0
+    sums += tl.program_id(0) * (O * C + O + more)
     tl.store(sums + o[:, None] * C + c, of_weight, mask=o[:, None] < O)
     tl.store(sums + O * C + o, of_bias, mask=o < O)
-    if tl.program_id(1) == 0:
+    if WAY == "ends" and tl.program_id(1) == 0:
         tl.store(sums + O * C + O + c, of_slope)
         tl.store(sums + O * C + O + C + c, of_shift)
 
 
 @triton.jit
-def _ends_linear_nodes(  # type: ignore[no-untyped-def]
+def _linear_nodes(  # type: ignore[no-untyped-def]
     sources, targets, of_z, of_sources, of_targets, ends, start, back, pairs, nodes, LISTED: tl.constexpr,
     C: tl.constexpr, R: tl.constexpr,
 ):  # fmt: skip
