@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter
 
-from gln.viewing.sheets import MARKERS, draw_curves, write_figure
-from gln.viewing.style import EDGE, GROUPS, INK, MISSING
+from gln.viewing.sheets import SMALLEST as SMALLEST_TEXT
+from gln.viewing.sheets import write_figure
+from gln.viewing.style import EDGE, GROUPS, INK, MARKERS, MISSING
 from reproduction.measures import WIDTH
 from reproduction.specs import columns, experiments, systems
 from reproduction.tables import IOU_ROWS, MAIN, MMD, Measured, mean_of, published, shares_of
@@ -161,6 +164,23 @@ def _draw_panel(panel: Panel | None, ax: Axes) -> None:
     for metric, value in panel.floor.items():
         colour = GROUPS[list(NAMES).index(metric)]
         ax.axhline(max(value, 0.0), color=colour, linewidth=0.9, linestyle=(0, (4, 2)), zorder=1)
+
+
+def draw_curves(
+    curves: Mapping[str, Mapping[float, Sequence[float]]], ax: Axes, names: Sequence[str]
+) -> None:
+    """Draw the mean of the runs at each point, and a band around all; the index in ``names`` sets a curve's colour."""
+    for name, points in curves.items():
+        along = sorted(points)
+        values = [points[place] for place in along]
+        look = names.index(name)
+        colour = GROUPS[look % len(GROUPS)]
+        marker = MARKERS[look % len(MARKERS)] if len(along) <= 20 else None
+        means = [float(np.mean(runs)) for runs in values]
+        ax.plot(along, means, color=colour, marker=marker, markersize=3, linewidth=1.2, label=name)
+        ax.fill_between(along, list(map(min, values)), list(map(max, values)), color=colour, alpha=0.2, lw=0)
+    ax.grid(alpha=0.3, linewidth=0.5)
+    ax.tick_params(labelsize=SMALLEST_TEXT, colors=INK)
 
 
 def _scale(ax: Axes, ticks: list[float]) -> None:

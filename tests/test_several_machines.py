@@ -70,7 +70,7 @@ def test_the_commands_of_the_page_on_one_machine(here: Path) -> None:
 def test_a_command_that_is_killed_is_repeated_and_computes_the_rest(
     here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    words = ["predict", "delaunay-small", "points/", "-o", "edges", "--device", "cpu", "--resume"]
+    words = ["predict", "delaunay-small", "points/", "-o", "edges", "--device", "cpu"]
     code = f"{inspect.getsource(slow_down)}\nslow_down()\nfrom gln.commands.cli import main\nmain()"
     with subprocess.Popen([sys.executable, "-c", code, *words], stderr=subprocess.DEVNULL) as process:
         while not Path("edges/000002.parquet").exists() and process.poll() is None:
@@ -89,11 +89,7 @@ def test_a_command_that_is_killed_is_repeated_and_computes_the_rest(
     ("words", "message"),
     [
         (["--devices", "0"], "devices=0"),
-        (["--num-nodes", "0"], "num_nodes=0"),
-        (["--num-nodes", "2"], "--engine ray"),
-        (["--strategy", "fsdp"], "strategy='fsdp'"),
         (["--devices", "2", "--device", "cuda:1"], "'cuda:1'"),
-        (["--resume"], "name a folder as output"),
         (["--address", "here:1"], "--engine ray"),
         (["-o", "nowhere/edges/"], "nowhere"),
         (["-o", "full"], "holds something else"),

@@ -12,12 +12,10 @@ from contextlib import ExitStack, contextmanager, suppress
 from io import BufferedReader
 from pathlib import Path
 from types import TracebackType
-from typing import IO, TYPE_CHECKING
+from typing import IO
 
 from gln.errors import GLNError
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from gln.later import torch
 
 FORMATS = ("png", "pdf", "svg")  # of pictures
 
@@ -187,7 +185,7 @@ def naming(path: Path) -> Iterator[None]:
         raise OSError(error.errno, error.strerror or str(error), str(path)) from error
 
 
-def read_safetensors(source: Path | bytes) -> tuple[dict[str, Tensor], dict[str, str]]:
+def read_safetensors(source: Path | bytes) -> tuple[dict[str, torch.Tensor], dict[str, str]]:
     """The tensors and the header's words of a safetensors file, or the tensors of its bytes; this runs no code.
 
     The tensors have their own memory. Raises an ``OSError`` for a file that cannot be read, and a ``ValueError`` for
@@ -206,10 +204,8 @@ def read_safetensors(source: Path | bytes) -> tuple[dict[str, Tensor], dict[str,
         raise ValueError(str(error)) from None
 
 
-def digest_of(tensors: Mapping[str, Tensor]) -> str:
+def digest_of(tensors: Mapping[str, torch.Tensor]) -> str:
     """A hash of names and bytes: safetensors itself does not notice a flipped bit."""
-    import torch
-
     state = hashlib.sha256()
     for name in sorted(tensors):
         state.update(f"{name} {tensors[name].dtype} {tuple(tensors[name].shape)}".encode())

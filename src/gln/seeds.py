@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from gln.errors import GLNError
+from gln.later import torch
 
 SEEDS = 2**32  # how many there are
 
@@ -45,8 +46,6 @@ def check_seed(owner: str, seed: Any) -> int:
 @contextmanager
 def seeded(seed: int) -> Iterator[None]:
     """Let torch's CPU numbers follow ``seed``; afterwards they go on as before, and the GPUs' are left alone."""
-    import torch
-
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed % 2**63)  # torch.manual_seed would also seed the GPUs
         yield

@@ -217,7 +217,7 @@ NAN = np.array([[0, np.nan], [np.nan, 0]])
         (FIRST, FIRST, {"subset_size": 2}, "subset_size=2 without subsets"),
         (FIRST, FIRST, {"seed": 0.5}, "seed=0.5"),
         (FIRST, FIRST, {"seed": 2**70}, "expected a whole number from 0"),
-        (FIRST, FIRST, {"kernel": 3}, "kernel=3"),
+        (FIRST, FIRST, {"kernel": 3}, "distance=3"),
         (FIRST, FIRST, {"descriptors": None}, "descriptors=None"),
         (FIRST, FIRST, {"descriptors": [3]}, "no descriptor 3"),
         (FIRST, FIRST, {"device": "abacus"}, "device='abacus'"),

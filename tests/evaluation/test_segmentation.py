@@ -98,7 +98,7 @@ def test_regions_are_whole_numbers_of_any_kind(convert) -> None:
 
 @pytest.mark.parametrize(
     ("region", "words"),
-    [([0, 0.5], "region 0.5"), ([0.0, float("nan")], "region nan"), (["a", "b"], "not a row")],
+    [([0, 0.5], "0.5"), ([0.0, float("nan")], "nan"), (["a", "b"], "'a'"), ([0], "whole number for each")],
 )
 def test_other_regions_are_refused(region, words) -> None:
     graph = make_graph(num_nodes=2)

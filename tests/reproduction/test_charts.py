@@ -6,7 +6,11 @@ import re
 from pathlib import Path
 from typing import Any
 
-from reproduction.charts import Panel, panels_of, save_curves, save_iou
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+from reproduction.charts import Panel, draw_curves, panels_of, save_curves, save_iou
 from reproduction.tables import MAIN, MMD
 
 VALUES = {0.1: 0.0, 0.2: 0.1, 1.0: 1.0}
@@ -78,3 +82,12 @@ def test_panels_run_over_the_steps_of_the_rows() -> None:
     cells[f"{where}/floor"] = cell(f"{where}/floor", scores=dict.fromkeys(MMD, 0.0))
     (found,) = panels_of("figure-depth", cells, {})
     assert found.points == {metric: {1: [1.0], 5: [5.0]} for metric in MMD}
+
+
+def test_curves_are_means_and_bands() -> None:
+    ax = Figure().add_subplot()
+    draw_curves({"a": {2.0: [0.4, 0.2], 1.0: [0.0, 0.1, 0.2]}}, ax, ["a"])
+    (line,) = ax.lines
+    assert np.asarray(line.get_xydata()) == pytest.approx(np.array([[1, 0.1], [2, 0.3]]))
+    (band,) = ax.collections
+    assert band.get_paths()[0].get_extents().extents == pytest.approx([1, 0, 2, 0.4])

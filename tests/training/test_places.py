@@ -138,12 +138,12 @@ def test_a_partner_that_ends_without_an_error_is_lost_too() -> None:
     assert process.exitcode == 2
 
 
-@pytest.mark.parametrize(("code", "status"), [("pass", None), ("exit(2)", 2), ("import os; os.abort()", -6)])
-def test_how_another_process_ended(monkeypatch: pytest.MonkeyPatch, code: str, status: int | None) -> None:
+@pytest.mark.parametrize("code", ["pass", "exit(2)", "import os; os.abort()"])
+def test_another_process_has_ended(monkeypatch: pytest.MonkeyPatch, code: str) -> None:
     monkeypatch.setattr(sys, "orig_argv", [sys.executable, "-c", code])
     others = OtherProcesses(2)
     others.processes[0].wait(30)
-    assert (others.lost(), others.running(), others.complete()) == (status, False, False)
+    assert not others.complete()
 
 
 def test_the_first_process_speaks_for_all(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,7 +19,7 @@ import gln
 from gln.errors import GLNError
 from gln.families import parse_family
 from gln.graphs import as_graph, make_graph
-from gln.viewing import draw_curves, draw_errors, draw_graph, save_curves, save_gallery, save_steps
+from gln.viewing import draw_errors, draw_graph, save_gallery, save_steps
 from gln.viewing.sheets import Sheet
 from gln.viewing.style import EDGE, EXTRA, INK, MISSING, ON_IMAGE, OTHER_TYPE, PLAIN, RIGHT, WRONG, Look
 from tests.conftest import graphs
@@ -269,11 +269,9 @@ def model() -> gln.GLN:
 def test_letters_are_legible_at_the_width_of_a_column(tmp_path: Path, model: gln.GLN, width: float) -> None:
     truths = gln.family("delaunay", points=9).sample(5)
     guesses = gln.predict(model, truths)
-    curves = {"one": {"GLN": {1: [0.1, 0.2], 2: [0.3]}, "other": {1: [0.2], 2: [0.1]}}}
     pictures = [
         save_gallery(guesses, tmp_path / "a.svg", "title", truths=truths, width=width),
         save_steps(model, truths[0], tmp_path / "b.svg", width=width),
-        save_curves(curves, tmp_path / "c.svg", over="epoch", value="IoU", width=width),
     ]
     for picture in pictures:
         assert width_of(picture) == pytest.approx(width)
@@ -331,15 +329,6 @@ def test_nodes_without_places_are_where_the_truth_pulls_them() -> None:
     assert len(drawn(ax, RIGHT)[-1].get_segments()) == 5
 
 
-def test_curves_are_means_and_bands() -> None:
-    ax = Figure().add_subplot()
-    draw_curves({"a": {2.0: [0.4, 0.2], 1.0: [0.0, 0.1, 0.2]}}, ax)
-    (line,) = ax.lines
-    assert np.asarray(line.get_xydata()) == pytest.approx(np.array([[1, 0.1], [2, 0.3]]))
-    (band,) = ax.collections
-    assert band.get_paths()[0].get_extents().extents == pytest.approx([1, 0, 2, 0.4])
-
-
 @pytest.mark.parametrize(
     ("settings", "message"),
     [({"width": 0.5}, "width=0.5"), ({"width": float("nan")}, "width=nan"), ({"columns": 0}, "columns=0")],
@@ -347,6 +336,4 @@ def test_curves_are_means_and_bands() -> None:
 def test_a_size_that_cannot_be_is_refused(tmp_path: Path, settings: dict, message: str) -> None:
     with pytest.raises(GLNError, match=message):
         save_gallery([ONE], tmp_path / "a.svg", **settings)
-    with pytest.raises(GLNError, match="no curves"):
-        save_curves({}, tmp_path / "a.svg")
     assert not list(tmp_path.iterdir())

@@ -86,7 +86,7 @@ def test_a_folder_becomes_one_file_in_which_the_rules_are_kept(run: Run) -> None
     )
     assert outcome.graphs == 3
     assert sorted(what.path.name for what in outcome.skipped) == ["c.xyz", "e.xyz", "f.xyz"]
-    text = " ".join(said)
+    text = " ".join(map(str, said))
     assert "atoms 1 and 2 are at one place (0.05 Å apart)" in text
     assert "knows none of its elements: Na" in text
     assert "'Xx' is not a chemical element" in text

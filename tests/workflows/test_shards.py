@@ -57,9 +57,9 @@ def rows_of(folder: Path) -> list[tuple[Any, ...]]:
 
 def test_a_pool_writes_the_bytes_of_one_process(tmp_path: Path, paths: list[Path]) -> None:
     one, two = (Job(MODEL, paths, tmp_path / name, choice=CHOICE) for name in ("one.csv", "two.csv"))
-    complaints: list[list[str]] = [[], []]
-    alone = predict_files(one, complain=complaints[0].append)
-    shared = predict_files(two, engine=in_processes(2), complain=complaints[1].append)
+    complaints: list[list] = [[], []]
+    alone = predict_files(one, skip=complaints[0].append)
+    shared = predict_files(two, engine=in_processes(2), skip=complaints[1].append)
     assert alone == shared
     assert (shared.graphs, len(shared.skipped)) == (25, 2)
     assert complaints[0] == complaints[1]

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from tyro.conf import Positional, arg
 
-from gln.commands.flags import ModelPath, count_of, remark
+from gln.commands.flags import ModelPath, count_of, open_page, remark
 from gln.errors import escaped
 
 
@@ -74,6 +74,4 @@ def play(
     write_play(output, [playable(model) for model in models])
     print(f"Wrote {escaped(str(output))}: {count_of(len(models), 'model')}, {output.stat().st_size:,} bytes.")
     if open:
-        import webbrowser
-
-        webbrowser.open(output.resolve().as_uri())
+        open_page(output)

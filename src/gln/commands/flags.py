@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -16,6 +17,8 @@ from gln.training.config import PATIENCE, FitConfig
 if TYPE_CHECKING:
     from gln.io import ReadOptions, Skipped
     from gln.workflows.engines import Engine
+
+SHOWN = 8  # reasons in a summary
 
 FamilySpec = Annotated[
     Positional[str],
@@ -105,33 +108,16 @@ class ShareFlags:
             none. If omitted, 1, and auto with ray.
         engine: processes on this machine, or ray for many machines.
         address: of a Ray cluster that runs already; without it, Ray is started here and stopped afterwards.
-        num_nodes: for training; a prediction is shared by several machines with --engine ray.
-        strategy: for training; here each process has the whole model.
-        resume: not needed; if OUT is a folder, what is done is kept.
     """
 
     devices: Devices = None
     engine: Literal["processes", "ray"] = "processes"
     address: Annotated[str | None, arg(metavar="HOST:PORT")] = None
-    num_nodes: int = 1
-    strategy: str = "auto"
-    resume: bool = False
 
-    def check(self, folder: bool) -> None:
-        """Refuse what does not go together, and what earlier versions shared a prediction by."""
+    def check(self) -> None:
+        """Refuse what does not go together."""
         if isinstance(self.devices, int) and self.devices < 1:
             raise GLNError(f"Got devices={self.devices}; expected a whole number of at least 1, or auto.")
-        FitConfig(num_nodes=self.num_nodes, strategy=self.strategy)  # the same rules as for training
-        if self.num_nodes > 1:
-            raise GLNError(
-                f"Got --num-nodes {self.num_nodes}; a prediction is shared by several machines with --engine ray, and "
-                "started once."
-            )
-        if self.resume and not folder:
-            raise GLNError(
-                "Got --resume, but a file is written whole, at the end; name a folder as output (-o edges/), in which "
-                "what is done is kept when the command is repeated."
-            )
         if self.address is not None and self.engine != "ray":
             raise GLNError(f"Got --address {self.address}; it is for --engine ray.")
 
@@ -212,16 +198,30 @@ def remark(text: str) -> None:
     tqdm.write(f"gln: {escaped(text)}", file=sys.stderr)
 
 
+def open_page(page: Path) -> None:
+    """Show a page in the browser."""
+    import webbrowser
+
+    webbrowser.open(page.resolve().as_uri())
+
+
 class Skips:
     """Reports each skipped file and its reason; at the end of a command, :meth:`end` exits with code 1 if any was."""
 
-    count = 0
+    def __init__(self) -> None:
+        self.reasons: Counter[str] = Counter()
 
     def __call__(self, what: Skipped) -> None:
-        self.count += 1
+        self.reasons[what.reason] += 1
         remark(f"skipped {what}")
 
     def end(self) -> None:
-        if self.count:
-            print(f"\nSkipped {self.count} of the inputs; the reasons are above.")
-            sys.exit(1)
+        """Print how often each reason occurred, the most frequent first."""
+        if not self.reasons:
+            return
+        counts = self.reasons.most_common()
+        lines = [f"{count:>6} × {escaped(reason)}" for reason, count in counts[:SHOWN]]
+        if rest := sum(count for _, count in counts[SHOWN:]):
+            lines.append(f"{rest:>6} × other reasons, given above")
+        print("\n".join([f"\nSkipped {self.reasons.total()}:", *lines]))
+        sys.exit(1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from textwrap import wrap
 from typing import TYPE_CHECKING, Annotated, Any
@@ -18,6 +19,7 @@ from gln.commands.flags import (
     Skips,
     Steps,
     count_of,
+    open_page,
     remark,
 )
 from gln.errors import escaped
@@ -26,6 +28,7 @@ from gln.seeds import TEST_SEED
 
 if TYPE_CHECKING:
     from gln.graphs.record import Graph
+    from gln.workflows.views import View
 
 SHOWN = 12  # graphs on the page of gln train and gln evaluate
 
@@ -138,19 +141,15 @@ def view(
     if model is not None:
         options = options_for(model, options)
     check_view(source, count, model, predicted, seed, options)
-    from gln.viewing.pages import write_page
     from gln.workflows.views import views_from
 
     skip = Skips()
     views, title = views_from(source, options, count, seed, skip, remark, model, predicted, choice)
     if clusters is not None:
         views = [view.clustered(clusters) for view in views]
-    write_page(output, views, title)
-    print(f"Wrote {escaped(str(output))}: {count_of(len(views), 'graph')}.")
+    show_views(output, views, title)
     if open:
-        import webbrowser
-
-        webbrowser.open(output.resolve().as_uri())
+        open_page(output)
     skip.end()
 
 
@@ -184,9 +183,15 @@ def report(
 
 def write_shown(page: Path, model: Any, graphs: list[Graph], title: str, steps: int | None = None) -> None:
     """Write the page of a command that has a model and true graphs, or only graphs; shows the first of them."""
-    from gln.viewing import views_of, watch, write_page
-    from gln.workflows.views import within_reach
+    from gln.workflows.views import views_of, watch, within_reach
 
     shown = within_reach(views_of(graphs[:SHOWN]), remark)
-    write_page(page, shown if model is None else watch(model, shown, steps=steps, progress=True), title)
-    print(f"Wrote {escaped(str(page))}: {count_of(len(shown), 'graph')}.")
+    show_views(page, shown if model is None else watch(model, shown, steps=steps, progress=True), title)
+
+
+def show_views(page: Path, views: Sequence[View], title: str) -> None:
+    """Write a page and say so."""
+    from gln.viewing.pages import write_page
+
+    write_page(page, views, title)
+    print(f"Wrote {escaped(str(page))}: {count_of(len(views), 'graph')}.")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -22,6 +21,7 @@ from gln.commands.flags import (
     count_of,
     remark,
 )
+from gln.commands.look import show_views
 from gln.errors import escaped
 from gln.files import check_page
 from gln.training.config import SEVERAL
@@ -91,7 +91,7 @@ def predict(
     choice = Choice(threshold, top_k, steps, candidates, batch_size)
     if as_molecules(output):
         check_molecules(model, saved_facts(model), choice)
-    share.check(folder=output.is_dir() or not output.suffix)
+    share.check()
     options = options_for(model, read.options())
     paths = check_prediction(
         model, files, output, options, known, clusters is not None, force, device, Skips()
@@ -117,19 +117,16 @@ def predict(
 
         shown = job_items(job, view, remark)
     workers = share.devices if isinstance(share.devices, int) else 1
-    outcome = predict_job(job, engine, tile_nodes, workers, remark, lambda text: remark(f"skipped {text}"))
+    skip = Skips()
+    outcome = predict_job(job, engine, tile_nodes, workers, remark, skip)
     _tell_written(job, outcome)
     if view is not None:
-        from gln.viewing.pages import write_page
         from gln.workflows.views import job_views
 
-        write_page(view, job_views(job, shown), f"{model} on {' '.join(files)}")
-        print(f"Wrote {escaped(str(view))}.")
+        show_views(view, job_views(job, shown), f"{model} on {' '.join(files)}")
     if outcome.labelled:
         _tell_scores(job, outcome, model)
-    if outcome.skipped:
-        print(f"\nSkipped {len(outcome.skipped)}:\n{outcome.reasons()}")
-        sys.exit(1)
+    skip.end()
 
 
 def _tell_written(job: Job, outcome: Outcome) -> None:

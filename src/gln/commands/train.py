@@ -91,11 +91,9 @@ def train(
         _refuse(chosen, "choosing settings, which --from-recipe already does")
     ready = None if from_recipe is None else Recipe.load(from_recipe)
     spec, is_baseline = find_method((model or "GLN") if ready is None else ready.model)
-    losses = {"edge": edge_loss, "structure": structure_loss, "every_step": every_step}
-    losses = {name: value for name, value in losses.items() if value is not None}
+    losses = {"edge_loss": edge_loss, "structure_loss": structure_loss, "every_step": every_step}
     if is_baseline:
-        given = {"edge_loss": edge_loss, "structure_loss": structure_loss, "every_step": every_step}
-        _refuse_for_baseline(vars(config) | given | {"turned": turned})
+        _refuse_for_baseline(vars(config) | losses | {"turned": turned})
     check_graphs(data, count)
     for words in filter(None, held.values()):
         find_data(words)
@@ -123,7 +121,7 @@ def train(
         **held,
         recipe=recipe,
         ready=ready,
-        losses=losses,
+        losses={name.removesuffix("_loss"): value for name, value in losses.items() if value is not None},
         turned=turned,
         resume=resume,
         typed=sys.argv[2:],

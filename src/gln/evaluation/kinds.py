@@ -63,8 +63,12 @@ class TypeTable:
     def _sums(self, axis: int) -> np.ndarray:
         return self.confusion.sum(axis)[:-1]
 
+    def columns(self) -> dict[str, np.ndarray]:
+        """What is told of every type: the scores, and the calibration error if there is one."""
+        return self.scores() | ({} if self.calibration is None else {"calibration error": self.calibration})
+
     def __str__(self) -> str:
-        scores = self.scores() | ({} if self.calibration is None else {"calibration error": self.calibration})
+        scores = self.columns()
         rows = [
             [name, *(number(value[index]) for value in scores.values())]
             for index, name in enumerate(self.names)

@@ -24,9 +24,10 @@ from gln.evaluation.descriptors import (
 from gln.evaluation.metrics import number, table
 from gln.evaluation.statistics import largest_components
 from gln.graphs import as_graphs
-from gln.graphs.check import whole_number
+from gln.graphs.check import check_whole
 from gln.graphs.convert import CheckedGraphs
 from gln.graphs.record import Graph
+from gln.seeds import check_seed
 
 
 class Interval(NamedTuple):
@@ -122,9 +123,7 @@ def mmd(
     counts = [len(graphs) for graphs in sets.values()]
     check_estimator(estimator, *counts)
     size = _subset_size(subsets, subset_size, min(counts[:2]), estimator)
-    if whole_number(seed) is None or not 0 <= seed < 2**63:
-        raise GLNError(f"Got seed={seed!r}; expected a whole number from 0 to 2⁶³ − 1.")
-    generator = torch.Generator().manual_seed(int(seed))
+    generator = torch.Generator().manual_seed(check_seed("MMD", seed))
     draws = [random_subsets(count, size, subsets, generator) for count in counts[:2]]  # [S, n], [S, m]
     place = place or check_device(sets["reference"][0].edge_index.device)
     everything = CheckedGraphs(
@@ -166,45 +165,36 @@ def _choose(
     descriptors: str | Descriptor | Sequence[str | Descriptor], kernel: Distance | Kernel | None
 ) -> list[Descriptor]:
     """The requested descriptors with the requested kernel, checked."""
-    if kernel is not None and not isinstance(kernel, str | Kernel):
-        raise GLNError(f"Got kernel={kernel!r}; expected a name, a Kernel or None.")
-    if isinstance(descriptors, str | Descriptor):
-        descriptors = [descriptors]
-    elif not isinstance(descriptors, Iterable):
+    some = [descriptors] if isinstance(descriptors, str | Descriptor) else descriptors
+    if not isinstance(some, Iterable):
         raise GLNError(f"Got descriptors={descriptors!r}; expected names from {', '.join(DESCRIPTORS)}.")
-    chosen = [_descriptor(name, kernel) for name in descriptors]
-    if not chosen or len({descriptor.name for descriptor in chosen}) < len(chosen):
-        raise GLNError(
-            f"Got the descriptors {[d.name for d in chosen]}; expected at least one, each only once."
-        )
-    return chosen
-
-
-def _descriptor(name: str | Descriptor, kernel: Distance | Kernel | None) -> Descriptor:
-    """A descriptor by name, with the requested kernel."""
-    if not isinstance(name, Descriptor):
-        if not isinstance(name, str) or name not in DESCRIPTORS:
+    chosen = []
+    for name in some:
+        if not isinstance(name, Descriptor) and name not in DESCRIPTORS:
             raise GLNError(f"There is no descriptor {name!r}; choose from {', '.join(DESCRIPTORS)}.")
-        name = DESCRIPTORS[name]
-    if isinstance(kernel, str):
-        kernel = Kernel(kernel, name.kernel.sigma)
-    return name if kernel is None else replace(name, kernel=kernel)
+        one = name if isinstance(name, Descriptor) else DESCRIPTORS[name]
+        if kernel is not None:
+            one = replace(
+                one, kernel=kernel if isinstance(kernel, Kernel) else Kernel(kernel, one.kernel.sigma)
+            )
+        chosen.append(one)
+    names = [one.name for one in chosen]
+    if not chosen or len(set(names)) < len(names):
+        raise GLNError(f"Got the descriptors {names}; expected at least one, each only once.")
+    return chosen
 
 
 def _subset_size(subsets: int, size: int | None, available: int, estimator: Estimator) -> int:
     """Graphs per subset, checked."""
-    if whole_number(subsets) is None or (size is not None and whole_number(size) is None):
-        raise GLNError(f"Got subsets={subsets!r} and subset_size={size!r}; expected whole numbers.")
+    check_whole("MMD", "subsets", subsets, 0)
     if size is not None and not subsets:
         raise GLNError(
             f"Got subset_size={size} without subsets; set subsets, the number of random draws, too."
         )
-    if size is None:
-        size = max(available // 2, 1)
+    size = max(available // 2, 1) if size is None else check_whole("MMD", "subset_size", size, 1)
     least = 2 if estimator == "unbiased" else 1
-    if subsets < 0 or (subsets and not least <= size <= available):
+    if subsets and not least <= size <= available:
         raise GLNError(
-            f"Got subsets={subsets} of subset_size={size}; expected subsets ≥ 0 and a size from {least} to "
-            f"{available}, the number of graphs in the smaller set."
+            f"Got subset_size={size}; expected {least} to {available}, the number of graphs in the smaller set."
         )
     return size

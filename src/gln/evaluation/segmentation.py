@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import torch
@@ -39,21 +40,13 @@ def segmentation_scores(true: Iterable[Any], predicted: Iterable[Any]) -> Scores
 
 def _region(graph: Graph, what: str) -> Tensor:
     """The attribute ``region`` as int64 ``[n]`` on the CPU, checked."""
-    value = graph.get("region")
-    try:
-        region = None if value is None else torch.as_tensor(value).cpu()
-    except (TypeError, ValueError, RuntimeError):
-        raise GLNError(
-            f"{what} has a region that is not a row of numbers; expected one number for each of its nodes."
-        ) from None
-    if region is None or region.shape != (graph.num_nodes,):
-        got = "no region" if region is None else f"region of shape {list(region.shape)}"
-        raise GLNError(f"{what} has {got}; expected one region number for each of its nodes.")
-    whole = region.long()
-    if not (whole == region).all():
-        bad = region[whole != region][0].item()
-        raise GLNError(f"{what} has the region {bad}; expected whole numbers, one for each of its nodes.")
-    return whole
+    if (value := graph.get("region")) is None:
+        raise GLNError(f"{what} has no region; expected a number for each of its nodes.")
+    with suppress(TypeError, ValueError, RuntimeError):
+        region = torch.as_tensor(value).cpu()
+        if region.shape == (graph.num_nodes,) and (region.long() == region).all():
+            return region.long()
+    raise GLNError(f"{what} has the region {str(value)[:60]}; expected a whole number for each of its nodes.")
 
 
 def adjusted_rand(first: Sequence[Tensor], second: Sequence[Tensor]) -> Tensor:

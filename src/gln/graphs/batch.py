@@ -82,7 +82,7 @@ class GraphBatch:
 
     def some(self, numbers: Tensor, nodes: int) -> GraphBatch:
         """The graphs with these numbers ``[b]``, padded to ``nodes``, which none of them exceeds."""
-        rows = {name: value[:, :nodes][numbers] for name, value in self._of_nodes().items()}
+        rows: dict[str, Any] = {name: value[:, :nodes][numbers] for name, value in self.of_nodes().items()}
         pairs = {name: value[:, :nodes, :nodes][numbers] for name, value in self._of_pairs().items()}
         return replace(self, **rows, **pairs)
 
@@ -95,7 +95,7 @@ class GraphBatch:
         batch = self.to("cpu")
         graphs = []
         for index, size in enumerate(batch.sizes.tolist()):
-            rows = {name: value[index, :size].clone() for name, value in batch._of_nodes().items()}
+            rows = {name: value[index, :size].clone() for name, value in batch.of_nodes().items()}
             source, target = edges = batch.adj[index, :size, :size].nonzero().T.contiguous()
             rows |= {name: value[index, source, target] for name, value in batch._of_pairs().items()}
             del rows["mask"], rows["adj"]
@@ -136,7 +136,8 @@ class GraphBatch:
     def __len__(self) -> int:
         return len(self.mask)
 
-    def _of_nodes(self) -> dict[str, Any]:
+    def of_nodes(self) -> dict[str, Tensor]:
+        """What there is of the nodes, by name: ``pos``, ``x``, ``mask`` and ``node_type``."""
         names = (*ROWS, "mask", "node_type")
         return {name: value for name in names if (value := getattr(self, name)) is not None}
 
@@ -145,7 +146,7 @@ class GraphBatch:
         return {name: value for name in names if (value := getattr(self, name)) is not None}
 
     def _map(self, change) -> GraphBatch:  # type: ignore[no-untyped-def]
-        moved = {name: change(value) for name, value in self._of_nodes().items()}
+        moved = {name: change(value) for name, value in self.of_nodes().items()}
         pairs = {name: change(_stored(value)).expand(value.shape) for name, value in self._of_pairs().items()}
         return replace(self, **moved, **pairs)
 

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from gln.errors import GLNError
 from gln.graphs.check import check_real, check_whole
 from gln.graphs.record import Graph
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from gln.later import torch
 
 
 @dataclass(frozen=True)
@@ -43,7 +41,7 @@ class Choice:
             return min(self.type_thresholds)
         return float(getattr(model, "threshold", 0.5) if self.threshold is None else self.threshold)
 
-    def keeps(self, model: Any, graph: Graph) -> Tensor:
+    def keeps(self, model: Any, graph: Graph) -> torch.Tensor:
         """Which columns of a prediction with ``edge_prob`` are edges: bool ``[2m]``."""
         if self.type_thresholds is None:
             return graph.edge_prob >= self.cut(model)

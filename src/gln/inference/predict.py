@@ -15,11 +15,12 @@ from tqdm.auto import tqdm  # type: ignore[import-untyped]
 
 from gln.errors import GLNError
 from gln.graphs import GraphBatch
+from gln.graphs.batch import as_batch
 from gln.graphs.check import as_record, check_graph, far_from, make_graph
 from gln.graphs.columns import is_frame, is_table, node_rows
 from gln.graphs.convert import as_graph, is_networkx
 from gln.graphs.kinds import rename_types
-from gln.graphs.record import ROWS, Graph, is_a, is_data
+from gln.graphs.record import Graph, is_a, is_data
 from gln.inference.choice import AS_TRAINED, Choice
 from gln.models.candidates import TREE_NODES
 from gln.models.contract import (
@@ -149,7 +150,8 @@ def predict(  # type: ignore[misc]  # the settings are the same in all three
     choice = Choice(threshold, top_k, steps, candidates, batch_size, each)
     model = as_method(model)
     if is_a(points, "torch_geometric.data.Batch"):
-        points = points.to_data_list() if known is True else _sets(points)
+        # Unlike to_data_list, as_batch gives the nodes whatever became of the edges since the batch was made.
+        points = points.to_data_list() if known is True else as_batch(points).to_records()
     many = isinstance(points, list | tuple) and not is_table(points)
     items = list(points) if many else [points]
     structures = known if many and isinstance(known, list | tuple) else [known] * len(items)
@@ -268,11 +270,8 @@ class Forward:
             drawn = cast(Replayable, self.model).draw(batch) if self.replay is not None else None
             if self.replay is None or drawn is None:
                 return self.model(batch, initial=initial, **self.more)
-            nodes = {
-                name: value for name in ("pos", "x", "mask") if (value := getattr(batch, name)) is not None
-            }
             with self.replay.apart():
-                return self.replay(nodes, drawn).clone()
+                return self.replay(batch.of_nodes(), drawn).clone()
 
     def _replayed(self, nodes: dict[str, Tensor], drawn: dict[str, Tensor]) -> StructureOutput:
         batch = GraphBatch(nodes.get("pos"), nodes.get("x"), nodes["mask"], nodes["mask"]).without_edges()
@@ -467,16 +466,6 @@ def _with_origin(graph: Graph, rows: dict[str, Any]) -> Graph:
     if origin is not None:
         graph.origin = torch.tensor(origin, dtype=torch.float64)
     return graph
-
-
-def _sets(batch: Batch) -> list[Graph]:
-    """The nodes of every graph; unlike ``to_data_list``, whatever became of the edges since the batch was made."""
-    sizes = torch.bincount(batch.batch, minlength=batch.num_graphs).tolist()
-    rows = {name: batch[name].split(sizes) for name in ROWS if batch.get(name) is not None}
-    return [
-        Graph(size, **{name: parts[number] for name, parts in rows.items()})
-        for number, size in enumerate(sizes)
-    ]
 
 
 def _ask(model: Any, graph: Graph, threshold: float | None) -> Graph:

@@ -96,11 +96,8 @@ class Chain:
         with products(self.flow, self.device):
             if self.replay is None:
                 return self.flow.chances(batch, time, states)
-            nodes = {
-                name: value for name in ("pos", "x", "mask") if (value := getattr(batch, name)) is not None
-            }
             with self.replay.apart():
-                return self.replay(nodes | {"time": time, "noisy": states}).clone()
+                return self.replay(batch.of_nodes() | {"time": time, "noisy": states}).clone()
 
     def _replayed(self, inputs: dict[str, Tensor]) -> Tensor:
         batch = GraphBatch(inputs.get("pos"), inputs.get("x"), inputs["mask"], inputs["mask"]).without_edges()

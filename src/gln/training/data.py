@@ -101,21 +101,12 @@ class Fresh:
 
 @dataclass(frozen=True)
 class Share:
-    """One process's part of one global batch.
+    """One process's part of one global batch; a placeholder where it is empty, to stay in step with the others."""
 
-    ===========  =========================================================================================
-    ``batch``    the graphs of the part, padded; a placeholder where the part is empty, so that the process
-                 stays in step with the others
-    ``weight``   of each graph's loss: processes / ``total``, and 0 for a placeholder
-    ``total``    graphs in the global batch
-    ``numbers``  their numbers in the epoch's sequence of graphs
-    ===========  =========================================================================================
-    """
-
-    batch: GraphBatch
-    weight: float
-    total: int
-    numbers: list[int]
+    batch: GraphBatch  # the graphs of the part, padded
+    weight: float  # of each graph's loss: processes / total, and 0 for a placeholder
+    total: int  # graphs in the global batch
+    numbers: list[int]  # theirs in the epoch's sequence of graphs
 
     def to(self, device: torch.device) -> Share:
         """The share on another device; does not wait for the copy if memory is pinned."""

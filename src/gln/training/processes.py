@@ -194,14 +194,6 @@ class OtherProcesses:
             for local in range(1, devices)
         ]
 
-    def lost(self) -> int | None:
-        """The exit status of a process that failed, or (below 0) was killed; ``None`` if there is none."""
-        return next((status for process in self.processes if (status := process.poll())), None)
-
-    def running(self) -> bool:
-        """Whether any of them still runs."""
-        return any(process.poll() is None for process in self.processes)
-
     def complete(self) -> bool:
         """Whether all of them still run."""
         return all(process.poll() is None for process in self.processes)

@@ -4,17 +4,15 @@ from gln.files import FORMATS
 from gln.inference.steps import Seen
 from gln.viewing.pages import write_page
 from gln.viewing.pictures import draw_errors, draw_graph
-from gln.viewing.sheets import draw_curves, save_curves, save_gallery, save_steps
+from gln.viewing.sheets import save_gallery, save_steps
 from gln.workflows.views import View, views_of, watch
 
 __all__ = [
     "FORMATS",
     "Seen",
     "View",
-    "draw_curves",
     "draw_errors",
     "draw_graph",
-    "save_curves",
     "save_gallery",
     "save_steps",
     "views_of",

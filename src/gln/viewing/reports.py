@@ -61,7 +61,7 @@ def _scores(judged: Judged) -> dict[str, Any]:
 
 def _type_tables(types: TypeTable) -> dict[str, Any]:
     """The scores of every type of edge, and which types were taken for which."""
-    columns = types.scores() | ({} if types.calibration is None else {"calibration error": types.calibration})
+    columns = types.columns()
     each = [
         [name, *(float(values[number]) for values in columns.values())]
         for number, name in enumerate(types.names)

@@ -6,7 +6,7 @@ The suffix of a path determines the format. In SVG and PDF, text stays text that
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,9 +30,7 @@ from gln.inference.steps import every_step
 from gln.viewing.pictures import check_nodes, draw_errors, draw_graph, other_types, places
 from gln.viewing.style import (
     EDGE,
-    GROUPS,
     INK,
-    MARKERS,
     OTHER_TYPE,
     RIGHT,
     WRONG,
@@ -53,31 +51,11 @@ SMALLEST = 7  # points of the smallest text, however narrow the picture
 FLATTEST = 0.4  # a row of drawings is at least this high, relative to the width of a column
 TEXT: Any = {"svg.fonttype": "none", "pdf.fonttype": 42, "svg.hashsalt": "gln"}
 
-Curves = Mapping[str, Mapping[float, Sequence[float]]]
-
-
-def draw_curves(curves: Curves, ax: Axes, names: Sequence[str] | None = None) -> None:
-    """Draw curves into ``ax`` like a panel of :func:`save_curves`; the index of a name in ``names`` sets its colour."""
-    names = list(curves) if names is None else list(names)
-    for name, points in curves.items():
-        along = sorted(points)
-        values = [points[place] for place in along]
-        look = names.index(name)
-        colour = GROUPS[look % len(GROUPS)]
-        marker = MARKERS[look % len(MARKERS)] if len(along) <= 20 else None
-        means = [float(np.mean(runs)) for runs in values]
-        ax.plot(along, means, color=colour, marker=marker, markersize=3, linewidth=1.2, label=name)
-        ax.fill_between(along, list(map(min, values)), list(map(max, values)), color=colour, alpha=0.2, lw=0)
-    ax.grid(alpha=0.3, linewidth=0.5)
-    ax.tick_params(labelsize=SMALLEST, colors=INK)
-
 
 class Sheet:
     """A figure with rows of drawings, and text that is readable at its size."""
 
-    def __init__(
-        self, count: int, title: str, width: float | None, columns: int | None, height: float = 1.08
-    ) -> None:
+    def __init__(self, count: int, title: str, width: float | None, columns: int | None) -> None:
         most = 3 if count in (3, 5, 6, 9) else 4
         if width is not None:
             if not NARROWEST <= width <= 100:
@@ -92,7 +70,7 @@ class Sheet:
         self.scale = min(self.panel / PANEL, 1.0)
         self.text = max(9 * self.scale, SMALLEST)
         self.figure = Figure(
-            figsize=(width, height * self.panel * self.rows + 0.45),
+            figsize=(width, 1.08 * self.panel * self.rows + 0.45),
             layout=ConstrainedLayoutEngine(w_pad=0.03, h_pad=0.03, wspace=0, hspace=0),
         )
         self.grid = self.figure.add_gridspec(self.rows, self.columns)
@@ -172,12 +150,6 @@ class Sheet:
             self.fit()
         return write_figure(self.figure, path, dpi)
 
-    def label(self, ax: Axes, title: str, over: str, value: str) -> None:
-        """Set the title and axis labels of curves."""
-        ax.set_title(title, fontsize=self.text, color=INK, parse_math=False)
-        ax.set_xlabel(over, fontsize=max(8 * self.scale, SMALLEST), color=INK)
-        ax.set_ylabel(value, fontsize=max(8 * self.scale, SMALLEST), color=INK)
-
     def add_legend(self) -> None:
         """Add a legend for the types, and the right, missing and extra edges that were drawn."""
         thick, image = self.scale**0.5, all(self.images)  # right edges are white on an image
@@ -191,13 +163,6 @@ class Sheet:
         looks += [legend_entry(kind, image, thick) for kind in kinds]
         if looks:
             self._legend(looks, [*(self.types[key] for key in sorted(self.types)), *kinds])
-
-    def add_lines(self, names: Sequence[str]) -> None:
-        """Add a legend for the curves."""
-        looks = [(GROUPS[i % len(GROUPS)], MARKERS[i % len(MARKERS)]) for i in range(len(names))]
-        self._legend(
-            [Line2D([], [], color=c, marker=m, markersize=3, linewidth=1.5) for c, m in looks], names
-        )
 
     def _legend(self, lines: Sequence[Any], names: Sequence[str]) -> None:
         width = self.panel * self.columns
@@ -312,43 +277,4 @@ def save_steps(
             caption = f"{caption}, {len(found.edges_once()) or 'no'} edges"
         sheet.draw(found, graph if compared else None, caption)
     sheet.add_legend()
-    return sheet.write(path)
-
-
-def save_curves(
-    panels: Mapping[str, Curves],
-    path: Path | str,
-    *,
-    over: str = "",
-    value: str = "",
-    log: bool = False,
-    width: float | None = None,
-    columns: int | None = None,
-) -> Path:
-    """Draw curves, one panel per title: for each name, the values of all runs at each point of the axis.
-
-    The line is the mean over runs, and the band reaches from the lowest to the highest. An example is
-    ``{"IoU": {"GLN": {1: [0.61, 0.64], 2: [0.70, 0.73]}}}``: two runs after one and two epochs.
-
-    Args:
-        panels: what to draw; a name has the same colour in every panel.
-        path: the picture.
-        over: label of the horizontal axis.
-        value: label of the vertical axis.
-        log: use a logarithmic vertical scale.
-        width: as in :func:`save_gallery`.
-        columns: panels in a row.
-    """
-    path = check_picture(path)
-    names = list(dict.fromkeys(name for curves in panels.values() for name in curves))
-    if not names:
-        raise GLNError("Got no curves; give at least one panel with a curve.")
-    sheet = Sheet(len(panels), "", width, columns, height=0.82)
-    for title, curves in panels.items():
-        ax = sheet.next()
-        draw_curves(curves, ax, names)
-        ax.set_yscale("log" if log else "linear")
-        sheet.label(ax, title, over, value)
-    if len(names) > 1:
-        sheet.add_lines(names)
     return sheet.write(path)

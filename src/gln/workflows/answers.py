@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from gln.errors import GLNError, escaped
+from gln.errors import GLNError
 from gln.graphs.check import check_graph
 from gln.graphs.record import Graph
 from gln.inference.predict import Choice, Method, Tick, predict_graphs
@@ -21,12 +20,11 @@ from gln.io.items import as_tensors
 from gln.models.contract import kinds_of
 from gln.models.settings import misfit, unread, unseen
 from gln.workflows import Say, silent
-from gln.workflows.methods import comparable, out_of_memory, without_kinds
+from gln.workflows.methods import comparable, compared, out_of_memory
 
 if TYPE_CHECKING:
     from gln.workflows.rules import Rules
 
-SHOWN = 8  # reasons in a summary
 SCORES = ("dice", "precision", "recall", "iou")
 OF_KINDS = ("type_f1_micro", "directions", "weight_error", "node_accuracy", "exact_kinds")
 
@@ -156,16 +154,10 @@ class Outcome:
     def from_facts(cls, facts: dict[str, Any]) -> Outcome:
         return cls(**facts | {"skipped": [Skipped(Path(path), reason) for path, reason in facts["skipped"]]})
 
-    def reasons(self) -> str:
-        """How often each reason for skipping occurred, the most frequent first."""
-        counts = Counter(what.reason for what in self.skipped).most_common()
-        shown = [f"{count:>6} × {escaped(reason)}" for reason, count in counts[:SHOWN]]
-        rest = sum(count for _, count in counts[SHOWN:])
-        return "\n".join([*shown, f"{rest:>6} × other reasons, given above"] if rest else shown)
-
     def score(self, rules: Rules, model: Any = None, say: Say = silent) -> None:
         """Compare the answers with the true edges, where an item has them, and with what the rules predict."""
-        true = [(_truth(model, item, say), answer) for item, answer in self.answers if item.labelled]
+        labelled = [(item, answer) for item, answer in self.answers if item.labelled]
+        true = [(compared(model, item.graph, item.name, say), answer) for item, answer in labelled]
         if not true:
             return
         from gln.evaluation.edges import edge_scores  # here, as it loads torchmetrics
@@ -203,15 +195,6 @@ def _mean(ours: dict[str, float], theirs: dict[str, float], share: float) -> dic
     if share == 1:
         return theirs
     return {name: share * theirs[name] + (1 - share) * ours[name] for name in theirs if name in ours}
-
-
-def _truth(model: Any, item: Item, say: Say) -> Graph:
-    """The true graph of ``item``, to compare with what ``model`` predicts; without kinds that cannot be compared."""
-    try:
-        return comparable(model, item.graph)
-    except GLNError as error:
-        say(f"{item.name}: {error} Its kinds are not scored.")
-        return without_kinds(item.graph)
 
 
 class Unfit(GLNError):

@@ -107,13 +107,8 @@ def divide(
     how = f"{found.sizes()} {what} to train / validate / test, from {source}"
     if named and needed > 1:
         how += f"; {' and '.join(named)} graphs are those named"
-    way_out = (
-        "name other files with --test"
-        if test
-        else ""
-        if grouped
-        else "keep records apart with --group COLUMN"
-    )
+    apart = "" if grouped else "keep records apart with --group COLUMN"
+    way_out = "name other files with --test" if test else apart
     few = [] if grouped else _few_left(parts, graphs)
     remarks = [*few, *_too_few(found.val), *_shared(seen, found.test, way_out)]
     return replace(found, how=how, remarks=remarks)

@@ -21,6 +21,7 @@ from gln.models.settings import misfit, unread
 from gln.registry import parse_spec, write_spec
 from gln.storage.facts import as_kind, read_facts
 from gln.storage.models import find_saved, load_model, saved_facts
+from gln.workflows import Say, silent
 from gln.workflows.molecules import knows_molecules
 
 if TYPE_CHECKING:
@@ -202,6 +203,18 @@ def comparable(model: Any, graph: Graph) -> Graph:
     return out
 
 
+def compared(model: Any, graph: Graph, name: str = "", say: Say = silent) -> Graph:
+    """As :func:`comparable`; if that cannot be, which is said, without kinds, though a directed graph stays so."""
+    try:
+        return comparable(model, graph)
+    except GLNError as error:
+        say(f"{name}: {error} Its kinds are not scored.")
+    plain = copy.copy(graph)
+    for kind in (*KINDS, *NAMES):
+        plain.__dict__.pop(kind, None)
+    return plain
+
+
 def described(kinds: Kinds, graphs: Sequence[Graph]) -> str:
     """What a model with these ``kinds`` predicts beyond edges, in words; empty for a plain one."""
     words = []
@@ -212,14 +225,6 @@ def described(kinds: Kinds, graphs: Sequence[Graph]) -> str:
             more = f" ({', '.join(known)})" if known else ""
             words.append(what if isinstance(plain, bool) else f"{count} {what}{more}")
     return "; ".join(words)
-
-
-def without_kinds(graph: Graph) -> Graph:
-    """``graph`` without types and weights; a directed one stays so."""
-    plain = copy.copy(graph)
-    for name in (*KINDS, *NAMES):
-        plain.__dict__.pop(name, None)
-    return plain
 
 
 def not_used(kinds: Kinds, graphs: Sequence[Graph]) -> list[str]:

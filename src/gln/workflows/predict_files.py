@@ -19,7 +19,7 @@ from gln.files import apart_from
 from gln.inference.predict import Choice, Method, Tick
 from gln.io import Item, ReadOptions, Skipped, open_writer
 from gln.io.reading import node_files, read_all
-from gln.workflows import Say, silent
+from gln.workflows import Say, Skip, silent
 from gln.workflows.answers import KnownEdges, Outcome, Unfit, Window, answer_window
 from gln.workflows.engines import Engine, in_this_process
 from gln.workflows.methods import coinciding, put_on
@@ -175,13 +175,13 @@ class Job:
         rules, self.about_rules = rules_of_scored(true)
         return rules
 
-    def write(self, done: Iterable[Outcome], complain: Say) -> Outcome:
+    def write(self, done: Iterable[Outcome], skip: Skip) -> Outcome:
         """Write the answers to ``output`` atomically, unless there are none."""
         known, outcome = self.known_edges(), Outcome()
         with open_writer(self.output, force=self.force, clustered=self.clusters is not None) as writer:
             for some in done:
                 for what in some.skipped:
-                    complain(str(what))
+                    skip(what)
                 for item, answer in some.answers:
                     if self.clusters is not None:
                         from gln.decoding.clusters import clusters  # here, as it loads scipy
@@ -201,7 +201,7 @@ class Job:
 
 
 def predict_files(
-    job: Job, engine: Engine = in_this_process, say: Say = silent, complain: Say = silent
+    job: Job, engine: Engine = in_this_process, say: Say = silent, skip: Skip = silent
 ) -> Outcome:
     """Predict the edges of every set of nodes in the files and write them to the output, in the order of the input.
 
@@ -210,9 +210,9 @@ def predict_files(
     Args:
         engine: what computes the windows, here or elsewhere.
         say: receives guesses and remarks in words.
-        complain: receives each skipped file when it is encountered.
+        skip: receives each skipped file when it is encountered.
     """
-    return job.write(_in_order(job.answers(engine, once(say))), complain)
+    return job.write(_in_order(job.answers(engine, once(say))), skip)
 
 
 def _in_order(answers: Iterable[tuple[int, Outcome]]) -> Iterator[Outcome]:

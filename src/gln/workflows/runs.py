@@ -127,16 +127,12 @@ class RunFacts:
 
 def is_run(word: str) -> bool:
     """Whether this is the folder of a run or of a saved model."""
-    return word not in FAMILIES and _is_run(Path(word))
-
-
-def _is_run(folder: Path) -> bool:
-    return any((folder / name).is_file() for name in ("config.json", "model.json"))
+    return word not in FAMILIES and any(Path(word, name).is_file() for name in ("config.json", "model.json"))
 
 
 def read_run(run: Path) -> RunFacts:
     """Read the text files of a run folder."""
-    if not _is_run(run):
+    if not any((run / name).is_file() for name in ("config.json", "model.json")):
         raise GLNError(f"{run} is not a run folder: it holds neither config.json nor model.json.")
     config = read_config(run / "config.json") if (run / "config.json").is_file() else {}
     kinds = {"environment.json": Starts, "model.json": ModelShown, DATA: LearnedFrom, RECIPE: RecipeShown}

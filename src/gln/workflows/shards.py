@@ -36,7 +36,7 @@ from gln.storage.facts import read_facts
 from gln.storage.provenance import versions
 from gln.storage.tensors import clear_disk_errors, write_json
 from gln.training import Interrupted
-from gln.workflows import Say, silent
+from gln.workflows import Say, Skip, silent
 from gln.workflows.answers import Outcome
 from gln.workflows.engines import Engine, in_this_process
 from gln.workflows.predict_files import Job, once
@@ -79,7 +79,7 @@ class Folder:
     def file(self, number: int) -> Path:
         return self.path / f"{number:06d}.parquet"
 
-    def finish(self, count: int, complain: Say) -> Outcome:
+    def finish(self, count: int, skip: Skip) -> Outcome:
         """The outcome of all shards; what was skipped is reported and listed in a table."""
         outcome = Outcome()
         for number in range(count):
@@ -90,7 +90,7 @@ class Folder:
                 path.unlink(missing_ok=True)
                 raise GLNError(f"{path} is damaged and was removed; repeat the command.") from None
         for what in outcome.skipped:
-            complain(str(what))
+            skip(what)
         text = io.StringIO(newline="")
         rows = [("file", "reason"), *((str(what.path), what.reason) for what in outcome.skipped)]
         csv.writer(text, lineterminator="\n").writerows(rows)
@@ -99,7 +99,7 @@ class Folder:
 
 
 def predict_in_folder(
-    job: Job, engine: Engine = in_this_process, say: Say = silent, complain: Say = silent
+    job: Job, engine: Engine = in_this_process, say: Say = silent, skip: Skip = silent
 ) -> Outcome:
     """Predict the windows of ``job`` that have no shard yet; a set that cannot be predicted stops no other."""
     known, say = job.known_edges(), once(say)
@@ -114,7 +114,7 @@ def predict_in_folder(
         for number, done in job.answers(engine, say, missing):
             edges = [labelled_edges(item, answer) for item, answer in done.answers]
             write_atomically(folder.file(number), pack_edges(edges, done.facts()))
-        outcome = folder.finish(count, complain)
+        outcome = folder.finish(count, skip)
     if known is not None:
         known.check_used(outcome.used)
     return outcome

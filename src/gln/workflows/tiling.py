@@ -29,7 +29,7 @@ from gln.models.crowds import MOST_COPIES
 from gln.models.region import check_local, hops, score_region
 from gln.models.settings import misfit
 from gln.threads import at_most, threads_for
-from gln.workflows import Say, silent
+from gln.workflows import Say, Skip, silent
 from gln.workflows.answers import Outcome
 from gln.workflows.bins import Bins, make_bins
 from gln.workflows.engines import Engine, in_this_process
@@ -167,12 +167,12 @@ def size_for(job: Job, stream: Stream, workers: int = 1) -> int:
     return int(max(side, 0) ** axes) or max(int(room / 8), SMALLEST)
 
 
-def predict_job(job: Job, engine: Engine, tile: int | None, workers: int, say: Say, complain: Say) -> Outcome:
+def predict_job(job: Job, engine: Engine, tile: int | None, workers: int, say: Say, skip: Skip) -> Outcome:
     """Predict into a file or a folder; a single set that is too large for the memory, in tiles into a folder."""
     said: list[str] = []
     stream = too_large(job, tile, said.append)
     if stream is None:
-        return (predict_in_folder if job.in_folder else predict_files)(job, engine, say, complain)
+        return (predict_in_folder if job.in_folder else predict_files)(job, engine, say, skip)
     if not job.in_folder:
         raise GLNError(
             f"{stream.count:,} nodes are predicted in tiles; name a folder for the output, such as {job.output.stem}/."

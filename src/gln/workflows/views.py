@@ -27,7 +27,7 @@ from gln.models.contract import Generates
 from gln.models.settings import misfit
 from gln.workflows import Say, Skip, silent
 from gln.workflows.answers import ask
-from gln.workflows.methods import check_fit, comparable, load, load_for, without_kinds
+from gln.workflows.methods import check_fit, compared, load, load_for
 from gln.workflows.molecules import in_words
 from gln.workflows.predict_files import Job
 from gln.workflows.runs import is_run, learned_from, run_data
@@ -106,18 +106,9 @@ def watch(
         progress: show a progress bar on a terminal.
     """
     choice = Choice(threshold, steps=steps, candidates=candidates)
-    views = [_compared(model, view) for view in views]
-    found = every_step(model, [view.graph for view in views], choice, progress)
-    return [_judged(view) for view in _with_seen(views, found)]
-
-
-def _compared(model: Method, view: View) -> View:
-    """The view with the kinds that ``model`` predicts, if they can be compared with what it predicts."""
-    graph = as_record(view.graph)
-    try:
-        return replace(view, graph=comparable(model, graph))
-    except GLNError:  # a type that it has never seen
-        return replace(view, graph=without_kinds(graph))
+    graphs = [compared(model, as_record(view.graph)) for view in views]
+    found = zip(views, graphs, every_step(model, graphs, choice, progress), strict=True)
+    return [_judged(replace(view, graph=graph, seen=seen)) for view, graph, seen in found]
 
 
 def _judged(view: View) -> View:
@@ -133,10 +124,6 @@ def _judged(view: View) -> View:
         seen=seen.some(counts),
         title="only what was held out to test on",
     )
-
-
-def _with_seen(views: Sequence[View], seen: Sequence[Seen]) -> list[View]:
-    return [replace(view, seen=what) for view, what in zip(views, seen, strict=True)]
 
 
 def within_reach(
@@ -334,5 +321,8 @@ def job_views(job: Job, shown: list[Item]) -> list[View]:
         cut = job.choice.cut(job.model)
         answers = ask(job.model, shown, job.choice, job.known_edges())
         seen = [Seen.last(answer, cut, floor=cut) for answer in answers]
-    views = _with_seen([_compared(job.model, View.of(item)) for item in shown], seen)
+    views = [
+        replace(View.of(item), graph=compared(job.model, item.graph), seen=what)
+        for item, what in zip(shown, seen, strict=True)
+    ]
     return views if job.clusters is None else [view.clustered(job.clusters) for view in views]
