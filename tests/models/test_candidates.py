@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from gln.models.candidates import Proposal, all_pairs, candidate_pairs
+from gln.models.candidates import Proposal, all_pairs, candidate_pairs, spatial_order
 
 GRID = torch.cartesian_prod(torch.arange(5.0), torch.arange(4.0))  # most distances are equal to others
 POINTS = {
@@ -80,3 +80,20 @@ def test_proposals_are_the_same_a_few_rows_at_a_time(workspace: int, monkeypatch
     propose, where = Proposal(0, 2, width=4, count=2), torch.rand(1, 40, 2)
     x, mask = where[..., :0], torch.ones(1, 40, dtype=torch.bool)
     assert propose.best_of_set(where[0], x[0], mask[0]).equal(propose.best(propose(where, x, mask), mask))
+
+
+@pytest.mark.parametrize("axes", [1, 2, 3, 4, 6])
+def test_a_part_has_the_order_of_the_whole(axes: int) -> None:
+    """And neighbours are near in it; some points coincide, and some coordinates are 0 of either sign."""
+    points = torch.randn(2, 600, axes, generator=torch.Generator().manual_seed(axes))
+    points[:, :20] = points[:, 20:40]
+    points[:, ::9, 0] *= 0
+    whole = spatial_order(points)
+    assert torch.equal(whole.sort().values, torch.arange(1200))
+    part = torch.arange(0, 600, 7)
+    first = whole[:600]
+    assert torch.equal(first[torch.isin(first, part)], part[spatial_order(points[:1, part])])
+    apart = [
+        torch.linalg.vector_norm(rows.diff(dim=0), dim=1).mean() for rows in (points[0, first], points[0])
+    ]
+    assert apart[0] < 0.7 * apart[1]

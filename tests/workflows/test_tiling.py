@@ -18,6 +18,7 @@ from gln.inference.predict import _large_edges
 from gln.io import ReadOptions
 from gln.io.streams import open_stream
 from gln.models import GLN
+from gln.models.pairs import BLOCK
 from gln.models.region import depths, hops
 from gln.workflows import bins as bins_module
 from gln.workflows.engines import in_processes
@@ -152,6 +153,20 @@ def test_features_and_far_positions(tmp_path: Path) -> None:
     found = list(zip(table["source"], table["target"], table["probability"], strict=True))
     assert 2 * len(found) == len(expected)
     assert all(abs(expected[a, b] - chance) < 2e-3 for a, b, chance in found)  # 5e6 has few digits left for x
+
+
+@pytest.mark.parametrize("kind", ["uniform", "clustered"])
+def test_all_digits_are_those_of_the_whole(
+    tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every sum is of the same numbers in the same order, wherever tiles end; vector units may treat last rows apart."""
+    monkeypatch.setitem(BLOCK, "cpu", 2000)
+    monkeypatch.setattr("gln.ops.mix.WORTH", 0)
+    points = np.random.default_rng(0).random((600, 2), dtype=np.float32)
+    points[:300] = points[:300] / 30 + 0.4 if kind == "clustered" else points[:300]
+    one = model(steps=3, width=32, pair_width=16, candidates=8)
+    found, expected = by_tiles(one, points, tmp_path, 90), at_once(one, points)
+    assert sum(found[pair] == expected[pair] for pair in expected) > 0.95 * len(expected)
 
 
 def test_processes_and_repetition_change_nothing(tmp_path: Path) -> None:

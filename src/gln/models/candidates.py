@@ -24,6 +24,7 @@ DENSE_NODES = 128  # up to this size, the matrix products of all pairs beat the 
 TREE_NODES = 4000  # above this size, a k-d tree beats the matrix of all distances
 TREE_ROWS = 2**16  # nodes queried at once
 TIE = 1 + 1e-6  # distances within this factor count as equal
+KEY_BITS = (32, 31, 16, 15)  # of every coordinate in a key of up to 63 bits, for so many coordinates
 WORKSPACE = 2**24  # scores held at once where the matrix of all pairs would be too large
 
 
@@ -55,9 +56,8 @@ def candidate_pairs(
     listed = nodes > DENSE_NODES if listed is None else listed
     extra = torch.empty(2, 0, dtype=torch.long, device=mask.device) if extra is None else extra
     seen = mask if crowds is None else crowds.seen
-    order = None
     if nodes > TREE_NODES:
-        ends, order = _near_by_tree(where, seen, counts)
+        ends = _near_by_tree(where, seen, counts)
     else:
         near = _near_by_matrix(where, seen, counts)
         if not listed:
@@ -68,10 +68,7 @@ def candidate_pairs(
         ends = torch.stack([source, target]) + graph * nodes
     ends = torch.cat([ends, extra] if crowds is None else [ends, extra, crowds.within], dim=1)
     ends = ends[:, mask.flatten()[ends].all(0)]
-    if ends.shape[1] <= block_size(where.device):
-        order = None
-    elif order is None:
-        order = spatial_order(where)
+    order = None if ends.shape[1] <= block_size(where.device) else spatial_order(where)
     pairs = ListedPairs.from_ends(ends, (count, nodes), order)
     return pairs if crowds is None else replace(pairs, stands=crowds.stands)
 
@@ -81,16 +78,25 @@ def candidate_recall(pairs: Pairs, adj: Tensor) -> Tensor:
     return StructureOutput((), (), pairs.mask, pairs.candidates).recall(adj)
 
 
-def _tree(points: np.ndarray) -> spatial.cKDTree:
-    return spatial.cKDTree(points, balanced_tree=False)  # built in less time, and asked in no more
+def spatial_order(where: Tensor) -> Tensor:
+    """An order ``[B · N]`` of the points ``[B, N, p]`` that keeps neighbours together, one graph after another.
 
-
-def spatial_order(where: Tensor, trees: list[spatial.cKDTree] | None = None) -> Tensor:
-    """An order ``[B · N]`` of the points ``[B, N, p]`` that keeps neighbours together, one graph after another."""
+    It is that of a Z-curve through the space of all numbers. Which of two points comes first depends on these two
+    alone, so sums over the nodes around one add up the same numbers in the same order in a part of the set.
+    """
     count, nodes, _ = where.shape
-    trees = [_tree(points) for points in _as_numpy(where)] if trees is None else trees
-    order = np.concatenate([tree.indices for tree in trees]) + np.arange(count).repeat(nodes) * nodes
-    return torch.from_numpy(order).to(where.device)
+    bits = (where[..., : len(KEY_BITS)].float() + 0.0).view(torch.int32)  # zeros of either sign are equal
+    level = (bits ^ (bits >> 31 & 2**31 - 1)).long() + 2**31  # ascends with the number, from 0 to 2³²
+    axes = level.unbind(-1)
+    each = KEY_BITS[len(axes) - 1]
+    order = torch.arange(nodes, device=where.device).expand(count, nodes)
+    for last in range(32 % each, 32, each):  # sorted by the last bits first
+        key = torch.zeros_like(axes[0])
+        for bit in reversed(range(last, last + each)):
+            for axis in axes:
+                key = 2 * key + (axis >> bit & 1)
+        order = order.gather(1, key.gather(1, order).sort(dim=1, stable=True).indices)
+    return (order + nodes * torch.arange(count, device=where.device)[:, None]).flatten()
 
 
 def _as_numpy(where: Tensor) -> np.ndarray:
@@ -117,16 +123,17 @@ def _near_by_matrix(where: Tensor, mask: Tensor, nearest: Tensor) -> Tensor:
     return (distance <= ranked.gather(2, place) * TIE) & everything
 
 
-def _near_by_tree(where: Tensor, mask: Tensor, nearest: Tensor) -> tuple[Tensor, Tensor | None]:
-    """The same as ends ``[2, q]``, for sets too large for a matrix; and an order of the nodes, if all are real."""
-    trees, parts = [], [torch.empty(2, 0, dtype=torch.long, device=where.device)]
+def _near_by_tree(where: Tensor, mask: Tensor, nearest: Tensor) -> Tensor:
+    """The same as ends ``[2, q]``, for sets too large for a matrix."""
+    parts = [torch.empty(2, 0, dtype=torch.long, device=where.device)]
     for number, points in enumerate(_as_numpy(where)):
         own = mask[number].nonzero()[:, 0]
         if len(own):
-            trees.append(_tree(points[own.numpy(force=True)]))
-            ends = own[nearest_nodes(trees[-1], int(nearest[number]), where.device)]
+            # A tree that is not balanced is built in less time, and asked in no more.
+            tree = spatial.cKDTree(points[own.numpy(force=True)], balanced_tree=False)
+            ends = own[nearest_nodes(tree, int(nearest[number]), where.device)]
             parts.append(ends + number * mask.shape[1])
-    return torch.cat(parts, dim=1), spatial_order(where, trees) if bool(mask.all()) else None
+    return torch.cat(parts, dim=1)
 
 
 def nearest_nodes(tree: spatial.cKDTree, count: int, device: torch.device) -> Tensor:
