@@ -159,7 +159,7 @@ def test_features_and_far_positions(tmp_path: Path) -> None:
 def test_all_digits_are_those_of_the_whole(
     tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Every sum is of the same numbers in the same order, wherever tiles end; vector units may treat last rows apart."""
+    """Every sum has the same numbers in the same order wherever tiles end; vector units may treat last rows apart."""
     monkeypatch.setitem(BLOCK, "cpu", 2000)
     monkeypatch.setattr("gln.ops.mix.WORTH", 0)
     points = np.random.default_rng(0).random((600, 2), dtype=np.float32)

@@ -112,7 +112,7 @@ def flawed(count: int, edges: np.ndarray, triangles: np.ndarray, closed: bool) -
 
 
 def boundary(mesh: Mesh) -> int:
-    """How many sides have a triangle on one side only; -1 if one has more than two triangles, or two that turn differently."""
+    """How many sides have one triangle; -1 if one has more than two triangles, or two that turn differently."""
     sides, count = mesh.sides(), len(mesh.vertices)
     walked = np.unique(sides[:, 0] * count + sides[:, 1])
     if len(walked) < len(sides):
@@ -182,7 +182,7 @@ def _turn_sides(vertices, faces, beyond):  # type: ignore[no-untyped-def]
         faces[f, 0], faces[f, 1], faces[f, 2] = a, d, c
         faces[g, 0], faces[g, 1], faces[g, 2] = b, c, d
         beyond[f, 1], beyond[g, 1] = 3 * g + 1, 3 * f + 1
-        for own, across in zip((3 * g, 3 * f + 2, 3 * f, 3 * g + 2), outer):
+        for own, across in zip((3 * g, 3 * f + 2, 3 * f, 3 * g + 2), outer):  # noqa: B905, compiled
             beyond[own // 3, own % 3] = across
             if across >= 0:
                 beyond[across // 3, across % 3] = own

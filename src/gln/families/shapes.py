@@ -121,7 +121,7 @@ NO_NOISE = 0.0
 
 @dataclass(frozen=True)
 class Sample:
-    """A surface, points on it, their edges ``[m, 2]`` and triangles ``[t, 3]``, and the spacing at each point ``[n]``."""
+    """A surface, points on it, their edges ``[m, 2]`` and triangles ``[t, 3]``, and the spacing at each ``[n]``."""
 
     mesh: Mesh
     points: np.ndarray
