@@ -338,7 +338,7 @@ def _cells(faces, label, distance, triangles, pairs, counts):  # type: ignore[no
             continue
         for corner in range(3):  # along a side, from cell to cell
             p, q = corner, (corner + 1) % 3
-            now, last = square[:size, p].argmin(), square[:size, q].argmin()
+            now, last = int(square[:size, p].argmin()), int(square[:size, q].argmin())
             begin = 0.0
             while now != last:
                 best, then = 2.0, last

@@ -153,7 +153,7 @@ def attempt(rng: np.random.Generator, kind: str, size: int) -> Sample | str:
         gap = spatial.cKDTree(points[bad]).query(mesh.vertices[mesh.faces[:, 0]])[0]
         density[gap < 2.5 * spacing[bad].max()] *= 2
     else:
-        return wrong
+        return wrong or ""
     across = mesh.normals()[face]
     across /= np.linalg.norm(across, axis=1)[:, None]
     return Sample(mesh, points, across, spacing, edges, triangles)
@@ -466,10 +466,10 @@ def _netted(field: Field, cells: int, middle: np.ndarray, reach: float) -> tuple
         low, high = (value.transpose(np.roll(range(3), -along))[part] for part in (slice(-1), slice(1, None)))
         where = np.nonzero((low < 0) != (high < 0))
         low, high = low[where], high[where]
-        crossings.append(np.stack(np.roll([where[0] + low / (low - high), *where[1:]], along, axis=0), 1))
+        crossings.append(np.roll([where[0] + low / (low - high), *where[1:]], along, axis=0).T)
         around = []
-        for two, three in ((0, 0), (-1, 0), (-1, -1), (0, -1)):
-            cell = np.roll([where[0], where[1] + two, where[2] + three], along, axis=0)
+        for right, up in ((0, 0), (-1, 0), (-1, -1), (0, -1)):
+            cell = np.roll([where[0], where[1] + right, where[2] + up], along, axis=0)
             around.append((cell[0] * cells + cell[1]) * cells + cell[2])
         quad = np.stack(around, 1)
         quads.append(np.where((low < 0)[:, None], quad, quad[:, ::-1]))

@@ -20,7 +20,8 @@ def pack(graphs: Sequence[Graph]) -> dict[str, Tensor]:
     """Concatenate graphs that carry the same attributes; :func:`unpack` is the exact inverse.
 
     Keys say what a row belongs to: ``graph.*`` to a graph, ``node.*`` to a node, ``edge.*`` to a column of
-    ``edge_index``. Scalars belong to the graph, attributes named ``edge_*`` to the edges, all others to the nodes.
+    ``edge_index``, ``face.*`` to a column of ``face [3, t]``, the triangles of a mesh. Scalars belong to the
+    graph, attributes named ``edge_*`` to the edges, all others to the nodes.
     Words for types, the same for all graphs, are ``words.*``.
     """
     if not graphs:
@@ -34,6 +35,9 @@ def pack(graphs: Sequence[Graph]) -> dict[str, Tensor]:
         values = [_tensor(graph, name) for graph in graphs]
         if name == "edge_index":
             packed["edge.edge_index"] = torch.cat([value.T for value in values])
+        elif name == "face":
+            packed["face.face"] = torch.cat([value.T for value in values])
+            packed["graph.num_faces"] = torch.tensor([value.shape[1] for value in values])
         elif not any(value.dim() for value in values):
             packed[f"graph.{name}"] = torch.stack(values)
         else:
@@ -75,10 +79,12 @@ def unpack(packed: dict[str, Tensor]) -> list[Graph]:
     columns: dict[str, Sequence[Any]] = {}
     for key, value in packed.items():
         level, name = key.split(".", 1)
-        if level == "edge":
-            parts = value.split(edges)
+        if level in ("edge", "face"):
+            parts = value.split(edges if level == "edge" else packed["graph.num_faces"].tolist())
             columns[name] = [
-                (part.T if name == "edge_index" else part).clone(memory_format=torch.contiguous_format)
+                (part.T if name in ("edge_index", "face") else part).clone(
+                    memory_format=torch.contiguous_format
+                )
                 for part in parts
             ]
         elif level == "node":
@@ -87,7 +93,7 @@ def unpack(packed: dict[str, Tensor]) -> list[Graph]:
             columns[name] = [tuple(json.loads(bytes(value.tolist())))] * len(sizes)
         elif name == "directed":
             columns[name] = value.tolist()
-        elif name not in ("num_nodes", "num_edges"):
+        elif name not in ("num_nodes", "num_edges", "num_faces"):
             columns[name] = [part.clone() for part in value.unbind()]
     rows = zip(*columns.values(), strict=True)
     return [

@@ -22,13 +22,13 @@ WIDTHS = (16, 32, 64, 128)  # of what a layer reads; others do not fit the tiles
 
 def normed_linear(norm: nn.Module, layer: nn.Module, e: Tensor) -> Tensor:
     """``layer(norm(e))`` of ``e`` ``[..., c]``, for a layer norm and a linear layer."""
+    assert isinstance(layer, nn.Linear)
     if not has_kernel(e):
         if layer.weight.shape[0] > 1 or torch.is_grad_enabled() or not may_use_kernels(e):
             return layer(norm(e))
         # A product with one column adds up its last rows in another order; of a sum, all rows are alike.
         return (norm(e) * layer.weight[0]).sum(-1, keepdim=True) + layer.bias
     assert isinstance(norm, nn.LayerNorm)
-    assert isinstance(layer, nn.Linear)
     nothing = e.new_empty(0)
     read = (e.flatten(0, -2), nothing, nothing, norm.weight, norm.bias)
     return _one_kernel("normed", layer, nothing, read, _nowhere(e), norm.eps).unflatten(0, e.shape[:-1])
