@@ -69,6 +69,7 @@ def train(name: str, run: Path, data: Path | None, given: argparse.Namespace) ->
     settings = FLOWS[name]
     batch_size = given.batch_size or settings["batch_size"]
     whole = graphs * max(1, round(EPOCH * batch_size / len(graphs)))  # an epoch sees every graph many times
+    epochs = max(1, round((given.steps or settings["steps"]) * batch_size / len(whole)))
     begun = (run / "config.json").exists()
     if begun and not given.steps:
         epochs = read_config(run / "config.json")["fit"]["epochs"]
