@@ -67,7 +67,7 @@ def read_npz(source: Source) -> Iterator[Item | Skipped]:
     if source.chances and predicted:
         of_edges.add("edge_prob")
         arrays |= load_archive(source.path, ["edge_prob", "names"])
-    nodes_said = _values(arrays, of_nodes, next(iter(rows.values()), arrays["batch"] if bare else None))
+    nodes_said = _values(arrays, of_nodes, arrays["batch"] if bare else next(iter(rows.values())))
     edges_said = {} if edges is None else _values(arrays, of_edges, edges)
     directed = bool(arrays["directed"].any()) if "directed" in arrays else None
     if "batch" not in arrays:

@@ -185,13 +185,8 @@ def _item(
     bare = bool(pairs) and not told and not any(map(_has_numbers, attributes))
     pos, x, of_nodes = (None, None, {}) if bare else _rows(source, ids, attributes)
     predicted = any("probability" in link for link in links)
-    about = {
-        "ids": tuple(ids),
-        "predicted": predicted,
-        "of_nodes": of_nodes,
-        "bare": len(ids) if pairs else 0,
-    }
-    return source.item(pos=pos, x=x, edges=edges, **about)
+    rows: dict[str, Any] = {"pos": pos, "x": x, "bare": len(ids) if pairs else 0}
+    return source.item(**rows, edges=edges, ids=tuple(ids), predicted=predicted, of_nodes=of_nodes)
 
 
 def _values(source: Source, links: Sequence[dict[str, Any]]) -> dict[str, list[Any]]:
