@@ -161,7 +161,7 @@ def test(name: str, run: Path, output: Path, given: argparse.Namespace) -> None:
         "train_graphs": len(train),
         "samples": given.samples,
         "model": flow.config,
-        "training": {key: flow.training_facts[key] for key in ("epoch", "seed")},  # type: ignore[index]
+        "training": {key: flow.training_facts[key] for key in ("epoch", "val_iou", "seed")},  # type: ignore[index]
         "training_minutes": minutes_of(run),
         "batch_size": given.batch_size or 256,
     }
