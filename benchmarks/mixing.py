@@ -1,4 +1,4 @@
-"""The mixing over third nodes on a GPU: how far from its limit, and against a triangle product, in time and in F1."""
+"""The mixing over third nodes on a GPU: how far its kernels are from their limit, and a triangle product beside it."""
 
 from __future__ import annotations
 
@@ -7,64 +7,38 @@ from statistics import median
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from benchmarks.common import device_name, f1_of, fast_products, seconds_of
+from benchmarks.common import device_name, seconds_of
+from benchmarks.triangle import triangle
 from gln.errors import GLNError
 from gln.families import parse_family
 from gln.graphs import GraphBatch
 from gln.models import GLN
 from gln.models.candidates import all_pairs
-from gln.models.pairs import Block
 from gln.ops.mix import mix_all
-from gln.seeds import TEST_SEED
-from gln.training import fit
-from gln.training.data import RandomRotation
 from gln.training.losses import Loss
 
 SIZES = ((64, 20), (64, 50), (64, 128), (8, 256), (1, 1024))  # sets and nodes
 EXPONENTIALS = 16  # per multiprocessor and cycle, on a Hopper GPU
 
 
-class TriangleProduct(nn.Module):
-    """In place of attention over third nodes: ``W (gate ⊙ norm(Σ_k a_ik ⊙ b_jk))``, which is matrix products."""
-
-    def __init__(self, width: int) -> None:
-        super().__init__()
-        self.norm, self.inner = nn.LayerNorm(width), nn.LayerNorm(width)
-        self.read, self.out = nn.Linear(width, 5 * width), nn.Linear(width, width)
-
-    def forward(self, block: Block, around: Tensor) -> Tensor:
-        a, b, open_a, open_b, gate = self.read(self.norm(around)).chunk(5, dim=-1)
-        product = triangle(block.only(a * open_a.sigmoid()), block.only(b * open_b.sigmoid()))
-        return self.out(gate.sigmoid() * self.inner(product))
-
-
-def triangle(a: Tensor, b: Tensor) -> Tensor:
-    """``Σ_k a_ik ⊙ b_jk`` of ``[B, N, N, c]``, divided by the root of ``N``."""
-    return torch.einsum("bikc,bjkc->bijc", a, b) / a.shape[1] ** 0.5
-
-
-def run(epochs: int = 3, sets: int = 25_600, seed: int = 0, repeats: int = 20) -> dict[str, Any]:
-    """Milliseconds of the mixing's kernels, both ways, in bfloat16, 64 channels in four heads; then two trainings.
+def run(seed: int = 0, repeats: int = 20) -> dict[str, Any]:
+    """Milliseconds of the mixing's kernels, both ways, in bfloat16, 64 channels in four heads, and of one large step.
 
     The limit is the longer of two times: one exponential for every score, and every input read and every result written
-    once. The triangle product mixes as many channels by matrix products. The two trainings differ in nothing else.
+    once. The triangle product mixes as many channels by matrix products.
 
     Args:
-        epochs: of the trainings on Delaunay sets of 50 points; 0 leaves them out.
-        sets: training sets.
-        seed: of weights, sets and batches.
+        seed: of the large step.
         repeats: of every time, of which the median counts.
     """
     if not torch.cuda.is_available():
         raise GLNError("The benchmark needs a GPU; on a CPU, see train-step.")
     with torch.cuda.stream(torch.cuda.Stream()):  # what is recorded must not have begun on the default stream
         rows = [_sizes(count, nodes, repeats) for count, nodes in SIZES]
-    facts: dict[str, Any] = {"name": "mixing", "rows": rows, "large_step": _large_step(seed)}
-    if epochs:
-        facts["trainings"] = [_train(epochs, sets, seed, product) for product in (False, True)]
-    return facts | {"settings": {"seed": seed, "epochs": epochs, "sets": sets, "device": device_name()}}
+    settings = {"seed": seed, "heads": 4, "channels": 64, "device": device_name()}
+    return {"name": "mixing", "rows": rows, "large_step": _large_step(seed), "settings": settings}
 
 
 def _sizes(count: int, nodes: int, repeats: int) -> dict[str, Any]:
@@ -129,25 +103,3 @@ def _large_step(seed: int) -> dict[str, float]:
     step()
     seconds = median(seconds_of(step) for _ in range(3))
     return {"nodes": 1024, "ms": 1e3 * seconds, "gib": torch.cuda.max_memory_allocated() / 2**30}
-
-
-def _train(epochs: int, sets: int, seed: int, product: bool) -> dict[str, Any]:
-    family = parse_family("delaunay:points=50")
-    torch.manual_seed(seed)
-    model = GLN()
-    for step in model.blocks if product else ():
-        step.mix = TriangleProduct(model.config["pair_width"])
-    loss = Loss(edge="plain", psi1=5, every_step=True)
-    settings: dict[str, Any] = {"batch_size": 64, "lr": 2e-3, "weight_decay": 1e-4}
-    settings |= {"seed": seed, "progress": False}
-
-    def call() -> None:
-        train, val = family.sample(sets, 1), family.sample(200, 2)
-        fit(model, train, val, epochs=epochs, loss=loss, augment=RandomRotation(), **settings)
-
-    with fast_products():
-        seconds = seconds_of(call)
-    name = "triangle product" if product else "attention over third nodes"
-    weights = sum(weight.numel() for weight in model.parameters())
-    found = f1_of(model, family.sample(1000, TEST_SEED))
-    return {"mixing": name, "weights": weights, "epochs": epochs, "seconds": seconds, "f1": found}
