@@ -84,7 +84,12 @@ def run(
         row |= {"epochs": len(result.history), "seconds": seconds}
         held_out = parse_family(f"delaunay:points={size.points}").sample(tests, TEST_SEED)
         rows.append(row | {"f1": f1_of(model, held_out), "history": result.history})
-    facts = {"points": size.points, "training_sets": size.sets, "test_sets": tests, "seed": seed}
+    facts: dict[str, Any] = {
+        "points": size.points,
+        "training_sets": size.sets,
+        "test_sets": tests,
+        "seed": seed,
+    }
     facts |= {"batch_size": size.batch_size, "lr": size.lr, "compile": size.compile, "device": device_name()}
     return {"name": "triangle", "rows": rows, "settings": facts}
 
