@@ -109,7 +109,12 @@ class TileWork:
         nodes = np.concatenate(rings)
         order = nodes.argsort()
         nodes, hop = nodes[order], np.repeat(np.arange(far + 1), list(map(len, rings)))[order]
-        source, target = np.searchsorted(nodes, np.concatenate(pairs, axis=1))
+        ends = np.concatenate(pairs, axis=1)
+        outside = (ends < first) | (ends >= last)
+        places = np.searchsorted(nodes, ends[outside])
+        ends -= first - np.searchsorted(nodes, first)
+        ends[outside] = places
+        source, target = ends
         once = (source < target) | (hop[target] == far)
         return nodes, torch.from_numpy(hop), torch.from_numpy(np.stack([source[once], target[once]]))
 
