@@ -1,10 +1,13 @@
 """Train and test the model that joins the points of a surface.
 
-    python recipes/shapes.py make --seed 1 --minutes 50        # again to go on; data/shapes/*.npz
-    python recipes/shapes.py make --seed 2 --minutes 3         # samples that are held out
-    python recipes/shapes.py pack --out data/shapes.npz.xz     # one small file of all of them
+    python recipes/shapes.py make --seed 1 --minutes 50        # again to go on; data/shapes/1-*.npz
+    python recipes/shapes.py pack --seed 1                     # data/shapes-1.npz.xz, a small file of them
+    python recipes/shapes.py train --run runs/shapes --minutes 6 --of 20
+    python recipes/shapes.py test --run runs/shapes
 
+Seed 2 is held out. Training also reads parts of other seeds, which other processes ``make`` meanwhile.
 Samples are those of the family ``shapes`` without noise, which training adds. Only ``make`` needs ``manifold3d``.
+Several samples, turned and scaled at random, stand side by side in one graph, so that all graphs are about as large.
 """
 
 from __future__ import annotations
@@ -14,17 +17,43 @@ import io
 import lzma
 import os
 import time
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from types import MethodType
 from typing import Any
 
 import numpy as np
+import torch
+from torch import Tensor
 
-from gln.families.shapes import Shapes
+import gln
+from gln.families.shapes import KINDS, NOISE, Shapes
+from gln.graphs import GraphBatch
+from gln.graphs.record import Graph
+from gln.models.candidates import candidate_pairs
+from gln.models.pairs import ListedPairs
+from gln.training.losses import Loss
+from recipes.timed import add_training_flags, fit_for, settings_in
 
 BLOCKS = 6  # of samples, in a part
 SIZES = 200, 2000  # points of a sample
 GRAIN = 256  # of the median edge, to which positions are rounded
 PARTS = Path("data/shapes")
+FILE = "data/shapes-{}.npz.xz"
+HELD_OUT = 2  # a seed
+BOX = 2048  # points of samples that stand side by side
+GAP = 8.0  # between them, in median edges
+NEAREST = (16, 24, 32)  # candidates in a step of training: few, so that few lengths of lists occur
+MODEL: dict[str, Any] = {
+    "pos_channels": 3,
+    "width": 96,
+    "pair_width": 64,
+    "steps": 8,
+    "candidates": 24,
+    "sparse": True,
+}
+LOSS = Loss(edge="plain", psi1=0.5, every_step=True)
 
 
 def make(given: argparse.Namespace) -> None:
@@ -44,7 +73,9 @@ def make(given: argparse.Namespace) -> None:
             ]
             samples = [stored(graph) for graph in graphs]
             with path.with_suffix(".tmp").open("wb") as file:
-                np.savez(file, **{name: np.concatenate([one[name] for one in samples]) for name in samples[0]})
+                np.savez(
+                    file, **{name: np.concatenate([one[name] for one in samples]) for name in samples[0]}
+                )
             os.replace(path.with_suffix(".tmp"), path)
         part += 1
     print(f"{part} parts of {BLOCKS * family.block} samples", flush=True)
@@ -79,35 +110,172 @@ def interleaved(where: np.ndarray) -> np.ndarray:
 
 
 def pack(given: argparse.Namespace) -> None:
-    """Join all parts: what is drawn with seed 2 is held out."""
-    paths = sorted(PARTS.glob("*.npz"))
-    parts = [dict(np.load(path)) for path in paths]
-    held = [np.full(len(part["points"]), path.name.startswith("2-")) for path, part in zip(paths, parts, strict=True)]
+    """Join the parts of a seed."""
+    parts = [dict(np.load(path)) for path in sorted(PARTS.glob(f"{given.seed}-*.npz"))]
     joined = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-    joined["held_out"] = np.concatenate(held)
     # Bytes of one meaning one after another, and differences instead of places, are what a packer likes.
     shift = np.diff(joined["pos"].astype(np.int32), axis=0, prepend=0).astype(np.int16).T
     joined["pos"] = np.stack([shift & 255, shift >> 8 & 255]).astype(np.uint8)
     joined["step"] = np.stack([joined["step"] & 255, joined["step"] >> 8]).astype(np.uint8)
-    file = io.BytesIO()
+    file, path = io.BytesIO(), Path(FILE.format(given.seed))
     np.savez(file, **joined)
-    given.out.write_bytes(lzma.compress(file.getvalue(), preset=9))
-    print(
-        f"{len(joined['points'])} samples, {joined['points'].sum(dtype=int):,} points, "
-        f"{given.out.stat().st_size / 2**20:.1f} MiB"
-    )
+    path.write_bytes(lzma.compress(file.getvalue(), preset=9))
+    count, points = len(joined["points"]), joined["points"].sum(dtype=int)
+    print(f"{count} samples, {points:,} points, {path.stat().st_size / 2**20:.1f} MiB", flush=True)
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Points ``[n, 3]``, their edges ``[2, m]``, what is across its neighbours, and how far."""
+
+    pos: np.ndarray
+    ends: np.ndarray
+    across: np.ndarray
+    spacing: np.ndarray
+    kind: int
+
+
+def read(path: Path) -> list[Sample]:
+    """The samples of a part, or of a packed file."""
+    packed = path.suffix == ".xz"
+    data = dict(np.load(io.BytesIO(lzma.decompress(path.read_bytes())) if packed else path))
+    where, step = data["pos"], data["step"].astype(np.uint16)
+    if packed:
+        shift = where[0].astype(np.uint16) | where[1].astype(np.uint16) << 8
+        where = np.cumsum(shift.T, axis=0, dtype=np.uint16).view(np.int16)
+        step = step[0] | step[1] << 8
+    pos = where.astype(np.float32) / GRAIN
+    low = np.repeat(np.arange(len(pos)), data["degree"])
+    ends = np.stack([low, low + step])
+    across, spacing = rings(pos, ends)
+    last = np.cumsum(data["points"], dtype=np.int64)
+    first = last - data["points"]
+    bounds = np.searchsorted(low, [first, last]).T
+    return [
+        Sample(pos[a:b], ends[:, c:d] - a, across[a:b], spacing[a:b], int(kind))
+        for a, b, (c, d), kind in zip(first, last, bounds, data["kind"], strict=True)
+    ]
+
+
+def rings(pos: np.ndarray, ends: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Of every point the direction in which its neighbours differ least ``[n, 3]``, and how far they are ``[n]``."""
+    count, shift = len(pos), pos[ends[1]] - pos[ends[0]]
+    square = np.empty((count, 3, 3))
+    for i in range(3):
+        for j in range(3):
+            value = shift[:, i] * shift[:, j]
+            square[:, i, j] = np.bincount(ends[0], value, count) + np.bincount(ends[1], value, count)
+    degree = np.bincount(ends.ravel(), minlength=count)
+    spacing = np.sqrt(np.trace(square, axis1=1, axis2=2) / degree)
+    return np.linalg.eigh(square)[1][:, :, 0].astype(np.float32), spacing.astype(np.float32)
+
+
+def box(chosen: list[Sample], rng: np.random.Generator, noise: float | None = None) -> Graph:
+    """Samples side by side, turned and scaled, with noise as in the family, or of the deviation given."""
+    place, ends, reach, first = [], [], 0.0, 0
+    for sample in chosen:
+        which, share = rng.random(2)
+        deviation = (0.0 if which < 0.5 else share * NOISE[int(which > 0.8)]) if noise is None else noise
+        shift = deviation * rng.standard_normal(len(sample.pos)) * sample.spacing
+        where = sample.pos + shift[:, None].astype(np.float32) * sample.across
+        where = where @ np.linalg.qr(rng.standard_normal((3, 3)))[0].astype(np.float32)
+        where *= np.float32(2 ** rng.uniform(-1, 1))
+        where[:, 0] += reach - where[:, 0].min()
+        reach = where[:, 0].max() + 2 * GAP
+        place.append(where)
+        ends += [sample.ends + first, sample.ends[::-1] + first]
+        first += len(where)
+    edges = torch.from_numpy(np.concatenate(ends, axis=1))
+    return Graph(first, pos=torch.from_numpy(np.concatenate(place)), edge_index=edges)
+
+
+def boxes(samples: Sequence[Sample], rng: np.random.Generator) -> list[Graph]:
+    """All of some samples, in boxes of up to ``BOX`` points: each in the first that has room."""
+    rooms: list[list[Sample]] = []
+    left: list[int] = []
+    for sample in samples:
+        size = len(sample.pos)
+        room = next((at for at, free in enumerate(left) if free >= size), None)
+        if room is None:
+            rooms.append([])
+            left.append(BOX)
+            room = len(rooms) - 1
+        rooms[room].append(sample)
+        left[room] -= size
+    return [box(room, rng) for room in rooms]
+
+
+def some_pairs(model: gln.GLN, batch: GraphBatch) -> dict[str, Tensor]:
+    """What a step of training scores: every point with so many nearest."""
+    assert batch.pos is not None
+    nearest = NEAREST[int(torch.randint(len(NEAREST), ()))]
+    pairs = candidate_pairs(batch.pos, batch.mask, nearest, listed=True)
+    assert isinstance(pairs, ListedPairs)
+    return pairs.padded().as_tensors()
+
+
+def train(given: argparse.Namespace) -> None:
+    """Train for so many minutes; again to go on."""
+    held = read(Path(FILE.format(HELD_OUT)))
+    val = boxes(held[: given.val], np.random.default_rng(HELD_OUT))
+    torch.manual_seed(0)
+    model = gln.GLN(**MODEL | settings_in(given.set))
+    model.draw = MethodType(some_pairs, model)  # type: ignore[method-assign]
+    weights = sum(weight.numel() for weight in model.parameters())
+    samples = read(Path(FILE.format(given.seed)))
+    print(f"{len(samples)} samples, {len(held)} held out; {weights:,} weights", flush=True)
+    seen: set[Path] = set()
+
+    def epoch(number: int) -> list[Graph]:
+        for path in sorted(PARTS.glob("*.npz")):
+            if path not in seen and int(path.name.split("-")[0]) not in (given.seed, HELD_OUT):
+                samples.extend(read(path))
+                seen.add(path)
+        rng = np.random.default_rng([31, number])
+        count = min(given.epoch if number else given.val, len(samples))
+        some = rng.choice(len(samples), count, replace=False)
+        print(f"epoch {number}: {count} of {len(samples)} samples", flush=True)
+        return boxes([samples[place] for place in some], rng)
+
+    fit_for(given, model, epoch, val, LOSS)
+
+
+def test(given: argparse.Namespace) -> None:
+    """F1 of edges over samples that are held out, by kind and noise."""
+    model = gln.load(given.run).to(given.device).eval()
+    held = read(Path(FILE.format(HELD_OUT)))
+    print("kind     noise  samples      F1   worst  recall of candidates")
+    for noise in (0.0, 0.01, 0.1):
+        for number, kind in enumerate(KINDS):
+            rng = np.random.default_rng(3)
+            some = [sample for sample in held if sample.kind == number][: given.val]
+            found = np.array([judged(model, box([sample], rng, noise)) for sample in some])
+            (f1, recall), worst = found.mean(0), found[:, 0].min()
+            print(f"{kind:8} {noise:5.2f} {len(some):8} {f1:7.4f} {worst:7.4f} {recall:7.4f}", flush=True)
+
+
+@torch.no_grad()
+def judged(model: Any, graph: Graph) -> tuple[float, float]:
+    """F1 of the edges, those that were no candidates included, and the share that were."""
+    batch = GraphBatch.from_graphs([graph]).to(next(model.parameters()).device)
+    output = model(batch).full_precision()
+    edge = (output.logits[-1].sigmoid() >= model.threshold) & output.mask
+    true = output.target(batch.adj) & output.mask
+    right, all_true = (edge & true).sum(), batch.adj.sum()
+    return float(2 * right / (edge.sum() + all_true)), float(true.sum() / all_true)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("action", choices=["make", "pack"])
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--minutes", type=float, default=8)
-    parser.add_argument("--out", type=Path, default=Path("data/shapes.npz.xz"))
+    parser.add_argument("action", choices=["make", "pack", "train", "test"])
+    parser.add_argument("--seed", type=int, default=1, help="of samples")
+    parser.add_argument("--epoch", type=int, default=2000, help="samples from one validation to the next")
+    parser.add_argument("--val", type=int, default=120)
+    add_training_flags(parser, lr=1.2e-3, batch_size=4)
     given = parser.parse_args()
-    {"make": make, "pack": pack}[given.action](given)
+    {"make": make, "pack": pack, "train": train, "test": test}[given.action](given)
 
 
 if __name__ == "__main__":

@@ -98,7 +98,9 @@ def flaw(mesh: Mesh, count: int, edges: np.ndarray, triangles: np.ndarray) -> st
     ):
         return "an edge has not two triangles"
     used = np.bincount(mesh.faces.ravel()) > 0
-    euler = used.sum() - (3 * len(mesh.faces) + border) // 2 + len(mesh.faces)  # a side at the border is one's own
+    euler = (
+        used.sum() - (3 * len(mesh.faces) + border) // 2 + len(mesh.faces)
+    )  # a side at the border is one's own
     if count - len(edges) + len(triangles) != euler:
         return "the Euler number is not that of the surface"
     return None
