@@ -5,8 +5,8 @@
     python recipes/shapes.py train --run runs/shapes --minutes 6 --of 20
     python recipes/shapes.py test --run runs/shapes
 
-Seed 2 is held out. Training also reads parts of other seeds, which other processes ``make`` meanwhile.
-Samples are those of the family ``shapes`` without noise, which training adds. Only ``make`` needs ``manifold3d``.
+Seed 2 is held out; training reads the files of all others. Several processes can each ``make`` those of one seed.
+Samples are those of the family ``shapes`` without noise, which training adds. Only ``make`` needs ``manifold3d`` and ``numba``.
 Several samples, turned and scaled at random, stand side by side in one graph, so that all graphs are about as large.
 """
 
@@ -222,20 +222,15 @@ def train(given: argparse.Namespace) -> None:
     model = gln.GLN(**MODEL | settings_in(given.set))
     model.draw = MethodType(some_pairs, model)  # type: ignore[method-assign]
     weights = sum(weight.numel() for weight in model.parameters())
-    samples = read(Path(FILE.format(given.seed)))
-    print(f"{len(samples)} samples, {len(held)} held out; {weights:,} weights", flush=True)
-    seen: set[Path] = set()
+    files = sorted({*Path().glob(FILE.format("*"))} - {Path(FILE.format(HELD_OUT))})
+    samples = [sample for file in files for sample in read(file)]
+    points = sum(len(sample.pos) for sample in samples)
+    print(f"{len(samples)} samples, {points:,} points, {len(held)} held out; {weights:,} weights", flush=True)
 
     def epoch(number: int) -> list[Graph]:
-        for path in sorted(PARTS.glob("*.npz")):
-            if path not in seen and int(path.name.split("-")[0]) not in (given.seed, HELD_OUT):
-                samples.extend(read(path))
-                seen.add(path)
         rng = np.random.default_rng([31, number])
         count = min(given.epoch if number else given.val, len(samples))
-        some = rng.choice(len(samples), count, replace=False)
-        print(f"epoch {number}: {count} of {len(samples)} samples", flush=True)
-        return boxes([samples[place] for place in some], rng)
+        return boxes([samples[place] for place in rng.choice(len(samples), count, replace=False)], rng)
 
     fit_for(given, model, epoch, val, LOSS)
 
