@@ -117,8 +117,8 @@ class OnnxModel(nn.Module):
             return self.of_candidates(batch, nearest, steps)
         if nodes > LARGEST:
             raise GLNError(
-                f"{self.path} scores all pairs, of up to {LARGEST} nodes, but got {nodes:,}; put "
-                f"the graph of candidates, {self.path.name.removesuffix(SUFFIX)}{LISTED}, beside it."
+                f"{self.path} scores all pairs, of up to {LARGEST} nodes, but got {nodes:,}; put the graph of "
+                f"candidates, {self.path.name.removesuffix(SUFFIX)}{LISTED}, beside it, or use the original."
             )
         return self.of_all_pairs(batch, steps)
 
@@ -140,24 +140,23 @@ class OnnxModel(nn.Module):
         crowds = find_crowds(where, told, batch.mask, nearest, none)
         pairs = candidate_pairs(where.float(), batch.mask, nearest, listed=True, crowds=crowds)
         assert isinstance(pairs, ListedPairs)
-        given: dict[str, Tensor | None] = {
-            name: None if rows is None else pairs.from_batch(rows)
-            for name, rows in (("pos", batch.pos), ("x", batch.x))
-        }
+        given: dict[str, Tensor | None] = {**lists_of(pairs)}
+        for name, rows in (("pos", batch.pos), ("x", batch.x)):
+            given[name] = None if rows is None else pairs.from_batch(rows)
         whole, scored = pairs.of_all_nodes()
         shaped = {}
-        for name, every in self._run(CANDIDATES, given | lists_of(pairs), steps).items():
+        for name, every in self._run(CANDIDATES, given, steps).items():
             if name == "node_types":
-                rows = [pairs.to_batch(one) for one in every]
+                put = [pairs.to_batch(one) for one in every]
             else:
                 own = every[:, : pairs.ends.shape[1]]
-                rows = [whole.in_slots(one if scored is None else one[scored]) for one in own]
-            shaped[name] = torch.stack(rows)
+                put = [whole.in_slots(one if scored is None else one[scored]) for one in own]
+            shaped[name] = torch.stack(put)
         return self._output(shaped, whole.mask, whole.candidates)
 
     def _run(self, graph: str, given: dict[str, Tensor | None], steps: int | None) -> dict[str, Tensor]:
         """What the graph says after the first ``steps``, ``[steps, …]``."""
-        session, feed = self.sessions[graph], {}
+        session, feed = self.sessions[graph], dict[str, np.ndarray]()
         for entry in session.get_inputs():
             values = given.get(entry.name)
             if values is None or (entry.name in ("pos", "x") and values.shape[-1] != entry.shape[-1]):
