@@ -254,7 +254,13 @@ def test_a_link_holds_the_points(play: Any, page: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "letters", ["points=%25%25%25", "points=AAAA", "model=delaunay-small&points=AADAfwAAwH8"]
+    "letters",
+    [
+        "points=%25%25%25",
+        "points=AAAA",
+        "model=delaunay-small&points=AADAfwAAwH8",
+        "points=yvJJccryyXHK8knxyvJJcQ",
+    ],
 )
 def test_a_broken_link_gets_a_sentence(visit: Callable[..., Any], page: Path, letters: str) -> None:
     browser = visit(page)
@@ -275,8 +281,9 @@ def test_a_broken_link_gets_a_sentence(visit: Callable[..., Any], page: Path, le
         ("x,y\n1,2\n3,1e999\n", "is no number"),
         ("x,y\n" + "0.5,0.5\n" * 100_000, "takes up to 2,000 points"),
         ("\x00\x01\x02PNG\xff", "columns of numbers"),
+        ("x,y\n1e30,0\n-1e30,0\n", "spreads over 2e+30"),
     ],
-    ids=["words", "word", "header", "empty", "infinite", "many", "binary"],
+    ids=["words", "word", "header", "empty", "infinite", "many", "binary", "wide"],
 )
 def test_wrong_tables_get_a_sentence(play: Any, tmp_path: Path, text: str, says: str) -> None:
     table = tmp_path / "points.csv"
@@ -287,6 +294,13 @@ def test_wrong_tables_get_a_sentence(play: Any, tmp_path: Path, text: str, says:
         pass
     assert says in said
     assert len(points_of(play)) == 50
+
+
+def test_too_many_points_at_one_place_get_a_sentence(play: Any) -> None:
+    load(play, np.full((1500, 2), 0.5))
+    assert "too many points lie at one place" in notice(play)
+    load(play, np.full((100, 2), 0.5))
+    assert notice(play) == ""
 
 
 def test_tables_of_points_are_read(play: Any, tmp_path: Path) -> None:
