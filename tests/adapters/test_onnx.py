@@ -14,7 +14,7 @@ import torch
 import gln
 from gln.errors import GLNError
 from gln.graphs import make_graph
-from gln.models import GLN, PaperGLN, Set2Graph
+from gln.models import GLN, PaperGLN, Set2Graph, StructureOutput
 from gln.models.flow import GraphFlow
 from gln.storage.onnx import lists_of, load_onnx
 
@@ -125,9 +125,10 @@ def test_what_the_file_cannot_do_is_said(
     broken.write_bytes(path.read_bytes()[:-100])
     with pytest.raises(GLNError, match="cannot be run by onnxruntime"):
         gln.load(broken)
-    broken.write_bytes(path.read_bytes().replace(b"MatMul", b"Mat\xfful"))
-    with pytest.raises(GLNError, match="cannot be run by onnxruntime"):
-        gln.load(broken)
+    for good, bad in ((b"MatMul", b"Mat\xfful"), (b"in_channels", b"in\xffchannels")):
+        broken.write_bytes(path.read_bytes().replace(good, bad))
+        with pytest.raises(GLNError, match="cannot be run by onnxruntime"):
+            gln.load(broken)
     assert capfd.readouterr() == ("", "")
     with pytest.raises(GLNError, match=r"models are exported as NAME\.onnx"):
         gln.export("delaunay-small", tmp_path / "model.pt")
@@ -138,6 +139,12 @@ def test_nothing_is_written_that_differs(tmp_path: Path, monkeypatch: pytest.Mon
     with pytest.raises(GLNError, match="nothing was written"):
         gln.export(Set2Graph(size="small"), tmp_path / "model.onnx")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_number_that_is_none_is_a_difference() -> None:
+    mask = torch.ones(1, 2, 2, dtype=torch.bool)
+    ours, theirs = (StructureOutput((torch.zeros(1, 2, 2) + add,), (), mask, None) for add in (0, torch.nan))
+    assert np.isnan(difference(ours, theirs))
 
 
 @pytest.mark.parametrize(

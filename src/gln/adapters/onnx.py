@@ -25,7 +25,7 @@ import io
 import json
 import logging
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
@@ -39,6 +39,7 @@ from gln.errors import GLNError
 from gln.files import Staged, digest_of
 from gln.graphs.batch import GraphBatch, pair_mask
 from gln.inference.predict import Method, as_method
+from gln.models.candidates import candidate_pairs
 from gln.models.contract import Generates, ScoresCandidates, StructureOutput, kind_names
 from gln.models.pairs import AllPairs
 from gln.models.settings import input_widths
@@ -131,8 +132,7 @@ def _packages() -> None:
 
 def _exported(model: Any, listed: bool) -> bytes:
     """The bytes of the file."""
-    traced = OfCandidates(model) if listed else OfAllPairs(model)
-    given = _example(model, EXAMPLE, listed)
+    traced, given = Traced(model), _example(model, listed)
     sized = {name: _axes(name, listed, "nodes" in model.config) for name in given}
     try:
         with torch.no_grad(), _quietly():
@@ -186,33 +186,25 @@ def _axes(name: str, listed: bool, fixed: bool) -> dict[int, Any]:
     return {0: "sets"} if fixed else {0: "sets", 1: "nodes"}
 
 
-class OfAllPairs(nn.Module):
-    """A model as a function of plain tensors, over all pairs."""
+class Traced(nn.Module):
+    """A model as a function of plain tensors: over listed pairs if their lists are given, else over all pairs."""
 
     def __init__(self, model: Any) -> None:
         super().__init__()
         self.model = model
 
     def forward(self, given: dict[str, Tensor]) -> dict[str, Tensor]:
-        mask = given["mask"]
-        pairs = pair_mask(mask)
-        batch = GraphBatch(given.get("pos"), given.get("x"), pairs, mask)
-        whole = {"pairs": OneBlock(pairs)} if isinstance(self.model, ScoresCandidates) else {}
-        return _outputs(self.model(batch, **whole))
-
-
-class OfCandidates(nn.Module):
-    """A model as a function of plain tensors, over listed pairs."""
-
-    def __init__(self, model: Any) -> None:
-        super().__init__()
-        self.model = model
-
-    def forward(self, given: dict[str, Tensor]) -> dict[str, Tensor]:
-        rows: dict[str, Any] = {name: given[name][None] if name in given else None for name in ("pos", "x")}
-        pairs = GivenPairs(*(given[name] for name in ("ends", "back", "slots", "third")))
-        mask = torch.ones_like(given["slots"][None, :, 0], dtype=torch.bool)
-        return _outputs(self.model(GraphBatch(**rows, adj=mask, mask=mask), pairs=pairs))
+        pos, x = given.get("pos"), given.get("x")
+        more: dict[str, Any] = {}
+        if "ends" in given:
+            pos, x = (None if rows is None else rows[None] for rows in (pos, x))
+            mask = torch.ones_like(given["slots"][None, :, 0], dtype=torch.bool)
+            more["pairs"] = GivenPairs(*(given[name] for name in ("ends", "back", "slots", "third")))
+        else:
+            mask = given["mask"]
+            if isinstance(self.model, ScoresCandidates):
+                more["pairs"] = OneBlock(pair_mask(mask))
+        return _outputs(self.model(GraphBatch(pos, x, mask, mask), **more))
 
 
 def _outputs(found: StructureOutput) -> dict[str, Tensor]:
@@ -251,31 +243,23 @@ def random_sets(model: Any, nodes: int) -> GraphBatch:
     """Two sets, one of them with fewer nodes, drawn always alike."""
     config, draw = model.config, torch.Generator().manual_seed(nodes)
     nodes = config.get("nodes", nodes)
-    pos, x = input_widths(model) or (0, config["in_channels"])
-    mask = (
-        torch.arange(nodes) < torch.tensor([nodes, nodes if "nodes" in config else (nodes + 1) // 2])[:, None]
-    )
-    fields: dict[str, Any] = {
-        name: torch.rand(2, nodes, width, generator=draw) * mask[..., None] if width else None
-        for name, width in (("pos", pos), ("x", x))
-    }
-    if fields["x"] is not None and config.get("x_mean") is not None:
-        spread = torch.tensor(config["x_std"])
-        fields["x"] = (fields["x"] - 0.5) * 3 * spread + torch.tensor(config["x_mean"])
-        fields["x"] = fields["x"] * mask[..., None]
-    return GraphBatch(**fields, adj=pair_mask(mask), mask=mask)
+    sizes = torch.tensor([nodes, nodes if "nodes" in config else (nodes + 1) // 2])
+    mask = torch.arange(nodes) < sizes[:, None]
+    widths = input_widths(model) or (0, config["in_channels"])
+    pos, x = (torch.rand(2, nodes, width, generator=draw) if width else None for width in widths)
+    if x is not None and config.get("x_mean") is not None:
+        x = (x - 0.5) * 3 * torch.tensor(config["x_std"]) + torch.tensor(config["x_mean"])
+    pos, x = (None if rows is None else rows * mask[..., None] for rows in (pos, x))
+    return GraphBatch(pos, x, pair_mask(mask), mask)
 
 
-def _example(model: Any, nodes: int, listed: bool) -> dict[str, Tensor]:
+def _example(model: Any, listed: bool) -> dict[str, Tensor]:
     """Inputs to trace the model with."""
-    batch = random_sets(model, nodes)
+    batch = random_sets(model, EXAMPLE)
     rows = {name: rows for name in ("pos", "x") if (rows := getattr(batch, name)) is not None}
     if not listed:
         return rows | {"mask": batch.mask}
-    from gln.models.candidates import candidate_pairs
-
-    where = next(iter(rows.values()))
-    pairs: Any = candidate_pairs(where, batch.mask, nodes - 2, listed=True)
+    pairs: Any = candidate_pairs(next(iter(rows.values())), batch.mask, EXAMPLE - 2, listed=True)
     return {name: value.flatten(0, 1) for name, value in rows.items()} | lists_of(pairs)
 
 
@@ -303,18 +287,17 @@ def _check(model: Any, file: Path, listed: bool) -> None:
 
 @torch.no_grad()
 def difference(ours: StructureOutput, theirs: StructureOutput) -> float:
-    """The largest difference of any probability, or of the logarithm of any weight, after any step."""
-    same = {
+    """The largest difference of any probability, or of the logarithm of any weight, after any step; NaN if one is."""
+    meanings: dict[str, Callable[[Tensor], Tensor]] = {
         "logits": Tensor.sigmoid,
         "types": lambda scores: scores.softmax(-1),
         "weights": lambda scores: scores,
+        "nodes": lambda scores: scores.softmax(-1),
     }
-    worst = 0.0
-    for name, meaning in same.items():
+    apart = [torch.zeros(1)]
+    for name, meaning in meanings.items():
         for one, other in zip(getattr(ours, name) or (), getattr(theirs, name) or (), strict=True):
-            # Both list the pairs by their ends, as a matrix or in slots.
-            apart = meaning(one[ours.mask]) - meaning(other[theirs.mask])
-            worst = max(worst, float(apart.abs().max()) if apart.numel() else 0.0)
-    for one, other in zip(ours.nodes or (), theirs.nodes or (), strict=True):
-        worst = max(worst, float((one.softmax(-1) - other.softmax(-1)).abs().max()))
-    return worst
+            if name != "nodes":  # both list the pairs by their ends, as a matrix or in slots
+                one, other = one[ours.mask], other[theirs.mask]
+            apart.append((meaning(one) - meaning(other)).abs().flatten())
+    return float(torch.cat(apart).max())

@@ -238,7 +238,7 @@ def open_graph(path: Path) -> tuple[Any, Facts, str]:
     session = speaking(
         path, ort.InferenceSession, data, options, providers=["CPUExecutionProvider"], enable_fallback=0
     )
-    words = session.get_modelmeta().custom_metadata_map
+    words = speaking(path, lambda: session.get_modelmeta().custom_metadata_map)
     check_format(words.get("gln.format"), FORMAT, path, "a model written by gln export")
     facts = as_kind(parse_facts(words.get("gln.facts", ""), path), Said, path)
     check_threshold(facts["threshold"], path)
