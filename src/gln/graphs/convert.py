@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gln.errors import GLNError
-from gln.graphs.check import as_record, as_rows, as_values, check_graph
+from gln.graphs.check import NO_TABLE, as_numbers, as_record, as_rows, as_values, check_graph
 from gln.graphs.kinds import number_types, share_kinds
 from gln.graphs.record import KINDS, NAMES, ROWS, Graph, is_a, is_data
-from gln.later import sparse, torch
+from gln.later import csgraph, sparse, torch
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -237,10 +237,7 @@ def pairs_of(edges: Any, nodes: int) -> np.ndarray:
     whole = is_whole_graph(edges, nodes)
     if not whole:
         table = edges.numpy(force=True) if isinstance(edges, torch.Tensor) else edges
-        try:
-            edges = np.asarray(table if len(table) else np.empty((0, 2)), dtype=np.float64)
-        except (TypeError, ValueError):
-            raise GLNError("edges is not a table of node numbers; expected pairs [[i, j], ...].") from None
+        edges = as_numbers(table if len(table) else np.empty((0, 2)), NO_TABLE)
         whole = is_whole_graph(edges, nodes)
     if whole:
         graph = as_graph(edges)
@@ -254,6 +251,13 @@ def pairs_of(edges: Any, nodes: int) -> np.ndarray:
             f"edges has shape {list(edges.shape)}; expected pairs [m, 2] or [2, m], or a matrix [{nodes}, {nodes}]."
         )
     return np.unique(np.sort(edges, axis=1), axis=0)
+
+
+def components(pairs: np.ndarray, nodes: int) -> np.ndarray:
+    """The component of every node ``[n]`` by ``pairs [m, 2]``, numbered in the order of their first nodes."""
+    joined = sparse.coo_array((np.ones(len(pairs), dtype=np.int8), tuple(pairs.T)), shape=(nodes, nodes))
+    number: np.ndarray = csgraph.connected_components(joined, directed=False)[1]
+    return number
 
 
 def labels(source: nx.Graph) -> list[Any]:
