@@ -15,9 +15,10 @@ import gln
 from gln.errors import GLNError
 from gln.graphs import GraphBatch, check_graph, make_graph
 from gln.graphs.features import feature_noise
+from gln.graphs.record import Graph
 from gln.inference.evaluate import evaluate
 from gln.inference.generate import generate
-from gln.inference.predict import edges_above, outputs, predict
+from gln.inference.predict import answers_of, outputs, predict
 from gln.models import GLN, StructureOutput
 from gln.storage.models import save
 from tests.conftest import assert_same_graph, no_matrix
@@ -273,7 +274,8 @@ def sparse_output(seed: int, nodes: int = 6, slots: int = 3) -> StructureOutput:
 def test_candidates_give_the_edges_that_their_matrix_would(seed: int, threshold: float) -> None:
     output = sparse_output(seed)
     soft = output.soft_adjacency()
-    for found, matrix in zip(edges_above(output, threshold), soft, strict=True):
+    graphs = [Graph(soft.shape[1])] * len(soft)
+    for found, matrix in zip(answers_of(output, graphs, threshold), soft, strict=True):
         expected = (matrix >= threshold).nonzero().T
         assert torch.equal(found["edge_index"], expected)
         assert torch.equal(found["edge_prob"], matrix[expected[0], expected[1]])
