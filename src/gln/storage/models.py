@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NotRequired, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 
 from gln import models
 from gln.errors import GLNError, instead
@@ -51,12 +51,15 @@ class Spread(TypedDict):
     std: list[float]
 
 
-class Noise(TypedDict):
+class Sizes(TypedDict):
+    sizes: list[list[int]]
+
+
+class Noise(Sizes, total=False):
     """What :func:`gln.graphs.features.feature_noise` found."""
 
-    sizes: list[list[int]]
-    pos: NotRequired[Spread]
-    x: NotRequired[Spread]
+    pos: Spread
+    x: Spread
 
 
 class Training(TypedDict, total=False):
@@ -81,7 +84,10 @@ class Saved(TypedDict):
 class SavedModel(Saved):
     model: str
     threshold: float
-    training: NotRequired[Training | None]
+
+
+class SavedTraining(SavedModel, total=False):
+    training: Training | None
 
 
 K = TypeVar("K", bound=Saved)
@@ -133,7 +139,7 @@ def load_model(path: Path | str) -> nn.Module:
 
         return load_onnx(folder)
     expected = "a model written by gln.save or a run (gln.load also reads baselines)"
-    facts, tensors = read_saved(folder, expected, SavedModel)
+    facts, tensors = read_saved(folder, expected, SavedTraining)
     name, path = facts["model"], folder / "model.json"
     if name not in models.MODELS:
         raise GLNError(
