@@ -17,7 +17,7 @@ from gln.evaluation.edges import edge_scores
 from gln.graphs import split, to_scipy
 from gln.graphs.check import check_graph, make_graph
 from gln.graphs.columns import is_frame, is_table
-from gln.graphs.convert import as_graph, is_whole_graph, pairs_of, share_kinds
+from gln.graphs.convert import graph_of, share_kinds
 from gln.graphs.features import feature_scale
 from gln.graphs.record import KINDS, NAMES, Graph
 from gln.inference.predict import Choice, as_points, predict_graphs
@@ -339,12 +339,7 @@ def _as_set(points: Any, edges: Any, widths: tuple[int, int] | None, kinds: bool
         graph = as_points(points, widths=widths)
     if edges is None:
         return graph
-    if kinds and is_whole_graph(edges, graph.num_nodes):
-        whole = as_graph(edges)
-        if whole.num_nodes != graph.num_nodes:
-            raise GLNError(
-                f"The edges are of a graph of {whole.num_nodes} nodes, but there are {graph.num_nodes}."
-            )
-        named = {name: whole.get(name) for name in (*KINDS, *NAMES, "directed")}
-        return check_graph(graph.with_edges(whole.edge_index, **named))
-    return make_graph(**graph.rows(), edges=pairs_of(edges, graph.num_nodes), num_nodes=graph.num_nodes)
+    found = graph_of(edges, graph.num_nodes)
+    named = {name: found.get(name) for name in (*KINDS, *NAMES, "directed")} if kinds else {}
+    found = found if kinds else found.undirected()
+    return check_graph(graph.with_edges(found.edge_index, **named))
