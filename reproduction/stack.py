@@ -156,22 +156,34 @@ class Stack:
         traced.graph.eliminate_dead_code()
         traced.recompile()
         self.gradients = torch.compile(traced) if self.compiled else traced
-        if not self.on_gpu:
-            return
         kept = self.state()
-        torch.cuda.default_stream().synchronize()  # which made the tensors
+        if self.on_gpu:
+            torch.cuda.default_stream().synchronize()  # which made the tensors
         try:
             self._step()
-        except Exception:
+        except Exception as error:
             if not self.compiled:
                 raise
-            self.gradients = traced  # slower, but it needs no compiler
+            print(f"Not compiled, so slower: {str(error).splitlines()[0]}", flush=True)
+            self.gradients = traced
+            self._step()
+        if self.on_gpu:
+            self._record()
+        for name, value in self._tensors().items():
+            value.copy_(kept[name]) if name in kept else value.zero_()
+
+    def _record(self) -> None:
+        """Replay steps from now on; without that, they are launched kernel by kernel."""
         for _ in range(WARM):
             self._step()
             self._look()
-        self.step, self.look = self._recorded(self._step, self.unrolled), self._recorded(self._look, 1)
-        for name, value in self._tensors().items():
-            value.copy_(kept[name]) if name in kept else value.zero_()
+        try:
+            step, look = self._recorded(self._step, self.unrolled), self._recorded(self._look, 1)
+        except RuntimeError as error:
+            print(f"Not recorded, so slower: {str(error).splitlines()[0]}", flush=True)
+            self.unrolled = 1
+        else:
+            self.step, self.look = step, look
 
     def _recorded(self, work: Callable[[], None], times: int) -> Callable[[], None]:
         graph = torch.cuda.CUDAGraph()

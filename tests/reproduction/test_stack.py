@@ -60,6 +60,23 @@ def test_each_training_is_that_of_fit(options: dict, loss: Loss, tmp_path: Path)
         assert torch.equal(stack.predictions()[number], expected[:, i, j])
 
 
+def test_without_a_compiler_it_runs_operation_by_operation(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(traced: object) -> object:
+        def call(*inputs: object) -> object:
+            raise RuntimeError("no compiler here")
+
+        return call
+
+    monkeypatch.setattr(torch, "compile", refuse)
+    found = []
+    for compiled in (True, False):
+        stack = Stack(networks(2), [shelf(0)[1]] * 2, [0, 1], Loss(), LR, compiled=compiled)
+        stack.run([EPOCHS], lambda *_: None)
+        found.append(stack.state())
+    for name, value in found[0].items():
+        assert torch.equal(value, found[1][name])
+
+
 def test_starts_are_each_graphs_own() -> None:
     """With A⁰ = the identity for every graph, as if the network's own were used."""
     (_, given), (_, own) = shelf(0, starts=True), shelf(0)
