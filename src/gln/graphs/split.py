@@ -159,8 +159,10 @@ class _Cutter:
         part.edge_index = torch.from_numpy(np.stack([inside.row, inside.col]).astype(np.int64))
         chosen, kept = torch.from_numpy(nodes), torch.from_numpy(inside.data)
         for names, rows in ((self.of_nodes, chosen), (self.of_edges, kept)):
-            for name in names:
-                part[name] = _pick(self.graph[name], rows)
+            for name in names:  # in a tensor, an array or a list
+                values = self.graph[name]
+                listed = isinstance(values, list | tuple)
+                part[name] = [values[row] for row in rows.tolist()] if listed else values[rows]
         part.num_nodes = len(nodes)
         return part
 
@@ -170,8 +172,3 @@ def _per_node(graph: Graph, name: str) -> bool:
     if isinstance(values, str) or name in NAMES:  # its name, and words for types
         return False
     return bool(getattr(values, "ndim", 1)) and hasattr(values, "__len__") and len(values) == graph.num_nodes
-
-
-def _pick(values: Any, rows: torch.Tensor) -> Any:
-    """The ``rows`` of one value per node or edge, in a tensor, an array or a list."""
-    return [values[row] for row in rows.tolist()] if isinstance(values, (list, tuple)) else values[rows]
