@@ -39,6 +39,7 @@ NAMES = (
     "tiles",
     "time-to-accuracy",
     "train-step",
+    "triangle",
     "view",
 )
 

@@ -19,10 +19,8 @@ from gln.later import sparse
 LEAST = 0.02  # edges less likely than this are not considered, nor
 UNLIKELY = 0.01  # triangles
 ROUNDS = 20  # of weighing the triangles of an edge against one another
-FOLD, FLAT = (
-    -0.95,
-    0.95,
-)  # the least cosine between the normals of neighbours, and above which faces may overlap
+FOLD = -0.99  # the least cosine between the normals of neighbours
+FLAT = 0.95  # the cosine above which faces may overlap
 LOOSE = -2.0, 2.0  # the same where nothing else closes a hole
 SMALL = 8  # edges of a hole that is also closed on an open surface
 LARGEST = 500  # edges of a hole that can be filled
@@ -52,9 +50,8 @@ def find_faces(points: np.ndarray, pairs: np.ndarray, chances: np.ndarray, open:
     bends = [(FOLD, FLAT)] * TRIES + ([] if open else [LOOSE] * 2)
     for fold, flat in bends:
         filled = _fill(where, faces, pairs, chances, SMALL if open else LARGEST, fold)
-        if not len(filled):
-            break
-        faces = _grown(where, np.concatenate([faces, filled]), fold, flat)
+        if len(filled):
+            faces = _grown(where, np.concatenate([faces, filled]), fold, flat)
     return outward(where, faces)
 
 

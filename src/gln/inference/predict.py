@@ -25,6 +25,7 @@ from gln.inference.choice import AS_TRAINED, Choice
 from gln.models.candidates import TREE_NODES
 from gln.models.contract import (
     Replayable,
+    ScoredPairs,
     ScoresCandidates,
     StructureOutput,
     check_kinds,
@@ -319,17 +320,22 @@ def _large_edges(model: Any, graph: Graph, choice: Choice, start: bool) -> dict[
             given = (batch, known, choice.steps, choice.candidates)
             with products(model, device):
                 scored = model.score_set(*given, tick=bar.update, **more)
+    found = chosen_edges(scored, choice.cut(model), graph.num_nodes) | _node_kinds(scored.nodes)
+    return {name: value.cpu() for name, value in found.items()} | {"directed": kinds.directed}
+
+
+def chosen_edges(scored: ScoredPairs, threshold: float, nodes: int) -> dict[str, Tensor]:
+    """The pairs among ``nodes`` nodes that reach ``threshold``, sorted, as attributes of a graph."""
     _check_scores(scored.score)
     prob = scored.score.to(torch.promote_types(scored.score.dtype, torch.float32)).sigmoid()
-    chosen = (prob >= choice.cut(model)).nonzero().flatten()
-    chosen = chosen[(scored.source[chosen] * graph.num_nodes + scored.target[chosen]).argsort()]
+    chosen = (prob >= threshold).nonzero().flatten()
+    chosen = chosen[(scored.source[chosen] * nodes + scored.target[chosen]).argsort()]
     types, weights = (None if part is None else part[chosen] for part in (scored.types, scored.weights))
     found = {
         "edge_index": torch.stack([scored.source[chosen], scored.target[chosen]]),
         "edge_prob": prob[chosen],
     }
-    found |= _edge_kinds(None if types is None else types.softmax(-1), weights) | _node_kinds(scored.nodes)
-    return {name: value.cpu() for name, value in found.items()} | {"directed": kinds.directed}
+    return found | _edge_kinds(None if types is None else types.softmax(-1), weights)
 
 
 def edges_above(output: StructureOutput, threshold: float) -> list[dict[str, Any]]:

@@ -144,7 +144,8 @@ def _check_inputs(given: Settings) -> None:
     features, positions = given["in_channels"], given["pos_channels"]
     if features < 0 or positions < 0 or features + positions < 1:
         raise GLNError(
-            f"Got in_channels={features} and pos_channels={positions}; a node needs a position or a feature."
+            f"Got in_channels={features} and pos_channels={positions}; a node needs a position or a feature, "
+            "or train GraphFlow."
         )
 
 

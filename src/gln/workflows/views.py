@@ -87,6 +87,19 @@ def views_of(graphs: Iterable[Any], names: Sequence[str] | None = None) -> list[
     return [View(graph, name) for graph, name in zip(graphs, names, strict=True)]
 
 
+def views_of_made(graphs: Iterable[Graph]) -> list[View]:
+    """Views of generated graphs; of a flow that kept them, with the noisy graphs on the way."""
+    return [
+        View(
+            graph,
+            f"sample {number}",
+            "forming" not in graph,
+            seen=Seen.forming(graph) if "forming" in graph else None,
+        )
+        for number, graph in enumerate(graphs)
+    ]
+
+
 def watch(
     model: Method,
     views: Sequence[View],
@@ -172,10 +185,7 @@ def views_from(
     if len(source) == 1 and is_run(source[0]) and model is None and predicted is None:
         method = load(source[0])
         if isinstance(method, Generates) and method.kind == "sample":
-            made = method.sampled(count, seed, None, None, progress=True, keep=KEPT)
-            return [
-                View(graph, f"sample {i}", False, seen=Seen.forming(graph)) for i, graph in enumerate(made)
-            ], title
+            return views_of_made(method.sampled(count, seed, None, None, progress=True, keep=KEPT)), title
     if len(source) == 1 and is_run(source[0]):
         views = run_views(Path(source[0]), count, seed, skip, say)
         model = source[0] if predicted is None and model is None else model
