@@ -131,7 +131,7 @@ def save_iou(measured: Measured, path: Path) -> None:
 
 
 def save_training(measured: Measured, names: Sequence[str], path: Path) -> None:
-    """IoU on test graphs after every epoch, a panel for each column: of each training of the equations that was kept."""
+    """IoU on test graphs after every epoch, a panel for each column: each training of the equations that was kept."""
     figure = Figure(figsize=(WIDTH, 2.4), layout="constrained")
     axes = figure.subplots(1, len(names), sharey=True, squeeze=False)[0]
     seeds: set[int] = set()
