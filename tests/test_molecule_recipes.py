@@ -13,8 +13,9 @@ import gln
 
 Chem = pytest.importorskip("rdkit.Chem")
 
+from recipes.molecule_graphs import Molecules, beside, load  # noqa: E402
 from recipes.molecule_labels import ELEMENTS, SHARED, UNIT, labels, stored, write  # noqa: E402
-from recipes.molecules import MODEL, NODE_TYPES, Molecules, beside, judged, load  # noqa: E402
+from recipes.molecules import MODEL, NODE_TYPES, judged  # noqa: E402
 
 
 @pytest.mark.parametrize(
