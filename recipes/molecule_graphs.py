@@ -17,7 +17,7 @@ LARGEST = 112  # atoms in training
 EPOCH = 150_000  # molecules from one validation to the next,
 ROUNDS = 4  # but no molecule more often than this
 FIRST = 4000  # in the first epoch of a call, whose molecules are checked
-GROWN = 1.1  # files are read again when there are so many times as many
+GROWN = 1.25  # files are read again when there are so many times as many
 SHARES = {"all": 0.2, "heavy": 0.36, "noisy": 0.22, "heavy noisy": 0.1, "some hydrogens": 0.12}
 MOST_NOISE = 0.12  # ångström, the largest deviation of noisy positions
 LESS_CHARGED = 0.5  # of charged molecules without hydrogens, the share that is given with them instead
@@ -58,11 +58,8 @@ class Molecules:
     def __post_init__(self) -> None:
         self.first = np.cumsum(self.atoms, dtype=np.int64) - self.atoms
         self.first_bond = np.cumsum(self.bonds, dtype=np.int64) - self.bonds
-        # A hydrogen that may be left out has one neighbour, which is heavier.
-        whole = self.ends.astype(np.int64) + np.repeat(self.first, self.bonds)[:, None]
-        self.carrier = np.full(
-            len(self.element), -1
-        )  # of every hydrogen that may be left out, its place among all atoms
+        # Of every hydrogen that may be left out, its one neighbour, which is heavier.
+        self.carrier = np.full(len(self.element), -1, np.int32)
         degree = np.bincount(whole.ravel(), minlength=len(self.element))
         for one, two in (whole.T, whole.T[::-1]):
             may = (self.element[one] == HYDROGEN) & (self.element[two] != HYDROGEN) & (degree[one] == 1)
@@ -191,12 +188,11 @@ class Epochs:
         self.thread = ThreadPoolExecutor(1)
 
     def __call__(self, epoch: int) -> list[Graph]:
-        if not self.begun:
-            self.begun = True
-            return self.make(epoch, FIRST)
         ahead = self.ahead.pop(epoch, None)
+        most, self.begun = self.most if self.begun else FIRST, True
+        graphs = self.make(epoch, most) if ahead is None else ahead.result()
         self.ahead = {epoch + 1: self.thread.submit(self.make, epoch + 1, self.most)}
-        return self.make(epoch, self.most) if ahead is None else ahead.result()
+        return graphs
 
     def make(self, epoch: int, most: int) -> list[Graph]:
         """Up to so many molecules, each in a situation that is drawn."""

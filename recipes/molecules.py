@@ -118,7 +118,7 @@ def train(given: argparse.Namespace) -> None:
     except Interrupted:
         path = given.run / "metrics.csv"
         rows = path.read_text().splitlines() if path.exists() else ["in the first epoch"]
-        print("\n".join([rows[0], *rows[1::20], rows[-1]]), flush=True)
+        print("\n".join([*rows[:1], *rows[1:-1:20], *rows[1:][-1:]]), flush=True)
         print(f"{len(store.molecules())} conformers", flush=True)
     finally:
         timer.cancel()
