@@ -58,6 +58,7 @@ class Molecules:
     def __post_init__(self) -> None:
         self.first = np.cumsum(self.atoms, dtype=np.int64) - self.atoms
         self.first_bond = np.cumsum(self.bonds, dtype=np.int64) - self.bonds
+        whole = self.ends.astype(np.int32) + np.repeat(self.first, self.bonds).astype(np.int32)[:, None]
         # Of every hydrogen that may be left out, its one neighbour, which is heavier.
         self.carrier = np.full(len(self.element), -1, np.int32)
         degree = np.bincount(whole.ravel(), minlength=len(self.element))
