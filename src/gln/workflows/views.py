@@ -27,6 +27,7 @@ from gln.models.contract import Generates
 from gln.models.settings import misfit
 from gln.workflows import Say, Skip, silent
 from gln.workflows.answers import ask
+from gln.workflows.meshes import faces_of, keep_faces
 from gln.workflows.methods import check_fit, compared, load, load_for
 from gln.workflows.molecules import in_words
 from gln.workflows.predict_files import Job
@@ -315,11 +316,14 @@ def job_views(job: Job, shown: list[Item]) -> list[View]:
         found = job.chemistry.ask(job.model, shown, job.choice).answers
         views = [replace(View.of(item), labelled=False) for item, _ in found]
         return [_with_edges(view, in_words(answer)) for view, (_, answer) in zip(views, found, strict=True)]
-    if job.choice.top_k is None and job.known is None:
+    if job.choice.top_k is None and job.known is None and job.meshing is None:
         seen = every_step(job.model, [item.graph for item in shown], job.choice)
     else:  # these change only what the last step says
         cut = job.choice.cut(job.model)
         answers = ask(job.model, shown, job.choice, job.known_edges())
+        if job.meshing is not None:
+            for item, answer in zip(shown, answers, strict=True):
+                keep_faces(answer, faces_of(item.graph, answer, job.meshing.open))
         seen = [Seen.last(answer, cut, floor=cut) for answer in answers]
     views = [
         replace(View.of(item), graph=compared(job.model, item.graph), seen=what)
