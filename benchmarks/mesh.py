@@ -27,7 +27,7 @@ PIVOTS = (
     2.0,
     4.0,
 )  # radii of the balls, over the mean distance to the nearest point; as Open3D's guide has them
-ALPHA = 4.0  # of an alpha shape, over the same distance
+ALPHA = 6.0  # of an alpha shape, over the same distance: of 2 to 6 the best on the family shapes
 DEPTH = 8  # of Poisson's octree, Open3D's usual one
 NEAREST, AT, FALL = 16, 3.2, 8.9  # chances of edges by length: fitted on the family shapes
 HIGHER = ("f1", "normals", "manifold", "watertight")  # where more is better
