@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from statistics import fmean, median
 from typing import Any
 
@@ -40,6 +42,7 @@ def run(
     rules: bool = True,
     meshes: int = 1000,
     largest: int = 400_000,
+    beside: Path | None = None,
 ) -> dict[str, Any]:
     """Sample the test meshes, reconstruct them, and compare.
 
@@ -50,6 +53,7 @@ def run(
         rules: measure the rules too.
         meshes: how many, spread over the list.
         largest: leave out meshes of more triangles.
+        beside: an earlier result of the same command, of which the other methods are taken.
     """
     methods: dict[str, Callable[[np.ndarray, bool], tuple[np.ndarray, np.ndarray]]] = {}
     if model != "none":
@@ -79,6 +83,18 @@ def run(
     rows = [
         {"method": name, "noise": deviation, **summary(each)} for (name, deviation), each in found.items()
     ]
+    if beside is not None:
+        earlier = json.loads(beside.read_text())
+        if [earlier["settings"][name] for name in ("points", "meshes", "radius")] != [
+            points,
+            len(listed),
+            RADIUS,
+        ]:
+            raise GLNError(f"{beside} was measured with other settings.")
+        found |= {
+            (one["method"], one["noise"]): one["meshes"] for one in earlier["each"] if one["noise"] in noise
+        }
+        rows += [row for row in earlier["rows"] if row["noise"] in noise]
     settings = {
         "seed": SEED, "points": points, "meshes": len(listed), "model": model, "radius": RADIUS, "samples": SAMPLES,
         "pivots": list(PIVOTS), "alpha": ALPHA, "depth": DEPTH,
