@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from benchmarks.common import threads, timed
-from gln.adapters.onnx import TOLERANCE, _batch, difference, export
+from gln.adapters.onnx import TOLERANCE, difference, export, random_sets
 from gln.errors import GLNError
 from gln.models import GraphFlow
 from gln.storage.models import load_model, shipped
@@ -41,7 +41,7 @@ def run(
             files, seconds = timed(partial(export, model, Path(place) / f"{name}.onnx"))
             exported = load_onnx(files[0])
             for nodes in sizes:
-                batch = _batch(model, nodes)
+                batch = random_sets(model, nodes)
                 ours, theirs = model(batch), exported(batch)
                 worst = difference(ours, theirs)
                 if worst > TOLERANCE:

@@ -64,6 +64,10 @@ class Item:
         """The label and the title, for a reader."""
         return f"{self.label} · {self.title}" if self.title else self.label
 
+    def skipped(self, error: object) -> Skipped:
+        """That it was left out, and why."""
+        return Skipped(self.path, f"{'' if self.part is None else f'graph {self.part}: '}{error}")
+
     def numbers(self) -> dict[str, int]:
         """The number of every node by its id."""
         return {str(node): number for number, node in enumerate(self.ids or range(self.graph.num_nodes))}
