@@ -162,13 +162,13 @@ def test(name: str, run: Path, output: Path, given: argparse.Namespace) -> None:
         "published": given.data is not None,
         "against": given.against,
         "train_graphs": len(train),
-        "samples": given.samples,
+        "samples": given.samples * len(given.seed),
         "model": flow.config,
         "training": {key: flow.training_facts[key] for key in ("epoch", "val_iou", "seed")},  # type: ignore[index]
         "training_minutes": minutes_of(run),
         "batch_size": given.batch_size or 256,
     }
-    write_result(output, command(), given.seed, facts | {"settings": rows})
+    write_result(output, command(), given.seed[0], facts | {"settings": rows})
 
 
 def fresh(name: str, output: Path, given: argparse.Namespace) -> None:
@@ -212,21 +212,30 @@ def compare(name: str, data: Path) -> None:
 def sampled(
     flow: GraphFlow, how: Sampling, given: argparse.Namespace, name: str
 ) -> tuple[list[Graph], dict[str, Any]]:
-    """Samples, and how long they took on what, kept or from where they were kept."""
-    kept = given.keep and given.keep / f"{name}-{in_a_name(how)}-{given.seed}.npz"
+    """Samples of every seed, and how long they took on what, kept or from where they were kept."""
+    found = [sampled_with(flow, how, given, name, seed) for seed in given.seed]
+    return [graph for made, _, _ in found for graph in made], {
+        "seconds": sum(seconds for _, seconds, _ in found),
+        "sampled_on": found[0][2],
+    }
+
+
+def sampled_with(
+    flow: GraphFlow, how: Sampling, given: argparse.Namespace, name: str, seed: int
+) -> tuple[list[Graph], float, str]:
+    kept = given.keep and given.keep / f"{name}-{in_a_name(how)}-{seed}.npz"
     if kept and kept.exists():
         with np.load(kept) as arrays:
-            facts = {"seconds": float(arrays["seconds"]), "sampled_on": str(arrays["device"])}
-        return published(kept), facts
+            return published(kept), float(arrays["seconds"]), str(arrays["device"])
     start = time.perf_counter()
-    made = flow.sampled(given.samples, given.seed, how=how, batch_size=given.batch_size or 256)
+    made = flow.sampled(given.samples, seed, how=how, batch_size=given.batch_size or 256)
     seconds = time.perf_counter() - start
     on_gpu = flow.marginal.is_cuda
     device = torch.cuda.get_device_name() if on_gpu else f"CPU, {torch.get_num_threads()} threads"
     if kept:
         given.keep.mkdir(parents=True, exist_ok=True)
         np.savez_compressed(kept, seconds=seconds, device=device, **arrays_of(made))
-    return made, {"seconds": seconds, "sampled_on": device}
+    return made, seconds, device
 
 
 def in_a_name(how: Sampling) -> str:
@@ -369,7 +378,7 @@ def main() -> None:
     parser.add_argument("--compile", action="store_true")
     parser.add_argument("--set", nargs="*", default=[], help="settings of the model, such as walks=16")
     parser.add_argument("--samples", type=int, default=1024)
-    parser.add_argument("--seed", type=int, default=TEST_SEED, help="of the samples")
+    parser.add_argument("--seed", type=int, nargs="*", default=[TEST_SEED], help="of the samples")
     parser.add_argument("--sampling-steps", type=int, nargs="*")
     parser.add_argument("--stochasticity", type=float, nargs="*")
     parser.add_argument("--start", type=float, nargs="*")
