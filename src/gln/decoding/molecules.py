@@ -130,9 +130,12 @@ class Space:
         return found if found.choices.conflict() is None else None
 
     def programmed(self) -> tuple[Found | None, bool]:
-        """The best molecule by integer programming, which is slower; and whether it is known to be the best."""
-        value, proven = best_choices(self.elements, self.pairs, self.states, self.costs)
-        if value is None:
+        """The best molecule by integer programming, which is slower; and whether it is the best of likely choices."""
+        for dearest in (-math.log(LEAST), WIDEST):
+            value, proven = best_choices(self.elements, self.pairs, self.states, self.costs, dearest)
+            if value is not None:
+                break
+        else:
             return None, False
         found = Found(Choices(self, value), self.doubt.copy())
         each = zip(self.costs, (value[: self.atoms], value[self.atoms :]), strict=True)
