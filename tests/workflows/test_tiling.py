@@ -92,7 +92,7 @@ def test_edges_from_tiles_are_those_of_the_whole(
 
 
 @pytest.mark.parametrize(
-    ("off", "far"), [({}, 10), ({"mixing": False}, 7), ({"feedback": False}, 10), ({"shared": True}, 10)]
+    ("off", "far"), [({}, 9), ({"mixing": False}, 6), ({"feedback": False}, 10), ({"shared": True}, 9)]
 )
 def test_the_halo_follows_from_the_model(tmp_path: Path, off: dict[str, bool], far: int) -> None:
     points = np.random.default_rng(0).random((250, 2))

@@ -20,7 +20,7 @@ import io
 from collections.abc import Callable, Sequence
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -33,9 +33,11 @@ from gln.io.streams import Stream
 from gln.later import spatial
 from gln.models.candidates import TIE
 from gln.models.crowds import find_crowds
-from gln.models.gln import GLN
 from gln.storage.facts import read_facts
 from gln.storage.tensors import write_json
+
+if TYPE_CHECKING:
+    from gln.models.gln import GLN
 
 SAMPLE = 2**20  # nodes that the tree is made from
 _NONE = np.empty(0, dtype=np.int64)
@@ -161,7 +163,7 @@ class Bins:
             parts.append(np.load(self.path(other, "near.npy"), mmap_mode="r")[::-1, start:end])
         source, target = np.concatenate(parts, axis=1)
         first, last, count = self.first[tile], self.first[tile + 1], int(self.first[-1])
-        key = np.unique((source - first) * count + target)
+        key = distinct((source - first) * count + target)
         source, target = key // count, key % count
         _save(self.path(tile, "begin.npy"), np.searchsorted(source, np.arange(last - first + 1)))
         _save(self.path(tile, "rows.npy"), target.astype(np.uint32) if count < 2**32 else target)
@@ -342,6 +344,12 @@ def _batch(values: np.ndarray, widths: Sequence[int]) -> GraphBatch:
     pos, x = torch.from_numpy(np.array(values)).split(list(widths), dim=1)
     rows = {name: part for name, part in (("pos", pos), ("x", x)) if part.shape[1]}
     return GraphBatch.from_graphs([Graph(len(values), **rows)], edges=False)
+
+
+def distinct(numbers: np.ndarray) -> np.ndarray:
+    """Sorted, each once; ``np.unique`` takes ten times as long, as it hashes them first."""
+    numbers = np.sort(numbers)
+    return numbers[np.diff(numbers, prepend=-1) != 0]
 
 
 def _apart(low: np.ndarray, high: np.ndarray, their_low: np.ndarray, their_high: np.ndarray) -> np.ndarray:

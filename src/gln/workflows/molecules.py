@@ -16,7 +16,7 @@ from gln.decoding.valences import BONDS, ELEMENTS, STATES, SYMBOLS, State, group
 from gln.errors import GLNError
 from gln.graphs.record import Graph
 from gln.inference.choice import Choice
-from gln.io.items import Item, Skipped
+from gln.io.items import Item
 from gln.io.molfiles import MOLECULES
 from gln.later import spatial, torch
 
@@ -92,8 +92,7 @@ class Chemistry:
             try:
                 kept.append(_known_part(item))
             except GLNError as error:
-                where = "" if item.part is None else f"graph {item.part}: "
-                bad.append(Skipped(item.path, f"{where}{error}"))
+                bad.append(item.skipped(error))
         return replace(window, items=kept, bad=bad)
 
     def finished(self, done: Outcome, items: Sequence[Item]) -> None:
@@ -105,8 +104,7 @@ class Chemistry:
             try:
                 molecule = self.molecule(answer, item.symbols or (), known_atoms(item))
             except GLNError as error:
-                where = "" if item.part is None else f"graph {item.part}: "
-                done.skipped.append(Skipped(item.path, f"{where}{error}"))
+                done.skipped.append(item.skipped(error))
                 continue
             done.answers.append((item, molecule))
             done.edges += int(molecule.listed_once().sum())
