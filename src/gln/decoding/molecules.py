@@ -151,6 +151,8 @@ class Space:
 
     def _regions(self, free: np.ndarray, width: float) -> Iterator[list[int]]:
         """The free variables, in groups that do not depend on each other."""
+        if not free.any():
+            return
         # A resonance form is one for all of its atoms.
         tied = self.pairs[free[self.atoms :] | (self.costs[1][:, AROMATIC] <= width)].reshape(-1, 2)
         region = components(tied, self.atoms).tolist()
