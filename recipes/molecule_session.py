@@ -86,6 +86,8 @@ def train(given: argparse.Namespace) -> None:
     run, parts = unpacked(given.state / "run.tar", given.place / "run"), given.place / "parts"
     makers = started_makers(given, parts, end)
     try:
+        from recipes.molecules import calibrate, settings, test  # takes a while, in which conformers are made
+
         held_out = run / "held-out.npz.xz"
         run.mkdir(exist_ok=True)
         wait(makers, parts, held_out, given.enough)
@@ -96,8 +98,6 @@ def train(given: argparse.Namespace) -> None:
         makers.terminate()
         keep(run, given.out)
     if last:
-        from recipes.molecules import calibrate, settings, test
-
         chosen = settings([*words, "--minutes", "0"])
         test(chosen)
         calibrate(chosen)
@@ -111,15 +111,9 @@ def started_makers(given: argparse.Namespace, parts: Path, end: float) -> subpro
     paths = [str(where), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
     own = os.environ | {"PYTHONPATH": os.pathsep.join(paths), "OMP_NUM_THREADS": "1"}
     held_out = 0 if (given.place / "run" / "held-out.npz.xz").exists() else given.held_out
-    words = [
-        str(given.state / "molecules.json.xz"),
-        str(parts),
-        "--parts",
-        "--processes",
-        str(given.processes),
-    ]
-    words += ["--minutes", str((end - time.monotonic()) / 60), "--seed", str(given.call)]
-    words += ["--held-out", str(held_out)]
+    words = [str(given.state / "molecules.json.xz"), str(parts), "--parts"]
+    words += ["--processes", str(given.processes), "--minutes", str((end - time.monotonic()) / 60)]
+    words += ["--seed", str(given.call), "--held-out", str(held_out)]
     program = Path(__file__).with_name("molecule_conformers.py")
     return subprocess.Popen(["nice", sys.executable, str(program), *words], env=own)
 
@@ -166,7 +160,7 @@ def main() -> None:
     parser.add_argument("--wheel", type=Path)
     parser.add_argument("--out", type=Path)
     parser.add_argument("--call", type=int, default=1, choices=range(1, CALLS + 1))
-    parser.add_argument("--minutes", type=float, default=9.2)
+    parser.add_argument("--minutes", type=float, default=8.5)
     parser.add_argument("--processes", type=int, default=14)
     parser.add_argument("--place", type=Path, default=Path(tempfile.gettempdir(), "gln-molecules"))
     parser.add_argument("--held-out", type=int, default=HELD_OUT)
