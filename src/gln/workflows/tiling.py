@@ -258,6 +258,9 @@ def _compute(
                     write_atomically(folder.file(tile), pack_edges([(label, columns)], facts))
                     scored += nodes
                 bar.update(int(bins.counts[tile]))
+        if stage == "rows":  # nobody reads these again
+            for tile in range(tiles):
+                bins.path(tile, "near.npy").unlink(missing_ok=True)
     say(
         f"{scored / max(int(bins.counts[todo].sum()), 1):.2f} nodes were scored for each one, halos included."
     )
