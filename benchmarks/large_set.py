@@ -1,4 +1,4 @@
-"""One set in tiles by several processes: seconds per point and memory, against sets a fraction of its size."""
+"""One set in tiles by several processes: seconds per point and memory, against a set a fraction of its size."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ def run(
     The clock runs from the file to the edges on disk; the stages are timed apart. What starts the processes of every
     stage is there before, and how long that takes is stated. Memory is the largest sum of the resident memory of the
     command and its workers, looked at twice a second. Where other programs run too, the processor time of all of them
-    says more than the clock.
+    says more than the clock, and sizes are compared by it.
 
     Args:
         points: number of points.
-        small: of the smallest set, from which each has ten times as many as the one before; 0: no other set.
+        small: of the set that it is compared with; 0: none.
         tile: points in a tile.
         workers: processes, with a share of the cores each.
         scorers: processes that score, if not as many.
@@ -64,8 +64,7 @@ def run(
     given = (chosen.cpu(), tile, workers, scorers or workers, device, seed)
     idle = ((number, number) for number in range(workers))
     _, start = timed(lambda: list(in_processes(workers)(Idle(), idle)))
-    counts = [small * 10**power for power in range(9) if 0 < small * 10**power < points] + [points]
-    sizes = [measure(count, *given) for count in counts]
+    sizes = [measure(count, *given) for count in (small, points) if count]
     config: Any = chosen.config
     kept = {name: config[name] for name in ("width", "pair_width", "kernels", "steps", "candidates")}
     named = f"{model}, as shipped" if model == MODEL else f"GLN {kept}, {training_of(chosen)}"
@@ -78,7 +77,7 @@ def run(
     }
     settings |= {"device": device_name() if device != "cpu" else "cpu", "cores": len(os.sched_getaffinity(0))}
     settings |= {"seed": seed, "load": [round(load, 1) for load in os.getloadavg()]}
-    first, last = (sizes[at]["microseconds_per_point"] for at in (0, -1))
+    first, last = (sizes[at]["core_microseconds_per_point"] for at in (0, -1))
     return {"name": "large-set", "sizes": sizes, "per_point_ratio": last / first, "settings": settings}
 
 
