@@ -156,7 +156,10 @@ def room_for(job: Job) -> int:
     """How many nodes the memory has room for at once."""
     model: Any = job.model
     state = STATE * nearest_of(model, job.choice) * model.config["pair_width"]
-    return int(SHARE * free_memory() / state)
+    free = free_memory()
+    if job.device != "cpu" and torch.cuda.is_available():
+        free = min(free, torch.cuda.mem_get_info()[0])
+    return int(SHARE * free / state)
 
 
 def free_memory() -> float:
