@@ -22,6 +22,7 @@ NAMES = (
     "honest-scores",
     "large-set",
     "loaded",
+    "mesh",
     "mixing",
     "mmd",
     "mmd-scaling",
@@ -39,6 +40,7 @@ NAMES = (
     "tiles",
     "time-to-accuracy",
     "train-step",
+    "triangle",
     "view",
 )
 

@@ -17,6 +17,7 @@ import numpy as np
 
 from gln.decoding.programming import best_choices
 from gln.decoding.valences import AROMATIC, State, doubles, resonance_form
+from gln.graphs.convert import components
 
 LEAST = 1e-4  # bonds less likely than this are not considered
 SPAN = 5.0  # alternatives so many nats less likely than the best are considered first,
@@ -147,24 +148,12 @@ class Space:
 
     def _regions(self, free: np.ndarray, width: float) -> Iterator[list[int]]:
         """The free variables, in groups that do not depend on each other."""
-        loose = np.flatnonzero(free).tolist()
-        if not loose:
-            return
-        parent = list(range(self.atoms))
-
-        def root(atom: int) -> int:
-            while parent[atom] != atom:
-                parent[atom] = atom = parent[parent[atom]]
-            return atom
-
-        if self.ends:  # a resonance form is one for all of its atoms
-            tied = free[self.atoms :] | (self.costs[1][:, AROMATIC] <= width)
-            for place in np.flatnonzero(tied).tolist():
-                a, b = self.ends[place]
-                parent[root(a)] = root(b)
+        # A resonance form is one for all of its atoms.
+        tied = self.pairs[free[self.atoms :] | (self.costs[1][:, AROMATIC] <= width)].reshape(-1, 2)
+        region = components(tied, self.atoms).tolist()
         groups: dict[int, list[int]] = {}
-        for variable in loose:
-            groups.setdefault(root(self.touched(variable)[0]), []).append(variable)
+        for variable in np.flatnonzero(free).tolist():
+            groups.setdefault(region[self.touched(variable)[0]], []).append(variable)
         yield from groups.values()
 
     def answer(self, found: Found, proven: bool) -> Decoded:

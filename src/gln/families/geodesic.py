@@ -89,15 +89,18 @@ def flaw(mesh: Mesh, count: int, edges: np.ndarray, triangles: np.ndarray) -> st
     at the boundary of an open surface, and the Euler number is that of the surface.
     """
     sides = Mesh(mesh.vertices, triangles).sides()
-    walked = np.unique(sides[:, 0] * count + sides[:, 1])
+    walked = np.unique(sides @ [count, 1])
     if len(walked) < len(sides):
         return "an edge has several triangles on one side"
-    if boundary(mesh) == 0 and (
-        len(sides) != 2 * len(edges) or len(np.unique(np.sort(sides, 1), axis=0)) != len(edges)
+    border = boundary(mesh)
+    if border == 0 and (
+        len(sides) != 2 * len(edges) or len(np.unique(np.sort(sides, 1) @ [count, 1])) != len(edges)
     ):
         return "an edge has not two triangles"
-    used = len(np.unique(mesh.faces))
-    euler = used - len(np.unique(np.sort(mesh.sides(), 1), axis=0)) + len(mesh.faces)
+    used = np.bincount(mesh.faces.ravel()) > 0
+    euler = (
+        used.sum() - (3 * len(mesh.faces) + border) // 2 + len(mesh.faces)
+    )  # a side at the border is one's own
     if count - len(edges) + len(triangles) != euler:
         return "the Euler number is not that of the surface"
     return None

@@ -65,12 +65,12 @@ class Chain:
         self.replay = Replay(self._replayed) if self.device.type == "cuda" else None
 
     def run(self, sets: list[Graph], rng: torch.Generator) -> Iterator[tuple[GraphBatch, Tensor]]:
-        """The nodes of all graphs, and after each step the states ``[B, N, N]`` of their pairs."""
+        """The nodes of all graphs, and at first and after each step the states ``[B, N, N]`` of their pairs."""
         size = padded_size(max(graph.num_nodes for graph in sets), self.alike or self.replay is None)
         batch = GraphBatch.from_graphs(sets, edges=False, nodes=size).to(self.device)
         states = self.flow.corrupted(batch.mask, None, batch.mask.new_zeros(len(sets)), rng)
-        times = self.how.times()
-        for now, then in pairwise(times):
+        yield batch, states
+        for now, then in pairwise(self.how.times()):
             time = torch.full((len(sets),), now, device=self.device)
             states = self.move(self.chances(batch, time, states), states, now, then, batch.mask, rng)
             yield batch, states

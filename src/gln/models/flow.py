@@ -218,7 +218,7 @@ class GraphFlow(nn.Module):
             steps, stochasticity, guidance, lateness: as in :class:`Sampling`; default: those of the model.
             batch_size: graphs at a time, fewer if they are large.
             progress: show a progress bar.
-            keep: also keep the noisy graph at so many times, evenly spread over the steps: ``forming`` is a list of
+            keep: also keep the noise and the noisy graph after so many steps, evenly spread: ``forming`` is a list of
                 their ``edge_index``.
         """
         how = Sampling(steps, stochasticity, guidance, lateness)
@@ -258,8 +258,8 @@ class GraphFlow(nn.Module):
         for number, numbers in enumerate(some):
             rng = torch.Generator(device).manual_seed(seed_of(GENERATE, seed, number) % 2**63)
             kept: list[list[Graph]] = []
-            for step, (batch, states) in enumerate(chain.run([sets[place] for place in numbers], rng), 1):
-                bar.update()
+            for step, (batch, states) in enumerate(chain.run([sets[place] for place in numbers], rng)):
+                bar.update(step > 0)
                 if keep and (step * keep) // how.steps > ((step - 1) * keep) // how.steps:
                     kept.append(self._graphs(batch, states))
             for place, graph in zip(numbers, self._graphs(batch, states), strict=True):

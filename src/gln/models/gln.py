@@ -25,7 +25,6 @@ from torch.nn.functional import gelu, linear, one_hot
 from gln.errors import GLNError
 from gln.graphs import GraphBatch
 from gln.graphs.batch import as_batch
-from gln.graphs.check import whole_number
 from gln.models.candidates import Proposal, all_pairs, candidate_pairs
 from gln.models.contract import Kinds, ScoredPairs, StructureOutput, kinds_of
 from gln.models.crowds import find_crowds
@@ -43,7 +42,7 @@ from gln.models.pairs import (
 )
 from gln.models.region import Region
 from gln.models.series import Explain, Series
-from gln.models.settings import APART, Lengths, check_gln
+from gln.models.settings import APART, Lengths, check_gln, check_steps
 from gln.models.structure import (
     Structure,
     checked_structure,
@@ -368,13 +367,7 @@ class GLN(nn.Module):
 
     def checked_steps(self, steps: int | None) -> int:
         """The number of steps to run; refuse one that the weights do not allow."""
-        wanted = self.steps if steps is None else whole_number(steps)
-        if wanted is None or wanted < 1 or (wanted > len(self.blocks) and not self.shared):
-            raise GLNError(
-                f"Got steps={steps!r}; expected 1 to {len(self.blocks)}, the steps that have weights, "
-                "or a model trained with shared=True."
-            )
-        return wanted
+        return check_steps(steps, self.steps, self.shared)
 
     def inputs(self, batch: GraphBatch) -> tuple[Tensor, Tensor, Tensor]:
         """Checked inputs ``[B, N, ·]``: where the nodes are, ``pos``, and ``x``, scaled; of width 0 if not taken."""

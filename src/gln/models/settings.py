@@ -132,6 +132,17 @@ def check_paper(options: Settings) -> Settings:
     return config
 
 
+def check_steps(steps: int | None, trained: int, shared: bool) -> int:
+    """How many steps to run: as ``trained``, or fewer; weights that all steps share allow any number."""
+    wanted = trained if steps is None else whole_number(steps)
+    if wanted is None or wanted < 1 or (wanted > trained and not shared):
+        raise GLNError(
+            f"Got steps={steps!r}; expected 1 to {trained}, the steps that have weights, or a model trained with "
+            "shared=True."
+        )
+    return wanted
+
+
 CHECKS: dict[str, Callable[[Settings], Settings]] = {
     "GLN": check_gln,
     "GraphFlow": check_flow,
@@ -144,7 +155,8 @@ def _check_inputs(given: Settings) -> None:
     features, positions = given["in_channels"], given["pos_channels"]
     if features < 0 or positions < 0 or features + positions < 1:
         raise GLNError(
-            f"Got in_channels={features} and pos_channels={positions}; a node needs a position or a feature."
+            f"Got in_channels={features} and pos_channels={positions}; a node needs a position or a feature, "
+            "or train GraphFlow."
         )
 
 

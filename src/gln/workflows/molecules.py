@@ -17,7 +17,7 @@ from gln.errors import GLNError
 from gln.graphs.check import as_record
 from gln.graphs.record import Graph
 from gln.inference.choice import AS_TRAINED, Choice
-from gln.io.items import Item, Skipped
+from gln.io.items import Item
 from gln.io.molfiles import MOLECULES
 from gln.later import spatial, torch
 
@@ -93,8 +93,7 @@ class Chemistry:
             try:
                 kept.append(_known_part(item))
             except GLNError as error:
-                where = "" if item.part is None else f"graph {item.part}: "
-                bad.append(Skipped(item.path, f"{where}{error}"))
+                bad.append(item.skipped(error))
         return replace(window, items=kept, bad=bad)
 
     def finished(self, done: Outcome, items: Sequence[Item]) -> None:
@@ -106,8 +105,7 @@ class Chemistry:
             try:
                 molecule = self.molecule(answer, item.symbols or (), known_atoms(item))
             except GLNError as error:
-                where = "" if item.part is None else f"graph {item.part}: "
-                done.skipped.append(Skipped(item.path, f"{where}{error}"))
+                done.skipped.append(item.skipped(error))
                 continue
             done.answers.append((item, molecule))
             done.edges += int(molecule.listed_once().sum())
