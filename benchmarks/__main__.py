@@ -22,6 +22,7 @@ NAMES = (
     "honest-scores",
     "large-set",
     "loaded",
+    "mesh",
     "mixing",
     "mmd",
     "mmd-scaling",

@@ -83,8 +83,8 @@ def run(size: Annotated[Size | None, Suppress] = None, seed: int = 0) -> dict[st
         calls = {name: _times(size.steps, step) for name, step in steps.items()}
         times = turns(list(calls.values()), 1 + size.repeats)[1:]  # the first compiles and records
         more = _surfaces(seed, device) | _small(seed) if device.type == "cuda" else {}
-        matrix, copy = _matrix_rate(size.square, device), _copy_rate(size.square, device)
-        half = _matrix_rate(size.square, device, torch.bfloat16)
+        matrix, copy = matrix_rate(size.square, device), copy_rate(size.square, device)
+        half = matrix_rate(size.square, device, torch.bfloat16)
     seconds = {
         name: median(turn) / size.steps for name, turn in zip(calls, zip(*times, strict=True), strict=True)
     }
@@ -240,13 +240,13 @@ def _step(way: Way, batch: GraphBatch) -> Callable[[], Tensor]:
     return lambda: replay(ahead(lambda: draw(batch) or {}))
 
 
-def _matrix_rate(side: int, device: torch.device, dtype: torch.dtype = torch.float32) -> float:
+def matrix_rate(side: int, device: torch.device, dtype: torch.dtype = torch.float32) -> float:
     """Multiply-adds per second."""
     one, two = torch.randn(2, side, side, device=device, dtype=dtype)
     return side**3 / min(seconds_of(lambda: one @ two) for _ in range(5))
 
 
-def _copy_rate(side: int, device: torch.device) -> float:
+def copy_rate(side: int, device: torch.device) -> float:
     """Bytes read and written per second."""
     one = torch.randn(8, side, side, device=device)
     two = torch.empty_like(one)

@@ -15,7 +15,7 @@ graphs are drawn from the family of that name, as many as the tables use, or ``-
 so that they can be scored on another machine: ``sample`` only samples, begins no other setting after so many minutes,
 and needs no repository. Whether a stochastic block model is valid is decided as published where
 ``--graph-tool`` names a Python that has graph-tool, and otherwise with blocks by Louvain's method, which the result
-says. ``fresh`` scores new graphs of the family instead.
+says. ``fresh`` scores new graphs of the family instead. ``cost`` measures a step on a CPU.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ import sys
 import tempfile
 import threading
 import time
+from itertools import islice
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -43,7 +44,7 @@ from gln.evaluation.generation import TABLES, VALID, fits_blocks, generation_sco
 from gln.families import parse_family
 from gln.graphs.check import make_graph
 from gln.graphs.record import Graph
-from gln.models.chain import Sampling
+from gln.models.chain import Chain, Sampling
 from gln.models.flow import GraphFlow
 from gln.seeds import TEST_SEED
 from gln.storage.provenance import check_source, write_result
@@ -51,6 +52,7 @@ from gln.storage.runs import read_config
 from gln.training.processes import Interrupted
 
 SEED = 1  # of graphs drawn from a family, and of their split
+COST = 12  # steps that are timed
 EPOCH = 200  # steps from one validation to the next
 AGAIN, SLOWER = 25, 1.02  # seconds to compile and record a second time; epochs differ a little
 FLOWS: dict[str, dict[str, Any]] = {
@@ -161,7 +163,7 @@ def test(name: str, run: Path, output: Path, given: argparse.Namespace) -> None:
         "train_graphs": len(train),
         "samples": given.samples,
         "model": flow.config,
-        "training": {key: flow.training_facts[key] for key in ("epoch", "seed")},  # type: ignore[index]
+        "training": {key: flow.training_facts[key] for key in ("epoch", "val_iou", "seed")},  # type: ignore[index]
         "training_minutes": minutes_of(run),
         "batch_size": given.batch_size or 256,
     }
@@ -229,6 +231,25 @@ def sampled(
 def in_a_name(how: Sampling) -> str:
     """Settings of sampling in the name of a file: steps, stochasticity, guidance, lateness."""
     return "-".join(f"{value:g}" for value in vars(how).values())
+
+
+def cost(name: str, run: Path, output: Path) -> None:
+    """How long one step takes on a CPU, in seconds of one core, which other programs do not change."""
+    check_source(output)
+    flow, rows = flow_of(run, "cpu"), []
+    for count in (1, 8):
+        chain = Chain(flow, Sampling(1000).of(flow.config), alike=True)
+        nodes = [Graph(parts_of(name, None, 40)[0][0].num_nodes)] * count
+        times = []
+        with torch.no_grad():
+            for _ in islice(chain.run(nodes, torch.Generator().manual_seed(0)), COST):
+                times.append(time.process_time())
+        seconds = float(np.median(np.diff(times[2:]))) / count  # what comes first is compiled
+        print(
+            f"{name}: {1000 * seconds:.0f} ms of a core for a step of a graph, {count} at a time", flush=True
+        )
+        rows.append({"graphs_at_a_time": count, "core_seconds_per_step_and_graph": seconds})
+    write_result(output, command(), 0, {"family": name, "rows": rows})
 
 
 def scored(
@@ -328,7 +349,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("action", choices=["train", "sample", "test", "fresh", "compare"])
+    parser.add_argument("action", choices=["train", "sample", "test", "fresh", "compare", "cost"])
     parser.add_argument("name", choices=[*FLOWS])
     parser.add_argument("--run", type=Path)
     parser.add_argument("--output", "-o", type=Path)
@@ -362,6 +383,8 @@ def main() -> None:
         sample(given.name, given.run, given)
     elif given.action == "test":
         test(given.name, given.run, given.output, given)
+    elif given.action == "cost":
+        cost(given.name, given.run, given.output)
     elif given.action == "fresh":
         fresh(given.name, given.output, given)
     else:

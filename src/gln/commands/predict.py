@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from tyro.conf import OmitArgPrefixes, Positional, arg
 
@@ -45,6 +45,7 @@ def predict(
     force: bool = False,
     view: PagePath = None,
     clusters: Clusters = None,
+    faces: Annotated[Literal["auto", "closed", "open", "no"], arg(metavar="auto|closed|open|no")] = "auto",
     tile_nodes: Whole = None,
     read: OmitArgPrefixes[ReadFlags] = ReadFlags(),  # noqa: B008 - frozen
     share: OmitArgPrefixes[ShareFlags] = ShareFlags(),  # noqa: B008 - frozen
@@ -57,13 +58,13 @@ def predict(
     large for the memory is then predicted in tiles.
 
     Examples: gln predict delaunay points.csv -o edges.csv; gln predict delaunay huge.parquet -o edges/;
-    gln predict molecules ligands/*.xyz -o ligands.sdf
+    gln predict molecules ligands/*.xyz -o ligands.sdf; gln predict shapes scan.ply -o mesh.ply
 
     Args:
         files: Tables, arrays, meshes, molecules, images or graphs; also folders and patterns.
         output: Where to write the edges: .csv, .parquet, .npz, .graphml, .obj or .ply, or a folder; molecules also as
-            .sdf or .smi; with --clusters .csv, and .png for the regions of images. Types of nodes go to NAME.nodes.csv
-            beside a .csv.
+            .sdf or .smi, meshes also as .stl, .off or .glb; with --clusters .csv, and .png for the regions of images.
+            Types of nodes go to NAME.nodes.csv beside a .csv.
         threshold: Lowest probability of an edge; the model's own threshold if omitted.
         top_k: Keep only the k most probable of these edges at every node; with --threshold 0, of all pairs.
         known: Table of known edges (source, target, graph, and type and weight if the model predicts them) to complete;
@@ -75,12 +76,15 @@ def predict(
         force: Replace OUT if it exists.
         clusters: Write which nodes belong together instead of the edges; auto is linkage for images (usual for .png)
             and louvain for all else.
+        faces: Write a triangle mesh: closed, or open, which keeps boundaries; no writes edges. By default closed for
+            .stl, .off and .glb, and for .ply and .obj if the model was trained on surfaces.
         tile_nodes: Predict a large set in tiles of about so many nodes, each with all around it that its edges depend
             on; if omitted, as many as the memory allows, and only sets for which it is too small.
     """
     from gln.inference.choice import Choice
     from gln.storage.models import saved_facts
     from gln.workflows.asked import check_prediction
+    from gln.workflows.meshes import Meshing
     from gln.workflows.methods import options_for
     from gln.workflows.molecules import as_molecules, check_molecules
 
@@ -91,6 +95,7 @@ def predict(
     choice = Choice(threshold, top_k, steps, candidates, batch_size)
     if as_molecules(output):
         check_molecules(model, saved_facts(model), choice)
+    meshing = Meshing.of(faces, output, saved_facts(model), model)
     share.check()
     options = options_for(model, read.options())
     paths = check_prediction(
@@ -111,7 +116,7 @@ def predict(
     # Of several processes, not all see the graphs that rules would be fitted on.
     rules = load_rules(model) or (None if engine is in_this_process else {})
     about = FROM_TRAINING if rules else ""
-    job = Job(network, paths, output, options, choice, known, force, clusters, rules, about, device)
+    job = Job(network, paths, output, options, choice, known, force, clusters, rules, about, device, meshing)
     if view is not None:
         from gln.workflows.views import job_items
 
@@ -137,9 +142,15 @@ def _tell_written(job: Job, outcome: Outcome) -> None:
     what = count_of(outcome.edges, "edge") if job.clusters is None else count_of(outcome.clusters, "cluster")
     if as_molecules(output):
         what, graphs = count_of(outcome.graphs, "molecule"), f"{outcome.sure:,} of them more than 99 % sure"
+    if job.meshing is not None:
+        what, graphs = (
+            "the mesh" if outcome.graphs == 1 else "meshes",
+            graphs.replace("graph", "set") + " of points",
+        )
     # Several graphs may be in files of their own.
     written = output if output.exists() else output.with_name(f"{output.stem}-*{output.suffix}")
-    print(f"Wrote {escaped(str(written))}: {what}{',' if as_molecules(output) else ' in'} {graphs}.")
+    between = "," if as_molecules(output) else " in" if job.meshing is None else " of"
+    print(f"Wrote {escaped(str(written))}: {what}{between} {graphs}.")
     if output.suffix.lower() == ".csv" and job.clusters is None and kinds_of(job.model).node_types:
         print(f"Wrote {escaped(str(output.with_suffix('.nodes.csv')))}: the types of their nodes.")
 

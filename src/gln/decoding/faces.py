@@ -51,7 +51,7 @@ def find_faces(points: np.ndarray, pairs: np.ndarray, chances: np.ndarray, open:
     for fold, flat in bends:
         filled = _fill(where, faces, pairs, chances, SMALL if open else LARGEST, fold)
         if len(filled):
-            faces = _grown(where, np.concatenate([faces, filled]), fold, flat)
+            faces = _grown(where, np.concatenate([faces, filled]), fold, flat, sure=len(faces))
     return outward(where, faces)
 
 
@@ -78,14 +78,17 @@ def likely_triangles(
     return corners, likely
 
 
-def _grown(points: np.ndarray, triangles: np.ndarray, fold: float, flat: float) -> np.ndarray:
-    """The faces among ``triangles [t, 3]``, the first of which are preferred; neighbours run the same way round."""
+def _grown(points: np.ndarray, triangles: np.ndarray, fold: float, flat: float, sure: int = 0) -> np.ndarray:
+    """The faces among ``triangles [t, 3]``, the first of which are preferred; neighbours run the same way round.
+
+    The first so many are ``sure``: they are a manifold already.
+    """
     corners = np.sort(triangles, axis=1).astype(np.int32)
     key = corners[:, [0, 1, 0]] * np.int64(len(points)) + corners[:, [1, 2, 2]]
     edges, sides = np.unique(key, return_inverse=True)
     s = surface(points, corners, sides.reshape(-1, 3).astype(np.int32), len(edges))
     chosen = np.zeros(len(corners), bool)
-    grow(s, fold, flat, chosen)
+    grow(s, sure, fold, flat, chosen)
     turn, group = np.zeros(len(corners), bool), np.zeros(len(corners), np.int32)
     turned(s, chosen, turn, group)
     corners[turn] = corners[turn][:, [0, 2, 1]]
@@ -156,20 +159,24 @@ def _fill(
         loop = loop[::-1]  # a hole runs against its surroundings
         nodes = halves[loop, 1]
         where = points[nodes]
-        low, high = np.minimum.outer(nodes, nodes), np.maximum.outer(nodes, nodes)
-        key = low * count + high
-        place = np.searchsorted(known, key).clip(max=max(len(known) - 1, 0))
-        cost = (
-            -np.log(np.where(known[place] == key, chances[place], LEAST))
-            if len(known)
-            else np.zeros(key.shape)
-        )
-        cost[np.isin(key, used)] = np.inf
+        key = np.minimum.outer(nodes, nodes) * count + np.maximum.outer(nodes, nodes)
+        place, listed = _places(known, key)
+        cost = np.full(key.shape, -np.log(LEAST))
+        cost[listed] = -np.log(chances[place[listed]])
+        cost[_places(used, key)[1]] = np.inf
         found = np.empty((len(nodes) - 2, 3), np.int64)
         edge = np.linalg.norm(where - np.roll(where, 1, axis=0), axis=1).mean()
         if close(where, normals[loop // 3], cost, fold, BEND, AREA / edge**2, found):
             filled.append(nodes[found])
     return np.concatenate(filled)
+
+
+def _places(ascending: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Where values are among ascending ones, and whether they are there."""
+    place = np.searchsorted(ascending, values)
+    there = place < len(ascending)
+    there[there] = ascending[place[there]] == values[there]
+    return place, there
 
 
 def outward(points: np.ndarray, faces: np.ndarray) -> np.ndarray:

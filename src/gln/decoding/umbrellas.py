@@ -271,10 +271,13 @@ def _remove(s, t):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def grow(s, fold, flat, chosen):  # type: ignore[no-untyped-def]
-    """Make every triangle a face that fits, one after another; in the end every point keeps only its largest fan."""
+def grow(s, sure, fold, flat, chosen):  # type: ignore[no-untyped-def]
+    """Make every triangle a face that fits, one after another; in the end every point keeps only its largest fan.
+
+    Of the first so many it is ``sure`` that they fit.
+    """
     for t in range(len(s.corners)):
-        if _fits(s, t, fold, flat):
+        if t < sure or _fits(s, t, fold, flat):
             _add(s, t)
             chosen[t] = True
     todo = [-1]

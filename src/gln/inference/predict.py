@@ -231,7 +231,7 @@ def outputs(
     Large graphs come in smaller batches. With ``start``, the recurrence begins from the edges of the graphs.
     """
     if choice.candidates is not None and not isinstance(model, ScoresCandidates):
-        raise GLNError(f"{type(model).__name__} scores all pairs; leave out candidates, which are for GLN.")
+        raise GLNError(f"{type(model).__name__} takes no number of candidates; leave it out, or ask a GLN.")
     types = kinds_of(model).edge_types
     order = sorted(range(len(graphs)), key=lambda number: graphs[number].num_nodes)  # less padding
     with _asking(model) as device:

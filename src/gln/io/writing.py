@@ -19,6 +19,7 @@ from gln.graphs.check import as_record
 from gln.graphs.record import NAMES, ROWS, Graph, is_per_edge
 from gln.graphs.regions import is_image
 from gln.io.items import Item
+from gln.io.meshfiles import MESHES, to_glb, to_obj, to_off, to_ply, to_stl
 from gln.io.molfiles import SDFWriter, SmilesWriter
 from gln.io.table_writers import ClusterTable, ParquetWriter, TableWriter, Writer, kind_columns, node_words
 from gln.later import torch
@@ -35,14 +36,14 @@ def open_writer(path: Path | str, *, force: bool = False, clustered: bool = Fals
     name nodes by the user's ids, if any; where they are predicted, the columns type, weight and direction follow, and
     the types of nodes are in NAME.nodes.csv beside a ``.csv``. ``.npz`` holds all graphs as one PyG batch.
     ``.graphml``, ``.obj`` and ``.ply`` hold one graph; several become files NAME-ITEM.ext. ``.sdf`` and ``.smi`` hold
-    molecules. Existing files are replaced only with ``force``.
+    molecules, ``.stl``, ``.off`` and ``.glb`` meshes. Existing files are replaced only with ``force``.
 
     With ``clustered``, answers have a ``cluster [n]``, and this is written instead of the edges: as ``.csv`` with the
     columns graph, node and cluster, or of images as ``.png``.
     """
     path = check_output(path, force, clustered)
     remove_unfinished(path.parent, f"{path.name}.")
-    writers = CLUSTER_WRITERS if clustered else WRITERS | MOLECULE_WRITERS
+    writers = CLUSTER_WRITERS if clustered else WRITERS | MOLECULE_WRITERS | MESH_WRITERS
     writer = writers[path.suffix.lower()](path, force)  # an unwritable folder is found before any work
     try:
         yield writer
@@ -54,8 +55,11 @@ def open_writer(path: Path | str, *, force: bool = False, clustered: bool = Fals
 def check_output(path: Path | str, force: bool = False, clustered: bool = False) -> Path:
     """Refuse a path that :func:`open_writer` could not write to, as far as its name tells."""
     path = Path(path)
-    if path.suffix.lower() not in (CLUSTER_WRITERS if clustered else WRITERS | MOLECULE_WRITERS):
-        edges = f"expected a name that ends in {', '.join(WRITABLE)}, or of molecules in {', '.join(MOLECULE_WRITERS)}"
+    if path.suffix.lower() not in (
+        CLUSTER_WRITERS if clustered else WRITERS | MOLECULE_WRITERS | MESH_WRITERS
+    ):
+        edges = f"expected a name that ends in {', '.join(WRITABLE)}, of molecules in {', '.join(MOLECULE_WRITERS)}"
+        edges += f", or of meshes in {', '.join(MESH_WRITERS)}"
         raise GLNError(
             f"Got {path.name!r}; {'clusters are written to .csv or .png' if clustered else edges}."
         )
@@ -206,42 +210,6 @@ def to_graphml(item: Item, answer: Graph) -> bytes:
     return file.getvalue()
 
 
-def to_obj(item: Item, answer: Graph) -> bytes:
-    """A vertex per node, a line per edge; the format has no place for probabilities or kinds."""
-    rows = [f"v {x!r} {y!r} {z!r}" for x, y, z in _places(item).tolist()]  # with all digits
-    rows += [f"l {a + 1} {b + 1}" for a, b in answer.edges_once().tolist()]
-    return ("\n".join(rows) + "\n").encode()
-
-
-def to_ply(item: Item, answer: Graph) -> bytes:
-    """A vertex per node, the element ``edge`` with vertex1 and vertex2, and their probabilities; binary.
-
-    The probabilities are a separate element, because some readers fail if edges have a third property.
-    """
-    pairs, chances = answer.scored_once()
-    kind, code = ("float", "<f4") if item.origin is None else ("double", "<f8")
-    vertices = _places(item).astype(code)
-    header = (
-        "ply\nformat binary_little_endian 1.0\n"
-        f"element vertex {len(vertices)}\nproperty {kind} x\nproperty {kind} y\nproperty {kind} z\n"
-        f"element edge {len(pairs)}\nproperty int vertex1\nproperty int vertex2\n"
-        f"element edge_probability {len(pairs)}\nproperty float probability\nend_header\n"
-    )
-    return (
-        header.encode() + vertices.tobytes() + pairs.astype("<i4").tobytes() + chances.astype("<f4").tobytes()
-    )
-
-
-def _places(item: Item) -> np.ndarray:
-    """Positions ``[n, 3]``, with zeros for the axes that are missing."""
-    width = item.graph.widths[0]
-    if not 1 <= width <= 3:
-        raise GLNError(
-            f"{item.name}: positions have {width} axes, but .obj and .ply hold 1 to 3; use .csv, .npz or .graphml."
-        )
-    return np.pad(item.rows()["pos"], [(0, 0), (0, 3 - width)])
-
-
 WRITERS: dict[str, Callable[[Path, bool], Writer]] = {
     ".csv": TableWriter,
     ".npz": ArchiveWriter,
@@ -252,6 +220,10 @@ WRITERS: dict[str, Callable[[Path, bool], Writer]] = {
 }
 WRITABLE = tuple(WRITERS)  # any graph
 MOLECULE_WRITERS: dict[str, Callable[[Path, bool], Writer]] = {".sdf": SDFWriter, ".smi": SmilesWriter}
+MESH_WRITERS: dict[str, Callable[[Path, bool], Writer]] = {
+    suffix: partial(FilesWriter, encode=encode)
+    for suffix, encode in zip(MESHES, (to_stl, to_off, to_glb), strict=True)
+}
 CLUSTER_WRITERS: dict[str, Callable[[Path, bool], Writer]] = {
     ".csv": ClusterTable,
     ".png": partial(FilesWriter, encode=to_regions),

@@ -292,8 +292,9 @@ class GLN(nn.Module):
             h, score, kinds = self.step(number)(pairs, blocks, h, e, seen, tick)
             types, weights = types_and_weights(self.kinds, kinds)
             structure = next_structure(self.kinds, pairs, score, types, weights)
-            labelled = self.label is not None and region is None
-            nodes = self.label(pairs, blocks, h, e, structure) if labelled else None
+            nodes = None
+            if self.label is not None and region is None:
+                nodes = self.label(pairs, blocks, h, e, structure)
             yield After(h, score, types, weights, nodes)
 
     def embed(

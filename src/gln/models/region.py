@@ -68,7 +68,8 @@ def score_region(model: GLN, batch: GraphBatch, ends: Tensor, hop: Tensor, steps
     region = Region(model, pairs, hop, steps)
     for after in model.unroll(pairs, inputs, None, steps, region=region):  # noqa: B007
         pass  # only the last step counts
-    return ScoredPairs(*region.node[region.pairs.ends], after.score, after.types, after.weights)
+    source, target = region.node[region.pairs.ends]
+    return ScoredPairs(source, target, after.score, after.types, after.weights)
 
 
 class Region:
@@ -97,12 +98,8 @@ class Region:
             e[number] = state[among[start : start + len(state)]]
             start += len(state)
         _cut_anew(e, [block.shape[0] for block in blocks])
-        return (
-            self.pairs,
-            blocks,
-            h[kept],
-            Structure(*(part if part is None else part[among] for part in structure)),
-        )
+        left = {name: part[among] for name, part in structure._asdict().items() if part is not None}
+        return self.pairs, blocks, h[kept], Structure(**left)
 
 
 def _cut_anew(parts: list[Tensor], lengths: list[int]) -> None:

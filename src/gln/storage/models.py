@@ -67,6 +67,7 @@ class Training(TypedDict, total=False):
     seed: int
     noise: Noise | None
     names: dict[str, list[str]]
+    surface: bool  # whether its graphs had faces
     confidence: dict[str, list[float]]  # of molecules and bonds: :mod:`gln.decoding.confidence`
 
 

@@ -174,7 +174,25 @@ def pack_view(view: View, thresholds: np.ndarray) -> dict[str, Any]:
     packed["source"], packed["target"] = (
         encode(part.astype(number_kind(nodes))) for part in np.divmod(keys, nodes)
     )
-    return packed | _kinds(view, keys) | _drawing(view, true)
+    return packed | _kinds(view, keys) | _faces(view) | _drawing(view, true)
+
+
+def _faces(view: View) -> dict[str, Any]:
+    """Triangles: those that are right (or all, where there is nothing to compare), missing, and one too many."""
+    face = view.graph.get("face") if view.labelled else None
+    true = None if face is None else face.T.numpy(force=True)
+    known = [faces for faces in (view.faces, true) if faces is not None]
+    if not known:
+        return {}
+    made, wanted = known[0], known[-1]
+    order = [
+        np.sort(faces, axis=1) @ [view.graph.num_nodes**2, view.graph.num_nodes, 1]
+        for faces in (made, wanted)
+    ]
+    right = np.isin(*order)
+    parts = [made[right], wanted[~np.isin(order[1], order[0])], made[~right]]
+    numbers = np.concatenate(parts).astype(number_kind(view.graph.num_nodes))
+    return {"faces": encode(numbers), "face_counts": [len(part) for part in parts]}
 
 
 def _kinds(view: View, keys: np.ndarray) -> dict[str, Any]:

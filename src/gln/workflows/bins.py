@@ -20,7 +20,7 @@ import io
 from collections.abc import Callable, Sequence
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -33,9 +33,11 @@ from gln.io.streams import Stream
 from gln.later import spatial
 from gln.models.candidates import TIE
 from gln.models.crowds import find_crowds
-from gln.models.gln import GLN
 from gln.storage.facts import read_facts
 from gln.storage.tensors import write_json
+
+if TYPE_CHECKING:
+    from gln.models.gln import GLN
 
 SAMPLE = 2**20  # nodes that the tree is made from
 _NONE = np.empty(0, dtype=np.int64)

@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
+import torch
 
 from gln.errors import GLNError
 from gln.graphs.record import Graph
 from gln.inference.choice import Choice
 from gln.inference.predict import Method, as_method, as_points, predict_graphs
+from gln.io.items import Skipped
+from gln.io.meshfiles import MESHES
 from gln.models.settings import input_widths
 
+if TYPE_CHECKING:
+    from gln.workflows.answers import Outcome, Window
+
 FEWEST = 4  # points of a solid
+LEAST = 0.02  # edges less likely than this are not looked at
+EITHER = (".ply", ".obj")  # files of edges, or of faces
+
+Faces = Literal["auto", "closed", "open", "no"]
 
 
 class Mesh(NamedTuple):
@@ -45,8 +57,6 @@ def mesh(
         A ``trimesh.Trimesh`` or, if trimesh is not installed, a tuple of ``vertices [n, 3]`` and ``faces [f, 3]``. The
         vertices are the points, all of them, in their order; faces are counterclockwise, seen from outside.
     """
-    from gln.decoding.faces import LEAST  # here, as it compiles loops
-
     model = as_method(model)
     graph = as_points(points, None, input_widths(model))
     choice = Choice(LEAST, steps=steps, candidates=candidates)
@@ -66,6 +76,75 @@ def faces_of(graph: Graph, answer: Graph, open: bool) -> np.ndarray:
 
     pairs, chances = answer.scored_once()
     return find_faces(graph.pos.numpy(force=True).astype(np.float64), pairs, chances, open)
+
+
+@dataclass(frozen=True)
+class Meshing:
+    """Turns the answers of a prediction into meshes, whose edges are those of their ``face [3, t]``."""
+
+    open: bool
+
+    @classmethod
+    def of(cls, faces: Faces, output: Path, facts: dict[str, Any], name: str) -> Meshing | None:
+        """What ``--faces`` asks for; by default faces where the file holds nothing else, or the model knows surfaces.
+
+        Args:
+            facts: the ``config`` and ``training`` of the saved model ``name``.
+        """
+        kind = output.suffix.lower()
+        if faces == "no" or (faces == "auto" and kind not in (*MESHES, *EITHER)):
+            if kind in MESHES:
+                raise GLNError(f"{output.name} can hold nothing but faces; write a .ply, an .obj or a .csv.")
+            return None
+        knows = bool((facts.get("training") or {}).get("surface"))
+        if faces == "auto" and kind in EITHER and not knows:
+            return None
+        if kind not in (*MESHES, *EITHER):
+            raise GLNError(f"{output.name} cannot hold faces; write {', '.join((*EITHER, *MESHES))}.")
+        if (width := (facts.get("config") or {}).get("pos_channels")) not in (3, None):
+            raise GLNError(f"{name} reads points with {width} coordinates; faces need x, y and z.")
+        return cls(faces == "open")
+
+    def prepared(self, window: Window) -> Window:
+        """The window without points that no surface runs through."""
+        kept, bad = [], list(window.bad)
+        for item in window.items:
+            try:
+                check_points(item.graph)
+                kept.append(item)
+            except GLNError as error:
+                bad.append(
+                    Skipped(item.path, str(error) if item.part is None else f"graph {item.part}: {error}")
+                )
+        return replace(window, items=kept, bad=bad)
+
+    def finished(self, done: Outcome) -> None:
+        """Turn the answers into meshes, and say of each what it is."""
+        from gln.decoding.faces import describe
+
+        done.edges = 0
+        for item, answer in done.answers:
+            faces = faces_of(item.graph, answer, self.open)
+            done.remarks.append(f"{item.name}: {describe(answer.num_nodes, faces)}")
+            keep_faces(answer, faces)
+            done.edges += answer.num_edges // 2
+
+
+def keep_faces(answer: Graph, faces: np.ndarray) -> None:
+    """Leave of a prediction the edges of the faces; those that close a hole were hardly likely."""
+    count = answer.num_nodes
+    sides = np.concatenate([faces[:, [0, 1]], faces[:, [1, 2]], faces[:, [2, 0]]])
+    key = np.unique(np.concatenate([sides @ [count, 1], sides @ [1, count]]))
+    known = (answer.edge_index.numpy(force=True).T @ [count, 1]).astype(np.int64)
+    order = np.argsort(known)
+    place = np.searchsorted(known[order], key).clip(max=max(len(known) - 1, 0))
+    chance = np.full(len(key), LEAST, np.float32)
+    if len(known):
+        there = known[order][place] == key
+        chance[there] = answer.edge_prob.numpy(force=True)[order][place[there]]
+    answer.edge_index = torch.from_numpy(np.stack(np.divmod(key, count)))
+    answer["edge_prob"] = torch.from_numpy(chance)
+    answer["face"] = torch.from_numpy(np.ascontiguousarray(faces.T))
 
 
 def check_points(graph: Graph) -> Graph:

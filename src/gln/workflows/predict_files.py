@@ -22,6 +22,8 @@ from gln.io.reading import node_files, read_all
 from gln.workflows import Say, Skip, silent
 from gln.workflows.answers import KnownEdges, Outcome, Unfit, Window, answer_window
 from gln.workflows.engines import Engine, in_this_process
+from gln.workflows.meshes import LEAST as LEAST_OF_FACES
+from gln.workflows.meshes import Meshing
 from gln.workflows.methods import coinciding, put_on
 from gln.workflows.molecules import Chemistry, as_molecules
 
@@ -81,6 +83,7 @@ class Job:
     rules: Rules | None = None  # to be scored beside the model; None: those that suit the first window best
     about_rules: str = ""  # where they come from
     device: str = "cpu"
+    meshing: Meshing | None = None  # write meshes in place of edges
     tick: Tick = silent  # receives the number of graphs of every batch that is done
 
     def __post_init__(self) -> None:
@@ -92,6 +95,8 @@ class Job:
         self.chemistry = Chemistry.of(self.model) if as_molecules(self.output) else None
         if self.chemistry is not None:
             self.choice = replace(self.choice, threshold=LEAST)
+        if self.meshing is not None:
+            self.choice = replace(self.choice, threshold=LEAST_OF_FACES)
         # The edges stored with the nodes may be the known ones, which must not be scored.
         self.scored = self.known is None or self.options.edges is not None
         self.known_table: KnownEdges | None = None
@@ -113,9 +118,13 @@ class Job:
     def __call__(self, window: Window) -> Outcome:
         remarks: list[str] = []
         some = window if self.chemistry is None else self.chemistry.prepared(window)
+        some = some if self.meshing is None else self.meshing.prepared(some)
         done = answer_window(self.model, some, self.choice, self.known_table, remarks.append, self.tick)
         if self.chemistry is not None:
             self.chemistry.finished(done, window.items)
+        if self.meshing is not None:
+            self.meshing.finished(done)
+            remarks += done.remarks
         if self.scored:
             done.score(self.rules or {}, self.model, remarks.append)
         done.used = self.known_table is not None and self.known_table.used

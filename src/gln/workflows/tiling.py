@@ -75,21 +75,19 @@ class TileWork:
         nodes, hop, ends = self.surroundings(tile, hops(self.model, steps))
         device = next(self.model.parameters()).device
         with at_most(threads_for(1, len(nodes))), products(self.model, device):
-            given = bins.nodes(nodes).to(device), ends.to(device), hop.to(device)
-            scored = score_region(self.model, *given, steps)
-        found = {
-            name: value.cpu()
-            for name, value in chosen_edges(scored, self.choice.cut(self.model), len(nodes)).items()
-        }
-        answer = Graph(len(nodes), **found, **kind_names(self.model), directed=kinds_of(self.model).directed)
+            batch = bins.nodes(nodes).to(device)
+            scored = score_region(self.model, batch, ends.to(device), hop.to(device), steps)
+        found = chosen_edges(scored, self.choice.cut(self.model), len(nodes))
+        given = {name: value.cpu() for name, value in found.items()} | kind_names(self.model)
+        answer = Graph(len(nodes), **given, directed=kinds_of(self.model).directed)
         ours = hop[answer.edge_index[0]] == 0  # from the other end an edge is seen too, by its tile
         answer = answer.some_edges(self.choice.keeps(self.model, answer) & ours)
         columns = edge_columns(answer, nodes)
         pairs, place = self.expanded(np.stack([columns["source"], columns["target"]]))
-        ends = np.stack([bins.file_rows(end) for end in pairs])
-        ends = ends if answer.directed else np.sort(ends, axis=0)
+        rows = np.stack([bins.file_rows(end) for end in pairs])
+        rows = rows if answer.directed else np.sort(rows, axis=0)
         columns = {name: column[place] for name, column in columns.items()}
-        return columns | {"source": ends[0], "target": ends[1]}, len(nodes)
+        return columns | {"source": rows[0], "target": rows[1]}, len(nodes)
 
     def surroundings(self, tile: int, far: int) -> tuple[np.ndarray, Tensor, Tensor]:
         """The nodes up to ``far`` hops from those of the tile, sorted, their hops, and their pairs ``[2, q]``.

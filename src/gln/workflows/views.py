@@ -27,6 +27,7 @@ from gln.models.contract import Generates
 from gln.models.settings import misfit
 from gln.workflows import Say, Skip, silent
 from gln.workflows.answers import ask
+from gln.workflows.meshes import faces_of, keep_faces
 from gln.workflows.methods import check_fit, compared, load, load_for
 from gln.workflows.molecules import in_words
 from gln.workflows.predict_files import Job
@@ -54,6 +55,7 @@ class View:
         title: what else its file calls it.
         symbols: what the nodes are, drawn beside them: the elements of atoms.
         clusters: the cluster of every node ``[n]``, as :func:`gln.clusters` finds it in the prediction.
+        faces: the triangles ``[f, 3]`` of the surface that is predicted; the true ones are the graph's ``face``.
     """
 
     graph: Graph
@@ -65,6 +67,7 @@ class View:
     title: str = ""
     symbols: Sequence[str] | None = None
     clusters: np.ndarray | None = None
+    faces: np.ndarray | None = None
 
     @classmethod
     def of(cls, item: Item) -> View:
@@ -121,7 +124,21 @@ def watch(
     choice = Choice(threshold, steps=steps, candidates=candidates)
     graphs = [compared(model, as_record(view.graph)) for view in views]
     found = zip(views, graphs, every_step(model, graphs, choice, progress), strict=True)
-    return [_judged(replace(view, graph=graph, seen=seen)) for view, graph, seen in found]
+    return [_judged(_surfaced(replace(view, graph=graph, seen=seen))) for view, graph, seen in found]
+
+
+def _surfaced(view: View) -> View:
+    """With the faces that follow from the prediction, where the truth has faces."""
+    graph, seen = view.graph, view.seen
+    if seen is None or graph.get("face") is None:
+        return view
+    from gln.decoding.faces import boundary, find_faces  # here, as it compiles loops
+
+    where = graph.pos.numpy(force=True).astype(np.float64)
+    ends = graph.face.T.numpy(force=True)
+    return replace(
+        view, faces=find_faces(where, seen.pairs, seen.chances[-1], open=bool(boundary(ends).any()))
+    )
 
 
 def _judged(view: View) -> View:
@@ -325,14 +342,23 @@ def job_views(job: Job, shown: list[Item]) -> list[View]:
         found = job.chemistry.ask(job.model, shown, job.choice).answers
         views = [replace(View.of(item), labelled=False) for item, _ in found]
         return [_with_edges(view, in_words(answer)) for view, (_, answer) in zip(views, found, strict=True)]
-    if job.choice.top_k is None and job.known is None:
+    if job.choice.top_k is None and job.known is None and job.meshing is None:
         seen = every_step(job.model, [item.graph for item in shown], job.choice)
     else:  # these change only what the last step says
         cut = job.choice.cut(job.model)
         answers = ask(job.model, shown, job.choice, job.known_edges())
+        if job.meshing is not None:
+            faces = [
+                faces_of(item.graph, answer, job.meshing.open)
+                for item, answer in zip(shown, answers, strict=True)
+            ]
+            for answer, own in zip(answers, faces, strict=True):
+                keep_faces(answer, own)
         seen = [Seen.last(answer, cut, floor=cut) for answer in answers]
     views = [
         replace(View.of(item), graph=compared(job.model, item.graph), seen=what)
         for item, what in zip(shown, seen, strict=True)
     ]
+    if job.meshing is not None:
+        views = [replace(view, faces=own) for view, own in zip(views, faces, strict=True)]
     return views if job.clusters is None else [view.clustered(job.clusters) for view in views]

@@ -13,7 +13,7 @@ class Drawing {
   constructor(canvas) {
     this.canvas = canvas;
     this.context = canvas.getContext("2d");
-    this.layers = { right: true, missing: true, extra: true, edges: true, nodes: true, image: true, clusters: true, labels: false };
+    this.layers = { right: true, missing: true, extra: true, edges: true, nodes: true, faces: true, image: true, clusters: true, labels: false };
     this.graph = null;
     this.hit = null; // what is pointed at: {node} or {pair}
     this.frame = 0;
@@ -187,7 +187,7 @@ class Drawing {
 
   /** Whether WebGL should draw it; over an image, the canvas does. */
   large() {
-    return this.graph.pairs > LARGE && !this.picture;
+    return (this.graph.pairs > LARGE || this.graph.faces !== null) && !this.picture;
   }
 
   drawImage(picture, strength = 1) {

@@ -28,6 +28,8 @@ class Graph {
     this.source = decode(packed.source, Whole);
     this.target = decode(packed.target, Whole);
     this.pairs = this.source.length;
+    this.faces = packed.faces ? decode(packed.faces, Whole) : null; // corners of triangles: right, missing, extra
+    this.faceCounts = packed.face_counts ?? [0, 0, 0];
     this.image = packed.image ? decode(packed.image, Uint8Array) : null;
     this.groups = packed.groups ? decode(packed.groups, Uint8Array) : null;
     this.directed = packed.directed ?? false; // a pair leads from its source to its target

@@ -65,7 +65,7 @@ class Page {
     const { graph, view, step, threshold } = this, count = graph.count(step, threshold);
     const numbers = {
       right: count.found, missing: count.true - count.found, extra: count.chosen - count.found,
-      other: count.other, edges: count.chosen, nodes: graph.nodes, clusters: graph.clusters ? Math.max(...graph.clusters) + 1 : 0,
+      other: count.other, edges: count.chosen, nodes: graph.nodes, faces: graph.faceCounts[0] + graph.faceCounts[2], clusters: graph.clusters ? Math.max(...graph.clusters) + 1 : 0,
     };
     count.each.forEach((number, type) => { numbers[`type${type}`] = number; });
     graph.nodeNames.forEach((_, type) => { numbers[`node${type}`] = graph.nodeTypes.filter((own) => own === type).length; });
@@ -189,6 +189,7 @@ class Page {
     graph.typeNames.forEach((name, type) => used(graph.types, type) && rows.push([`type${type}`, name, "Edges of this type"]));
     rows.push(["nodes", graph.image ? "pixels" : "nodes", ""]);
     graph.nodeNames.forEach((name, type) => used(graph.nodeTypes, type) && rows.push([`node${type}`, name, "Nodes of this type"]));
+    if (graph.faces) rows.push(["faces", "faces", "Triangles of the surface; missing ones and those too many have their colours"]);
     if (graph.image) rows.push(["image", "image", ""]);
     if (graph.clusters) rows.push(["clusters", graph.image ? "regions" : "clusters", "Nodes that belong together, by the prediction at the initial threshold"]);
     rows.push(["labels", graph.symbols ? "elements" : "labels", ""]);

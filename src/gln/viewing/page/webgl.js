@@ -89,6 +89,24 @@ void main() {
   pixel = vec4(mix(ground, painted.rgb, solid ? painted.a : rim > 0.0 ? inner : 1.0), 1) * cover;
 }`];
 
+const FACES = [`${PLACES}
+in vec3 node;
+out vec3 seen;
+void main() {
+  seen = turned * node;
+  vec3 at = place(node);
+  gl_Position = put(at.xy, at.z, -1.0);
+}`, `#version 300 es
+precision highp float;
+uniform vec3 tint;
+in vec3 seen;
+out vec4 pixel;
+void main() {
+  vec3 across = cross(dFdx(seen), dFdy(seen));
+  float lit = abs(dot(across, vec3(-0.36, 0.48, 0.8))) / max(length(across), 1e-12);
+  pixel = vec4(tint * (0.5 + 0.5 * lit), 1);
+}`];
+
 /** Draws graphs onto a canvas of its own, which drawings copy; a page has one. */
 class Painter {
   static one; // null if this browser has no WebGL, or has lost it
@@ -107,6 +125,7 @@ class Painter {
     const gl = (this.gl = this.canvas.getContext("webgl2", { antialias: false, powerPreference: "high-performance" }));
     this.lines = this.program(...LINES);
     this.discs = this.program(...DISCS);
+    this.faces = this.program(...FACES);
     gl.enable(gl.DEPTH_TEST);
     gl.depthFunc(gl.LEQUAL);
     gl.enable(gl.BLEND);
@@ -148,15 +167,17 @@ class Painter {
       }
     }
     const mixed = Float32Array.from({ length: 3 * nodes }, (_, at) => places[3 * order[Math.floor(at / 3)] + (at % 3)]);
-    const buffers = [ends, null, mixed, null, null].map((values) => {
+    const buffers = [ends, null, mixed, null, null, places, null].map((values) => {
       const buffer = gl.createBuffer();
       if (values) this.fill(gl.ARRAY_BUFFER, buffer, values);
       return buffer;
     });
-    const [lines, looks, discs, colours] = buffers;
+    const [lines, looks, discs, colours, , corners, triangles] = buffers;
     drawing.handed = { graph, buffers, order, shown: 0,
       lines: this.layout(this.lines, [["source", lines, 3, 24, 0], ["target", lines, 3, 24, 12], ["colour", looks, 4, 8, 0], ["shape", looks, 4, 8, 4]]),
-      discs: this.layout(this.discs, [["node", discs, 3, 12, 0], ["colour", colours, 4, 4, 0]]) };
+      discs: this.layout(this.discs, [["node", discs, 3, 12, 0], ["colour", colours, 4, 4, 0]]),
+      faces: this.layout(this.faces, [["node", corners, 3, 12, 0]]) };
+    if (graph.faces) this.fill(gl.ELEMENT_ARRAY_BUFFER, triangles, Uint32Array.from(graph.faces));
     drawing.stale = true;
   }
 
@@ -213,6 +234,7 @@ class Painter {
     gl.viewport(0, 0, canvas.width, canvas.height);
     gl.clearColor(0, 0, 0, 0);
     gl.clear(gl.COLOR_BUFFER_BIT | gl.DEPTH_BUFFER_BIT);
+    if (graph.faces && drawing.layers.faces) this.shade(drawing);
     this.start(this.lines, handed.lines, drawing, drawing.lineWidth());
     gl.drawElements(gl.TRIANGLES, 6 * Math.ceil(share * handed.shown), gl.UNSIGNED_INT, 0);
     if (drawing.layers.nodes) {
@@ -222,6 +244,23 @@ class Painter {
     context.setTransform(1, 0, 0, 1, 0, 0);
     context.drawImage(canvas, 0, 0);
     context.setTransform(ratio, 0, 0, ratio, 0, 0);
+  }
+
+  /** Draw the faces, those that are missing or too many in their colours, a little behind the edges. */
+  shade(drawing) {
+    const { gl } = this, { layers, colours, graph, handed } = drawing;
+    const kinds = [[blend(colours.ground, colours.ink, 0.22), true], [colours.missing, layers.missing], [colours.extra, layers.extra]];
+    this.start(this.faces, handed.faces, drawing, 1);
+    gl.enable(gl.POLYGON_OFFSET_FILL);
+    gl.polygonOffset(1, 1);
+    let first = 0;
+    kinds.forEach(([colour, shown], kind) => {
+      const count = 3 * graph.faceCounts[kind];
+      gl.uniform3fv(this.faces.uniforms.get("tint"), channels(colour).map((value) => value / 255));
+      if (shown && count) gl.drawElements(gl.TRIANGLES, count, gl.UNSIGNED_INT, 4 * first);
+      first += count;
+    });
+    gl.disable(gl.POLYGON_OFFSET_FILL);
   }
 
   start({ made, uniforms }, layout, drawing, thick) {
