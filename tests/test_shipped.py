@@ -25,6 +25,7 @@ EXPECTED = {
     "delaunay-small": [("delaunay:points=40", 0.98), ("delaunay:points=140", 0.97)],
     "figures": [("figures", 0.999)],
     "molecules": [],  # tested below
+    "shapes": [("shapes:points=500,kind=smooth", 0.95)],
     "surfaces": [("surfaces", 0.96), ("surfaces:points=196", 0.93)],
 }
 
