@@ -1,17 +1,17 @@
-"""Train the model of molecules on a machine with a GPU that is lent for a few calls of ten minutes.
+"""Train the model of molecules in three calls of some minutes, on a machine with a GPU where rdkit is not installed.
 
 First, here: what the machine lacks, packed into a folder that travels with the tree (``WHEEL`` is rdkit's, for the
 Python of that machine; about 9 MB, with the list of molecules 10 MB)::
 
     python recipes/molecule_smiles.py list STATE/molecules.json.xz --moses FOLDER --more FILES
-    python recipes/molecule_session.py pack STATE --wheel WHEEL
+    python recipes/molecule_calls.py pack STATE --wheel WHEEL
 
 Then there, three times, each as soon as the one before has ended; what it leaves in ``$OUT``, a file ``run.tar`` of at
 most 11 MB, is first copied into ``STATE``, so that a fresh machine goes on as well as the one before::
 
-    PYTHONPATH=src:. python3 recipes/molecule_session.py train STATE --out $OUT --call 1
-    PYTHONPATH=src:. python3 recipes/molecule_session.py train STATE --out $OUT --call 2
-    PYTHONPATH=src:. python3 recipes/molecule_session.py train STATE --out $OUT --call 3
+    PYTHONPATH=src:. python3 recipes/molecule_calls.py train STATE --out $OUT --call 1
+    PYTHONPATH=src:. python3 recipes/molecule_calls.py train STATE --out $OUT --call 2
+    PYTHONPATH=src:. python3 recipes/molecule_calls.py train STATE --out $OUT --call 3
 
 Other processes make conformers all the while, and what is there is learned; they stay on the machine and do not travel.
 The last call also tests the model and learns how sure it may be. Each call ends by itself within ``--minutes``; the
