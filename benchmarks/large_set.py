@@ -1,4 +1,4 @@
-"""One set in tiles by several processes: seconds per point and memory, against sets a fraction of its size."""
+"""One set in tiles by several processes: seconds per point and memory, against a set a fraction of its size."""
 
 from __future__ import annotations
 
@@ -43,11 +43,12 @@ def run(
 
     The clock runs from the file to the edges on disk; the stages are timed apart. What starts the processes of every
     stage is there before, and how long that takes is stated. Memory is the largest sum of the resident memory of the
-    command and its workers, looked at twice a second.
+    command and its workers, looked at twice a second. Where other programs run too, the processor time of all of them
+    says more than the clock, and sizes are compared by it.
 
     Args:
         points: number of points.
-        small: of the smallest set, from which each has ten times as many as the one before; 0: no other set.
+        small: of the set that it is compared with; 0: none.
         tile: points in a tile.
         workers: processes, with a share of the cores each.
         scorers: processes that score, if not as many.
@@ -63,8 +64,7 @@ def run(
     given = (chosen.cpu(), tile, workers, scorers or workers, device, seed)
     idle = ((number, number) for number in range(workers))
     _, start = timed(lambda: list(in_processes(workers)(Idle(), idle)))
-    counts = [small * 10**power for power in range(9) if 0 < small * 10**power < points] + [points]
-    sizes = [measure(count, *given) for count in counts]
+    sizes = [measure(count, *given) for count in (small, points) if count]
     config: Any = chosen.config
     kept = {name: config[name] for name in ("width", "pair_width", "kernels", "steps", "candidates")}
     named = f"{model}, as shipped" if model == MODEL else f"GLN {kept}, {training_of(chosen)}"
@@ -77,7 +77,7 @@ def run(
     }
     settings |= {"device": device_name() if device != "cpu" else "cpu", "cores": len(os.sched_getaffinity(0))}
     settings |= {"seed": seed, "load": [round(load, 1) for load in os.getloadavg()]}
-    first, last = (sizes[at]["microseconds_per_point"] for at in (0, -1))
+    first, last = (sizes[at]["core_microseconds_per_point"] for at in (0, -1))
     return {"name": "large-set", "sizes": sizes, "per_point_ratio": last / first, "settings": settings}
 
 
@@ -112,9 +112,11 @@ def measure(
         stages[work.stage] = time.perf_counter() - begun
 
     counted: Engine = engine
-    with TemporaryDirectory(prefix="gln-") as place, Memory() as memory:
+    points = draw(2, "uniform", count, seed)
+    with TemporaryDirectory(prefix="gln-") as place, Watch() as watch:
         folder = Path(place)
-        np.save(folder / "points.npy", draw(2, "uniform", count, seed))
+        np.save(folder / "points.npy", points)
+        del points
         job = Job(model, [folder / "points.npy"], folder / "edges", device=device)
         stream = open_stream(job.paths[0], ReadOptions(), lambda text: None)
         assert stream is not None
@@ -129,6 +131,7 @@ def measure(
         "tiles": len(shards),
         "seconds": seconds,
         "microseconds_per_point": 1e6 * seconds / count,
+        "core_microseconds_per_point": 1e6 * sum(watch.cpu.values()) / count,
         "cutting_seconds": seconds - sum(stages.values()),
         "nearest_seconds": stages["near"],
         "candidates_seconds": stages["rows"],
@@ -136,30 +139,37 @@ def measure(
         "read_per_point": read / count,
         "edges": outcome.edges,
         "bytes_per_point": written / count,
-        "memory_gib": memory.most / 2**30,
+        "memory_gib": watch.most / 2**30,
     }
 
 
-class Memory:
-    """The largest resident memory of this process and all below it, while the block runs."""
+class Watch:
+    """The largest resident memory of this process and all below it while the block runs, and their processor time."""
 
-    def __enter__(self) -> Memory:
+    def __enter__(self) -> Watch:
         import psutil  # of bench alone
 
         self.most, self.over = 0, threading.Event()
-        here = psutil.Process()
+        self.cpu: dict[int, float] = {}  # seconds of every process since the block began, as last seen
+        begun: dict[int, float] = {}
 
         def look() -> None:
-            while not self.over.wait(0.5):
-                total = 0
-                for process in [here, *here.children(recursive=True)]:
-                    try:
-                        total += process.memory_info().rss
-                    except psutil.Error:  # it has ended
-                        continue
-                self.most = max(self.most, total)
+            total, here = 0, psutil.Process()
+            for process in [here, *here.children(recursive=True)]:
+                try:
+                    total += process.memory_info().rss
+                    self.cpu[process.pid] = sum(process.cpu_times()[:2]) - begun.get(process.pid, 0)
+                except psutil.Error:  # it has ended
+                    continue
+            self.most = max(self.most, total)
 
-        self.thread = threading.Thread(target=look, daemon=True)
+        def watch() -> None:
+            while not self.over.wait(0.5):
+                look()
+
+        look()
+        begun |= self.cpu
+        self.thread = threading.Thread(target=watch, daemon=True)
         self.thread.start()
         return self
 

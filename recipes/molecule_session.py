@@ -42,6 +42,7 @@ SPARE = 20  # seconds at the end of a call, for what is kept,
 LAST = 80  # and of the last one, for tests and confidence
 HELD_OUT = 700  # molecules
 ENOUGH = 4000  # conformers, with which training begins
+TRIES = 4  # to train, if it fails
 PATIENCE = 100  # seconds, after which it begins with fewer
 # Of rdkit: what the recipes import, what that loads, and no more.
 PARTS = """
@@ -138,7 +139,7 @@ def learn(words: list[str], end: float) -> None:
     """Train until the end; where training fails, go on from what was kept last, more carefully."""
     from recipes.molecules import Timed, settings, train
 
-    while time.monotonic() < end - 20:
+    for _ in range(TRIES):
         try:
             return train(settings([*words, "--minutes", str((end - time.monotonic()) / 60)]))
         except Exception:

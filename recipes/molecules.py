@@ -166,7 +166,7 @@ def test(given: argparse.Namespace) -> None:
 
 def calibrate(given: argparse.Namespace) -> None:
     """Learn from molecules that are held out how sure the model may be, and save it with the model."""
-    from gln.workflows.molecules import fit_confidence
+    from recipes.molecule_confidence import fit_confidence
 
     model = loaded(given)
     data, rng = load(given.held_out or given.data), np.random.default_rng(3)

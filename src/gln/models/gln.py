@@ -29,7 +29,17 @@ from gln.models.candidates import Proposal, all_pairs, candidate_pairs
 from gln.models.contract import Kinds, ScoredPairs, StructureOutput, kinds_of
 from gln.models.crowds import find_crowds
 from gln.models.features import feature_count, index_features, local_unit, mlp, pair_features
-from gln.models.pairs import AllPairs, Block, ListedPairs, Pairs, block_size, joined, never_compiled
+from gln.models.pairs import (
+    AllPairs,
+    Block,
+    ListedPairs,
+    Pairs,
+    block_size,
+    in_one_piece,
+    joined,
+    never_compiled,
+    replace_state,
+)
 from gln.models.region import Region
 from gln.models.series import Explain, Series
 from gln.models.settings import APART, Lengths, check_gln, check_steps
@@ -306,11 +316,8 @@ class GLN(nn.Module):
         unit = joined([local_unit(block, where) for block in blocks])[..., None]
         h = self.embed_node(x if x.shape[-1] else x.new_ones(*x.shape[:-1], 1))
         how = (self.lengths, self.directions, self.kinds.edge_weights)
-        return (
-            blocks,
-            h,
-            [self.embed_pair(pair_features(block, where, pos, x, unit, *how)) for block in blocks],
-        )
+        states = (self.embed_pair(pair_features(block, where, pos, x, unit, *how)) for block in blocks)
+        return blocks, h, in_one_piece(states, [block.shape[0] for block in blocks])
 
     @never_compiled
     def _choose(
@@ -441,15 +448,18 @@ class Step(nn.Module):
         h = h + self.think(h)
         ends = self.ends.project(h)
         for number, block in enumerate(blocks):
-            e[number] = self.ends(block, e[number], *ends, structure)
+            replace_state(e, number, self.ends(block, e[number], *ends, structure))
         before: list[Tensor | None] = list(
             e
         )  # a block reads its surroundings as they were before any block mixed
         scores, kinds = [], []
         for number, block in enumerate(blocks):
+            state = e[number]
             if self.mix is not None:
-                e[number] = e[number] + self.mix(block, block.around(before, number))
-            e[number] = normed_mlp(self.weigh, e[number])
+                state = state + self.mix(block, block.around(before, number))
+                if before[number] is not None and len(blocks) > 1:  # a later block reads what is replaced now
+                    before[number] = e[number].clone()
+            replace_state(e, number, normed_mlp(self.weigh, state))
             scores.append(normed_linear(self.score[0], self.score[1], e[number]).squeeze(-1))
             if self.kind is not None:
                 kinds.append(normed_linear(self.kind[0], self.kind[1], e[number]))

@@ -10,7 +10,7 @@ after the first step and grows by 3 in every other, and after a step all that is
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import torch
@@ -20,7 +20,7 @@ from gln.errors import GLNError
 from gln.graphs import GraphBatch
 from gln.models.candidates import spatial_order
 from gln.models.contract import ScoredPairs
-from gln.models.pairs import ListedBlock, ListedPairs, block_size
+from gln.models.pairs import ListedBlock, ListedPairs, block_size, in_one_piece
 from gln.models.structure import Structure
 
 if TYPE_CHECKING:
@@ -93,25 +93,20 @@ class Region:
         ends = (kept.cumsum(0) - 1)[self.pairs.ends[:, among]]
         self.pairs = ListedPairs.sorted(ends, (1, len(self.node)))
         blocks = self.pairs.blocks(block_size(h.device))
-        start = 0
-        for number, state in enumerate(e):  # one by one, so that there is never a second copy of all
-            e[number] = state[among[start : start + len(state)]]
-            start += len(state)
-        _cut_anew(e, [block.shape[0] for block in blocks])
+        lengths = [block.shape[0] for block in blocks]
+        rest = (state[own] for state, own in zip(e, among.split(list(map(len, e))), strict=True))
+        e[:] = in_one_piece(_cut_anew(rest, lengths), lengths, instead=e)
         left = {name: part[among] for name, part in structure._asdict().items() if part is not None}
         return self.pairs, blocks, h[kept], Structure(**left)
 
 
-def _cut_anew(parts: list[Tensor], lengths: list[int]) -> None:
-    """Cut what ``parts`` hold, one after another, into parts of other ``lengths``."""
-    left, none = parts[::-1], parts[0][:0]
-    parts.clear()
+def _cut_anew(parts: Iterator[Tensor], lengths: list[int]) -> Iterator[Tensor]:
+    """The same rows, one after another, in parts of other ``lengths``."""
+    rest = next(parts)
     for length in lengths:
-        some, count = [none], 0
+        some, count = [rest], len(rest)
         while count < length:
-            some.append(left.pop())
+            some.append(next(parts))
             count += len(some[-1])
-        if count > length:
-            some[-1], rest = some[-1].tensor_split([len(some[-1]) - count + length])
-            left.append(rest)
-        parts.append(torch.cat(some))
+        part, rest = torch.cat(some).tensor_split([length])
+        yield part

@@ -69,6 +69,10 @@ class Bins:
         tiles = np.flatnonzero(np.diff(cuts))
         return [(int(tile), nodes[cuts[tile] : cuts[tile + 1]] - self.first[tile]) for tile in tiles]
 
+    def short(self, numbers: np.ndarray) -> np.ndarray:
+        """Numbers of nodes as they are kept on disk."""
+        return numbers.astype(np.uint32) if self.first[-1] < 2**32 else numbers
+
     def read(self, tile: int) -> np.ndarray:
         """The records ``row`` and ``values`` of the nodes of a tile, mapped."""
         kind = _record(sum(self.widths))
@@ -118,7 +122,7 @@ class Bins:
         ends = np.concatenate([np.empty((2, 0), np.int64), *parts], axis=1)
         owner = self.owner(ends[1])
         tiles, counts = np.unique(owner, return_counts=True)
-        _save(self.path(tile, "near.npy"), ends[:, owner.argsort(kind="stable")])
+        _save(self.path(tile, "near.npy"), self.short(ends[:, owner.argsort(kind="stable")]))
         _save(self.path(tile, "cuts.npy"), np.stack([tiles, counts.cumsum() - counts, counts.cumsum()]))
         return True
 
@@ -161,12 +165,12 @@ class Bins:
         parts = [np.load(self.path(tile, "near.npy"))]
         for other, start, end in self.into.get(tile, []):
             parts.append(np.load(self.path(other, "near.npy"), mmap_mode="r")[::-1, start:end])
-        source, target = np.concatenate(parts, axis=1)
+        source, target = np.concatenate(parts, axis=1).astype(np.int64)
         first, last, count = self.first[tile], self.first[tile + 1], int(self.first[-1])
         key = distinct((source - first) * count + target)
         source, target = key // count, key % count
         _save(self.path(tile, "begin.npy"), np.searchsorted(source, np.arange(last - first + 1)))
-        _save(self.path(tile, "rows.npy"), target.astype(np.uint32) if count < 2**32 else target)
+        _save(self.path(tile, "rows.npy"), self.short(target))
         ours, theirs = self.copies(source + first), self.copies(target)
         _save(self.path(tile, "copies.npy"), (ours * theirs)[(ours > 1) & (theirs > 1)].sum())
         return True

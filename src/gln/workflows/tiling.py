@@ -156,7 +156,10 @@ def room_for(job: Job) -> int:
     """How many nodes the memory has room for at once."""
     model: Any = job.model
     state = STATE * nearest_of(model, job.choice) * model.config["pair_width"]
-    return int(SHARE * free_memory() / state)
+    free = free_memory()
+    if job.device != "cpu" and torch.cuda.is_available():
+        free = min(free, torch.cuda.mem_get_info()[0])
+    return int(SHARE * free / state)
 
 
 def free_memory() -> float:
@@ -258,6 +261,9 @@ def _compute(
                     write_atomically(folder.file(tile), pack_edges([(label, columns)], facts))
                     scored += nodes
                 bar.update(int(bins.counts[tile]))
+        if stage == "rows":  # nobody reads these again
+            for tile in range(tiles):
+                bins.path(tile, "near.npy").unlink(missing_ok=True)
     say(
         f"{scored / max(int(bins.counts[todo].sum()), 1):.2f} nodes were scored for each one, halos included."
     )
