@@ -37,6 +37,7 @@ NAMES = (
     "ray-sets",
     "scale",
     "schedule",
+    "surfaces-step",
     "tiles",
     "time-to-accuracy",
     "train-step",

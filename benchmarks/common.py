@@ -183,6 +183,15 @@ def notes(facts: dict[str, Any]) -> list[str]:
             ", ".join(f"{ratio:.2f}×" for ratio in facts[f"{of}_ratios"]) for of in ("time", "memory")
         )
         found.append(f"Against half as many points: time {time_}; memory {memory}.")
+    for share in facts.get("better", []):
+        scores = ", ".join(
+            f"{name} {value:.0%}"
+            for name, value in share.items()
+            if isinstance(value, float) and name != "noise"
+        )
+        found.append(
+            f"GLN is better than {share['than']} (noise {share['noise']:g}) on: {scores} of the meshes."
+        )
     if "target" in facts:
         found.append(f"Aim: an F1 of {facts['target']}.")
     if "floor" in facts:

@@ -211,7 +211,6 @@ def prepare(place: Path) -> None:
     progress, weights = read_checkpoint(path).progress, network.state_dict()
     write_checkpoint(path, weights, weights, optimizer, progress)
     BASE["checkpoint"] = {path.name: path.read_bytes()}
-    prepare_onnx(place)
     for name in ("GLN", "scaled", "PaperGLN", "neighbours"):
         BASE[name] = {
             file: (place / name / file).read_bytes() for file in ("model.json", "model.safetensors")
@@ -220,11 +219,10 @@ def prepare(place: Path) -> None:
 
 def prepare_onnx(place: Path) -> None:
     """An exported model, which takes a while."""
-    if "onnx" not in BASE:
-        files = export(GLN(**SMALL), place / "good.onnx")
-        BASE["onnx"] = {path.name: path.read_bytes() for path in files}
-        for path in files:
-            path.unlink()
+    files = export(GLN(**SMALL), place / "good.onnx")
+    BASE["onnx"] = {path.name: path.read_bytes() for path in files}
+    for path in files:
+        path.unlink()
 
 
 def _network() -> tuple[torch.nn.Module, torch.optim.Optimizer]:

@@ -19,7 +19,7 @@ from gln.errors import GLNError
 from recipes.mesh_files import Mesh, fetch, points_on, read_list, read_mesh
 
 SEED = 0
-SAMPLES = 50_000  # points on both surfaces, of which distances are taken
+SAMPLES = 50_000  # points on each surface, of which the distances to the other are taken
 RADIUS = 0.003  # of the diagonal of the bounding box, within which a point counts as found
 SHARP = np.cos(np.radians(30))  # of the normals of two faces, below which their edge is sharp
 ALONG = 10_000  # points on sharp edges
@@ -200,28 +200,36 @@ def compare(truth: Mesh, made: Mesh) -> dict[str, Any]:
     ``watertight``  whether each has two
     ==============  ==================================================================================================
     """
-    places, normals = zip(*(on_surface(mesh) for mesh in (truth, made)), strict=True)
-    far, near = zip(*(cKDTree(places[1 - one]).query(places[one], workers=1) for one in (0, 1)), strict=True)
-    recall, precision = ((gap < RADIUS).mean() for gap in far)
-    cosine = [np.abs((normals[one] * normals[1 - one][near[one]]).sum(1)).mean() for one in (0, 1)]
+    (recall, far, turned), (precision, further, back) = (
+        to_surface(*both) for both in ((truth, made), (made, truth))
+    )
     facts = describe_any(made)
     sharp = sharp_points(truth), sharp_points(made)
     both = min(map(len, sharp)) > 0
     edges = [cKDTree(sharp[1 - one]).query(sharp[one])[0].mean() for one in (0, 1)] if both else []
     return {
-        "chamfer": 100 * fmean(float(gap.mean()) for gap in far),
-        "f1": float(2 * precision * recall / max(precision + recall, 1e-9)),
-        "normals": float(np.mean(cosine)),
+        "chamfer": 100 * (far + further) / 2,
+        "f1": 2 * precision * recall / max(precision + recall, 1e-9),
+        "normals": (turned + back) / 2,
         "edges": 100 * float(np.mean(edges)) if both else None,
         **facts,
     }
 
 
-def on_surface(mesh: Mesh) -> tuple[np.ndarray, np.ndarray]:
+def to_surface(mesh: Mesh, other: Mesh) -> tuple[float, float, float]:
+    """Of points on a mesh, to the nearest place of another: the share within reach, mean distance, mean |cosine|."""
     where, face = points_on(mesh, SAMPLES, SEED + 1)
+    scene = open3d().t.geometry.RaycastingScene(nthreads=1)
+    scene.add_triangles(other.vertices.astype(np.float32), other.faces.astype(np.uint32))
+    found = scene.compute_closest_points(where.astype(np.float32), nthreads=1)
+    far = np.linalg.norm(where - found["points"].numpy(), axis=1)
+    cosine = (normals_of(mesh)[face] * normals_of(other)[found["primitive_ids"].numpy()]).sum(1)
+    return float((far < RADIUS).mean()), float(far.mean()), float(np.abs(cosine).mean())
+
+
+def normals_of(mesh: Mesh) -> np.ndarray:
     normals = crosses(mesh)
-    normals /= np.linalg.norm(normals, axis=1, keepdims=True) + 1e-300
-    return where, normals[face]
+    return normals / np.maximum(np.linalg.norm(normals, axis=1, keepdims=True), 1e-300)
 
 
 def describe_any(mesh: Mesh) -> dict[str, Any]:
@@ -235,9 +243,7 @@ def describe_any(mesh: Mesh) -> dict[str, Any]:
 
 def sharp_points(mesh: Mesh) -> np.ndarray:
     """Points evenly along the edges where two faces turn by more than 30°."""
-    normals = crosses(mesh)
-    normals /= np.linalg.norm(normals, axis=1, keepdims=True) + 1e-300
-    halves = half_edges(mesh.faces)
+    normals, halves = normals_of(mesh), half_edges(mesh.faces)
     key, back = halves @ [len(mesh.vertices), 1], halves @ [1, len(mesh.vertices)]
     order = np.argsort(key)
     place = np.searchsorted(key[order], back).clip(max=len(key) - 1)

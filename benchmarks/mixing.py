@@ -17,12 +17,10 @@ from gln.families import parse_family
 from gln.graphs import GraphBatch
 from gln.models import GLN
 from gln.models.candidates import all_pairs
-from gln.ops.mix import mix_all, mix_all_reference
+from gln.ops.mix import mix_all
 from gln.training.losses import Loss
 
 SIZES = ((64, 20), (64, 50), (64, 128), (8, 256), (1, 1024))  # sets and nodes
-SHAPES = (4, 2, 2), (4, 2, 3), (2, 2, 2), (2, 2, 3), (2, 2, 3, 168), (4, 1, 3), (2, 4, 3), (4, 4, 2, 128)
-TILES = (64, 128, SHAPES), (64, 50, SHAPES[:6]), (8, 256, SHAPES[:2])
 EXPONENTIALS = 16  # per multiprocessor and cycle, on a Hopper GPU
 
 
@@ -44,9 +42,8 @@ def run(seed: int = 0, repeats: int = 20) -> dict[str, Any]:
     with torch.cuda.stream(torch.cuda.Stream()):  # what is recorded must not have begun on the default stream
         rates = _rates()
         rows = [_sizes(count, nodes, repeats, rates) for count, nodes in SIZES]
-        tiles = [_tiles(count, nodes, shape, repeats) for count, nodes, shapes in TILES for shape in shapes]
     settings = {"seed": seed, "heads": 4, "channels": 64, "device": device_name()}
-    return {"name": "mixing", "rows": rows, "large_step": large, "tiles": tiles, "settings": settings}
+    return {"name": "mixing", "rows": rows, "large_step": large, "settings": settings}
 
 
 class Rates(NamedTuple):
@@ -80,26 +77,6 @@ def _sizes(count: int, nodes: int, repeats: int, rates: Rates) -> dict[str, Any]
     limit = max(least.values())
     row = {"sets": count, "nodes": nodes, "forward_ms": forward, "backward_ms": backward, **least}
     row |= {"of_limit": forward / limit, "triangle_ms": product, "triangle_backward_ms": product_backward}
-    return row
-
-
-def _tiles(count: int, nodes: int, shape: tuple[int, ...], repeats: int) -> dict[str, Any]:
-    """A kernel that keeps scores and weights in registers, which is a trial: its time and its error."""
-    from benchmarks.mixing_tiles import Tiles, mix
-
-    row: dict[str, Any] = {"sets": count, "nodes": nodes, "shape": shape}
-    try:
-        read = torch.randn(count, nodes, nodes, 4, 4, 16, device="cuda", dtype=torch.bfloat16)
-        mask = ~torch.eye(nodes, dtype=torch.bool, device="cuda").expand(count, -1, -1)
-        mask[0, :, -3:] = mask[0, -3:] = False
-        mixed, total = mix(read[:2], mask[:2], Tiles(*shape))
-        exact, exact_total = mix_all_reference(read[:2].float(), mask[:2])
-        row["error"] = float((mixed - exact)[mask[:2]].norm() / exact[mask[:2]].norm())
-        row["total_error"] = float((total - exact_total)[mask[:2]].abs().max())
-        row["forward_ms"] = _milliseconds(lambda: mix(read, mask, Tiles(*shape)), repeats)
-    except Exception as error:
-        row["failed"] = repr(error)[:300]
-    print(row, flush=True)
     return row
 
 

@@ -137,9 +137,10 @@ def flow_of(run: Path, device: str) -> GraphFlow:
 def ways(flow: GraphFlow, given: argparse.Namespace) -> list[Sampling]:
     """All settings of sampling that are asked for."""
     return [
-        Sampling(steps, eta, given.guidance, lateness).of(flow.config)
+        Sampling(steps, eta, start, lateness).of(flow.config)
         for steps in given.sampling_steps or [None]
         for eta in given.stochasticity or [None]
+        for start in given.start or [None]
         for lateness in given.lateness or [None]
     ]
 
@@ -229,7 +230,7 @@ def sampled(
 
 
 def in_a_name(how: Sampling) -> str:
-    """Settings of sampling in the name of a file: steps, stochasticity, guidance, lateness."""
+    """Settings of sampling in the name of a file: steps, stochasticity, start, lateness."""
     return "-".join(f"{value:g}" for value in vars(how).values())
 
 
@@ -371,7 +372,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=TEST_SEED, help="of the samples")
     parser.add_argument("--sampling-steps", type=int, nargs="*")
     parser.add_argument("--stochasticity", type=float, nargs="*")
-    parser.add_argument("--guidance", type=float)
+    parser.add_argument("--start", type=float, nargs="*")
     parser.add_argument("--lateness", type=float, nargs="*")
     parser.add_argument("--against", choices=["test", "val"], default="test")
     parser.add_argument("--keep", type=Path, help="folder for the samples")

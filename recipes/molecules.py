@@ -6,8 +6,8 @@
 
 ``CONFORMERS`` are files of ``recipes/molecule_conformers.py``, or folders of them, which may fill up meanwhile. The
 rate of learning falls with the time that is left, so that training ends when the minutes are over. ``test`` prints the
-share of molecules of which every bond, charge and number of hydrogens is right as the most probable one. On a machine
-that is lent for minutes at a time, use ``recipes/molecule_session.py``.
+share of molecules of which every bond, charge and number of hydrogens is right as the most probable one. To train in
+several short calls on a machine without rdkit, use ``recipes/molecule_calls.py``.
 """
 
 from __future__ import annotations
@@ -166,7 +166,7 @@ def test(given: argparse.Namespace) -> None:
 
 def calibrate(given: argparse.Namespace) -> None:
     """Learn from molecules that are held out how sure the model may be, and save it with the model."""
-    from gln.workflows.molecules import fit_confidence
+    from recipes.molecule_confidence import fit_confidence
 
     model = loaded(given)
     data, rng = load(given.held_out or given.data), np.random.default_rng(3)

@@ -200,11 +200,12 @@ def forming() -> None:
     """A planar graph on its way from noise, drawn where its nodes end up."""
     flow = gln.load("planar")
     how = Sampling(steps=100)
-    (graph,) = flow.sampled(1, SEED, how=how, keep=4)
-    times, where = how.of(flow.config).times()[:: how.steps // 4], places(graph)
+    (graph,) = flow.sampled(1, SEED, how=how, keep=10)
+    times, where = how.of(flow.config).times()[:: how.steps // 10], places(graph)
+    shown = [(times[number], graph.forming[number]) for number in (0, 5, 6, 7, 10)]
     final = set(map(tuple, graph.edges_once().tolist()))
     figure = Figure(figsize=(7.6, 1.9), layout="constrained")
-    for ax, time, edges in zip(figure.subplots(1, 5), times, graph.forming, strict=True):
+    for ax, (time, edges) in zip(figure.subplots(1, len(shown)), shown, strict=True):
         here = Graph(graph.num_nodes, edge_index=edges).edges_once()
         stays = np.array([pair in final for pair in map(tuple, here.tolist())])
         for lines, colour, width in ((here[~stays], PALE, 0.5), (here[stays], EDGE, 0.9)):

@@ -3,9 +3,9 @@
     python recipes/shapes.py make --seed 1 --minutes 50        # again to go on; data/shapes/1-*.npz
     python recipes/shapes.py pack --seed 1                     # data/shapes-1.npz.xz, a small file of them
     python recipes/shapes.py train --run runs/shapes --minutes 6 --of 20
-    python recipes/shapes.py test --run runs/shapes
+    python recipes/shapes.py test --run runs/shapes --output results/shapes.json    # of seed 1000003
 
-Seed 2 is held out; training reads the files of all others. Several processes can each ``make`` those of one seed.
+Seed 2 is held out to validate; training reads the files of all others. Each seed can be made by a process of its own.
 Samples are those of the family ``shapes`` without noise, which training adds. ``make`` needs ``manifold3d``.
 Several samples, turned and scaled at random, stand side by side in one graph, so that all graphs are about as large.
 """
@@ -16,6 +16,8 @@ import argparse
 import io
 import lzma
 import os
+import shlex
+import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -31,8 +33,11 @@ import gln
 from gln.families.shapes import KINDS, NOISE, Shapes
 from gln.graphs import GraphBatch
 from gln.graphs.record import Graph
+from gln.inference.predict import Choice, predict_graphs
 from gln.models.candidates import candidate_pairs
 from gln.models.pairs import ListedPairs
+from gln.seeds import TEST_SEED
+from gln.storage.provenance import check_source, write_result
 from gln.training.losses import Loss
 from recipes.timed import add_training_flags, fit_for, settings_in
 
@@ -222,7 +227,9 @@ def train(given: argparse.Namespace) -> None:
     model = gln.GLN(**MODEL | settings_in(given.set))
     model.draw = MethodType(some_pairs, model)  # type: ignore[method-assign]
     weights = sum(weight.numel() for weight in model.parameters())
-    files = sorted({*Path().glob(FILE.format("*"))} - {Path(FILE.format(HELD_OUT))})
+    files = sorted(
+        {*Path().glob(FILE.format("*"))} - {Path(FILE.format(seed)) for seed in (HELD_OUT, TEST_SEED)}
+    )
     samples = [sample for file in files for sample in read(file)]
     points = sum(len(sample.pos) for sample in samples)
     print(f"{len(samples)} samples, {points:,} points, {len(held)} held out; {weights:,} weights", flush=True)
@@ -240,28 +247,57 @@ def train(given: argparse.Namespace) -> None:
 
 
 def test(given: argparse.Namespace) -> None:
-    """F1 of edges over samples that are held out, by kind and noise."""
+    """How well edges and faces are found over samples that were not seen, by kind and noise."""
+    check_source(given.output or Path(os.devnull))
     model = gln.load(given.run).to(given.device).eval()
-    held = read(Path(FILE.format(HELD_OUT)))
-    print("kind     noise  samples      F1   worst  recall of candidates")
+    samples = read(Path(FILE.format(TEST_SEED)))
+    rows = []
     for noise in (0.0, 0.01, 0.1):
         for number, kind in enumerate(KINDS):
-            rng = np.random.default_rng(3)
-            some = [sample for sample in held if sample.kind == number][: given.val]
-            found = np.array([judged(model, box([sample], rng, noise)) for sample in some])
-            (f1, recall), worst = found.mean(0), found[:, 0].min()
-            print(f"{kind:8} {noise:5.2f} {len(some):8} {f1:7.4f} {worst:7.4f} {recall:7.4f}", flush=True)
+            rng = np.random.default_rng(TEST_SEED)
+            some = [sample for sample in samples if sample.kind == number][: given.val]
+            found = [judged(model, box([sample], rng, noise), kind == "open") for sample in some]
+            means = {name: float(np.mean([one[name] for one in found])) for name in found[0]}
+            rows.append({"kind": kind, "noise": noise, "samples": len(some), **means})
+            print(
+                ", ".join(
+                    f"{name} {value:.4}" if isinstance(value, float) else f"{value}"
+                    for name, value in rows[-1].items()
+                ),
+                flush=True,
+            )
+    if given.output is not None:
+        facts = {"model": model.config, "training": model.training_facts, "rows": rows}
+        write_result(given.output, shlex.join(["python", *sys.argv]), TEST_SEED, facts)
 
 
-@torch.no_grad()
-def judged(model: Any, graph: Graph) -> tuple[float, float]:
-    """F1 of the edges, those that were no candidates included, and the share that were."""
-    batch = GraphBatch.from_graphs([graph]).to(next(model.parameters()).device)
-    output = model(batch).full_precision()
-    edge = (output.logits[-1].sigmoid() >= model.threshold) & output.mask
-    true = output.target(batch.adj) & output.mask
-    right, all_true = (edge & true).sum(), batch.adj.sum()
-    return float(2 * right / (edge.sum() + all_true)), float(true.sum() / all_true)
+def judged(model: Any, graph: Graph, open: bool) -> dict[str, float]:
+    """Of a sample without noise in its truth: edges, candidates, and what is made of them.
+
+    ==============  ==========================================================================================
+    ``f1``          of the edges, those that were no candidates included
+    ``candidates``  the share of true edges that were scored
+    ``closed``      whether the faces are watertight or, of an open surface, are not
+    ``manifold``    the share of edges with one or two faces
+    ==============  ==========================================================================================
+    """
+    from gln.decoding.faces import describe  # here, as it needs numba
+    from gln.workflows.meshes import LEAST, faces_of
+
+    answer = predict_graphs(model, [graph], Choice(threshold=0.0))[0]
+    pairs, chances = answer.scored_once()
+    count = graph.num_nodes
+    likely, true = pairs[chances >= model.threshold] @ [count, 1], graph.edges_once() @ [count, 1]
+    right = np.isin(likely, true).sum()
+    stays = answer.edge_prob >= LEAST
+    answer.edge_index, answer["edge_prob"] = answer.edge_index[:, stays], answer.edge_prob[stays]
+    facts = describe(count, faces_of(graph, answer, open))
+    return {
+        "f1": float(2 * right / (len(likely) + len(true))),
+        "candidates": float(np.isin(true, pairs @ [count, 1]).mean()),
+        "closed": float(facts.watertight != open),
+        "manifold": facts.manifold,
+    }
 
 
 def main() -> None:
@@ -272,6 +308,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1, help="of samples")
     parser.add_argument("--epoch", type=int, default=2000, help="samples from one validation to the next")
     parser.add_argument("--val", type=int, default=120)
+    parser.add_argument("--output", type=Path, help="of test, as JSON")
     add_training_flags(parser, lr=1.2e-3, batch_size=4)
     given = parser.parse_args()
     {"make": make, "pack": pack, "train": train, "test": test}[given.action](given)

@@ -13,9 +13,9 @@ import gln
 
 Chem = pytest.importorskip("rdkit.Chem")
 
+from recipes.molecule_calls import keep, unpacked  # noqa: E402
 from recipes.molecule_graphs import TWICE, Epochs, Molecules, Store, beside, load  # noqa: E402
 from recipes.molecule_labels import ELEMENTS, SHARED, UNIT, is_held_out, labels, stored, write  # noqa: E402
-from recipes.molecule_session import keep, unpacked  # noqa: E402
 from recipes.molecules import MODEL, NODE_TYPES, Timed, judged  # noqa: E402
 
 
@@ -170,7 +170,7 @@ def test_the_rate_of_learning_falls_over_all_calls_together(monkeypatch: pytest.
     assert rates[-1] == pytest.approx(0)
 
 
-def test_the_state_of_a_session_travels(tmp_path: Path) -> None:
+def test_the_state_of_a_training_travels(tmp_path: Path) -> None:
     run, out = tmp_path / "run", tmp_path / "out"
     (run / "model/tensorboard").mkdir(parents=True)
     out.mkdir()

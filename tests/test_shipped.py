@@ -28,6 +28,7 @@ EXPECTED = {
     "figures": [("figures", 0.999)],
     "molecules": [],  # tested below
     "planar": [],
+    "shapes": [("shapes:points=500,kind=smooth", 0.95)],
     "surfaces": [("surfaces", 0.96), ("surfaces:points=196", 0.93)],
 }
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import random
 import subprocess
 import sys
 from pathlib import Path
@@ -17,6 +19,7 @@ from gln.graphs import make_graph
 from gln.models import GLN, PaperGLN, Set2Graph, StructureOutput
 from gln.models.flow import GraphFlow
 from gln.storage.onnx import lists_of, load_onnx
+from tests.storage.test_hostile import hostile, survives
 
 pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
 pytest.importorskip("onnxscript", reason="onnxscript is not installed")
@@ -132,6 +135,18 @@ def test_what_the_file_cannot_do_is_said(
     assert capfd.readouterr() == ("", "")
     with pytest.raises(GLNError, match=r"models are exported as NAME\.onnx"):
         gln.export("delaunay-small", tmp_path / "model.pt")
+
+
+def test_any_other_value_in_its_words_gets_a_sentence(all_heads: tuple[GLN, Path], tmp_path: Path) -> None:
+    import onnx as files
+
+    program, path, points = files.load(all_heads[1]), tmp_path / "hostile.onnx", np.zeros((3, 4))
+    (words,) = (word for word in program.metadata_props if word.key == "gln.facts")
+    every = list(hostile(json.loads(words.value)))
+    for facts in random.Random(0).sample(every, 60):
+        words.value = json.dumps(facts)
+        path.write_bytes(program.SerializeToString())
+        survives(lambda: gln.predict(str(path), points))
 
 
 def test_nothing_is_written_that_differs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -325,7 +325,7 @@ def test_sets_streamed_by_blocks_have_the_edges_of_the_whole(
 
 def test_candidates_are_for_models_that_have_them() -> None:
     points = np.random.default_rng(0).random((9, 2))
-    with pytest.raises(GLNError, match="Tiny scores all pairs"):
+    with pytest.raises(GLNError, match="Tiny takes no number of candidates"):
         predict(MODEL, points, candidates=3)
     with pytest.raises(GLNError, match="Baseline does not take"):
         predict(Baseline(), points, candidates=3)

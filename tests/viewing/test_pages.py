@@ -20,7 +20,7 @@ from gln.errors import GLNError
 from gln.graphs import make_graph
 from gln.graphs.record import Graph
 from gln.viewing import Seen, View, views_of, watch, write_page
-from gln.viewing.pages import FEW_LEVELS, LEVELS, check_page, cut, offered, to_levels
+from gln.viewing.pages import FEW_LEVELS, LEVELS, check_page, cut, offered, pack, to_levels
 from gln.viewing.style import DARK_PAGE, LIGHT_PAGE
 from gln.workflows.views import within_reach
 from tests.viewing import decoding
@@ -192,6 +192,24 @@ def test_nodes_without_positions_are_placed_by_what_there_is(
     ]
     assert view["placed_by"] == placed_by
     assert np.isfinite(decoding.array(view["pos"], "<f4")).all()
+
+
+def test_faces_are_right_missing_or_too_many() -> None:
+    pos = torch.tensor([[0.0, 0, 0], [1, 0, 0], [1, 1, 0], [0, 1, 0]])
+    true = torch.tensor([[0, 1, 2], [0, 2, 3]]).T
+    graph = Graph(4, pos=pos, edge_index=torch.tensor([[0, 1], [1, 0]]), face=true)
+
+    def faces(view: View) -> list[list[list[int]]]:
+        packed = pack([view], "")["views"][0]
+        corners = np.frombuffer(base64.b64decode(packed["faces"]), "<u2").reshape(-1, 3)
+        cuts = np.cumsum(packed["face_counts"])
+        assert cuts[-1] == len(corners)
+        return [part.tolist() for part in np.split(corners, cuts[:-1])]
+
+    assert faces(View(graph)) == [[[0, 1, 2], [0, 2, 3]], [], []]
+    made = np.array([[2, 0, 1], [1, 2, 3]])
+    assert faces(View(graph, faces=made)) == [[[2, 0, 1]], [[0, 2, 3]], [[1, 2, 3]]]
+    assert faces(View(graph, labelled=False, faces=made)) == [made.tolist(), [], []]
 
 
 def test_an_image_lies_below_its_graph(tmp_path: Path) -> None:

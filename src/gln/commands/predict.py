@@ -143,10 +143,8 @@ def _tell_written(job: Job, outcome: Outcome) -> None:
     if as_molecules(output):
         what, graphs = count_of(outcome.graphs, "molecule"), f"{outcome.sure:,} of them more than 99 % sure"
     if job.meshing is not None:
-        what, graphs = (
-            "the mesh" if outcome.graphs == 1 else "meshes",
-            graphs.replace("graph", "set") + " of points",
-        )
+        what = "the mesh" if outcome.graphs == 1 else "the meshes"
+        graphs = "the points" if outcome.graphs == 1 else f"{outcome.graphs:,} sets of points"
     # Several graphs may be in files of their own.
     written = output if output.exists() else output.with_name(f"{output.stem}-*{output.suffix}")
     between = "," if as_molecules(output) else " in" if job.meshing is None else " of"

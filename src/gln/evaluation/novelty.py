@@ -25,10 +25,6 @@ class Union:
     """The disjoint union of graphs; the neighbours of node i are ``neighbour[start[i]:start[i + 1]]``."""
 
     def __init__(self, graphs: Sequence[Graph]) -> None:
-        if any(graph.directed for graph in graphs):
-            raise GLNError(
-                "A graph is directed; expected undirected ones, whose isomorphism is decided here."
-            )
         blocks = Blocks.of(graphs, "cpu")
         self.first = np.cumsum([0, *blocks.nodes])  # the first node of every graph
         self.source, self.neighbour = blocks.edges.numpy()

@@ -286,7 +286,8 @@ def _asking(model: nn.Module) -> Iterator[torch.device]:
         asking, training = _ASKED.get(model, (0, []))
         if not asking:
             training = [module for module in model.modules() if module.training]
-            model.eval()
+            if training:  # to visit all modules once more takes longer than to look
+                model.eval()
         _ASKED[model] = asking + 1, training
     try:
         yield next((parameter.device for parameter in model.parameters()), torch.device("cpu"))

@@ -79,9 +79,11 @@ def check_sampling(owner: str, given: Settings) -> None:
     for name in ("steps", "sampling_steps"):
         if name in given:
             check_whole(owner, name, given[name], 1)
-    for name, least in (("stochasticity", 0), ("guidance", 0), ("lateness", 1)):
+    for name, least in (("stochasticity", 0), ("start", 0), ("lateness", 1)):
         if name in given and not least <= given[name] < float("inf"):
             raise GLNError(f"{owner} got {name}={given[name]!r}; expected a number of at least {least}.")
+    if given.get("start", 0) >= 1:
+        raise GLNError(f"{owner} got start={given['start']!r}; expected a time below 1.")
 
 
 def check_set2graph(given: Settings) -> Settings:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-import networkx as nx
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.colors import LinearSegmentedColormap, to_rgba, to_rgba_array
 
 from gln.errors import GLNError
-from gln.graphs import as_graph, to_networkx
+from gln.graphs import as_graph
 from gln.graphs.record import Graph
 from gln.graphs.regions import is_image
+from gln.viewing.layout import laid_out
 from gln.viewing.style import (
     DEPTH,
     EDGE,
@@ -33,7 +33,6 @@ FAR_TO_NEAR = LinearSegmentedColormap.from_list("depth", DEPTH)
 TILT = np.radians(35)  # 3-D graphs lie on their two longest axes, seen from this angle above
 FLATTEST = 0.6  # 3-D graphs are drawn with no axis shorter than this share of the longest
 SHADES = 40
-FEW = 200  # nodes; with more, the distances of all pairs take long to lay out
 MARGIN = 0.04  # around a drawing, as a share of its longer side
 
 
@@ -209,15 +208,10 @@ def not_flat(points: np.ndarray) -> np.ndarray:
 def places(graph: Graph) -> np.ndarray:
     """Where the nodes are: in the plane ``[n, 2]`` or, along their axes of largest spread, in space ``[n, 3]``.
 
-    Nodes without positions get a spring layout, in a small connected graph one that shows how many edges are between
-    any two.
+    Nodes without positions are laid out (:func:`gln.viewing.layout.laid_out`).
     """
     if not graph.widths[0]:
-        network = to_networkx(graph)
-        layout = nx.spring_layout(network, seed=0)
-        if graph.num_nodes <= FEW and nx.is_connected(network.to_undirected()):
-            layout = nx.kamada_kawai_layout(network, pos=layout)
-        return np.array([layout[node] for node in range(graph.num_nodes)])
+        return laid_out(graph)
     points = graph.pos.numpy(force=True).astype(float)
     if points.shape[1] < 3:
         return np.pad(points, ((0, 0), (0, 2 - points.shape[1])))

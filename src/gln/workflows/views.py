@@ -29,7 +29,7 @@ from gln.workflows import Say, Skip, silent
 from gln.workflows.answers import ask
 from gln.workflows.meshes import faces_of, keep_faces
 from gln.workflows.methods import check_fit, compared, load, load_for
-from gln.workflows.molecules import in_words
+from gln.workflows.molecules import drawing
 from gln.workflows.predict_files import Job
 from gln.workflows.runs import is_run, learned_from, run_data
 from gln.workflows.training_data import find_data, is_family
@@ -341,7 +341,7 @@ def job_views(job: Job, shown: list[Item]) -> list[View]:
     if job.chemistry is not None:
         found = job.chemistry.ask(job.model, shown, job.choice).answers
         views = [replace(View.of(item), labelled=False) for item, _ in found]
-        return [_with_edges(view, in_words(answer)) for view, (_, answer) in zip(views, found, strict=True)]
+        return [_with_edges(view, drawing(answer)) for view, (_, answer) in zip(views, found, strict=True)]
     if job.choice.top_k is None and job.known is None and job.meshing is None:
         seen = every_step(job.model, [item.graph for item in shown], job.choice)
     else:  # these change only what the last step says

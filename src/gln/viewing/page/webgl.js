@@ -252,7 +252,7 @@ class Painter {
     const kinds = [[blend(colours.ground, colours.ink, 0.22), true], [colours.missing, layers.missing], [colours.extra, layers.extra]];
     this.start(this.faces, handed.faces, drawing, 1);
     gl.enable(gl.POLYGON_OFFSET_FILL);
-    gl.polygonOffset(1, 1);
+    gl.polygonOffset(2, 2);
     let first = 0;
     kinds.forEach(([colour, shown], kind) => {
       const count = 3 * graph.faceCounts[kind];

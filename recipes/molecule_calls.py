@@ -1,17 +1,17 @@
-"""Train the model of molecules on a machine with a GPU that is lent for a few calls of ten minutes.
+"""Train the model of molecules in three calls of some minutes, on a machine with a GPU where rdkit is not installed.
 
 First, here: what the machine lacks, packed into a folder that travels with the tree (``WHEEL`` is rdkit's, for the
 Python of that machine; about 9 MB, with the list of molecules 10 MB)::
 
     python recipes/molecule_smiles.py list STATE/molecules.json.xz --moses FOLDER --more FILES
-    python recipes/molecule_session.py pack STATE --wheel WHEEL
+    python recipes/molecule_calls.py pack STATE --wheel WHEEL
 
 Then there, three times, each as soon as the one before has ended; what it leaves in ``$OUT``, a file ``run.tar`` of at
 most 11 MB, is first copied into ``STATE``, so that a fresh machine goes on as well as the one before::
 
-    PYTHONPATH=src:. python3 recipes/molecule_session.py train STATE --out $OUT --call 1
-    PYTHONPATH=src:. python3 recipes/molecule_session.py train STATE --out $OUT --call 2
-    PYTHONPATH=src:. python3 recipes/molecule_session.py train STATE --out $OUT --call 3
+    PYTHONPATH=src:. python3 recipes/molecule_calls.py train STATE --out $OUT --call 1
+    PYTHONPATH=src:. python3 recipes/molecule_calls.py train STATE --out $OUT --call 2
+    PYTHONPATH=src:. python3 recipes/molecule_calls.py train STATE --out $OUT --call 3
 
 Other processes make conformers all the while, and what is there is learned; they stay on the machine and do not travel.
 The last call also tests the model and learns how sure it may be. Each call ends by itself within ``--minutes``; the
@@ -42,6 +42,7 @@ SPARE = 20  # seconds at the end of a call, for what is kept,
 LAST = 80  # and of the last one, for tests and confidence
 HELD_OUT = 700  # molecules
 ENOUGH = 4000  # conformers, with which training begins
+TRIES = 4  # to train, if it fails
 PATIENCE = 100  # seconds, after which it begins with fewer
 # Of rdkit: what the recipes import, what that loads, and no more.
 PARTS = """
@@ -85,6 +86,8 @@ def train(given: argparse.Namespace) -> None:
     run, parts = unpacked(given.state / "run.tar", given.place / "run"), given.place / "parts"
     makers = started_makers(given, parts, end)
     try:
+        from recipes.molecules import calibrate, settings, test  # takes a while, in which conformers are made
+
         held_out = run / "held-out.npz.xz"
         run.mkdir(exist_ok=True)
         wait(makers, parts, held_out, given.enough)
@@ -95,8 +98,6 @@ def train(given: argparse.Namespace) -> None:
         makers.terminate()
         keep(run, given.out)
     if last:
-        from recipes.molecules import calibrate, settings, test
-
         chosen = settings([*words, "--minutes", "0"])
         test(chosen)
         calibrate(chosen)
@@ -110,15 +111,9 @@ def started_makers(given: argparse.Namespace, parts: Path, end: float) -> subpro
     paths = [str(where), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
     own = os.environ | {"PYTHONPATH": os.pathsep.join(paths), "OMP_NUM_THREADS": "1"}
     held_out = 0 if (given.place / "run" / "held-out.npz.xz").exists() else given.held_out
-    words = [
-        str(given.state / "molecules.json.xz"),
-        str(parts),
-        "--parts",
-        "--processes",
-        str(given.processes),
-    ]
-    words += ["--minutes", str((end - time.monotonic()) / 60), "--seed", str(given.call)]
-    words += ["--held-out", str(held_out)]
+    words = [str(given.state / "molecules.json.xz"), str(parts), "--parts"]
+    words += ["--processes", str(given.processes), "--minutes", str((end - time.monotonic()) / 60)]
+    words += ["--seed", str(given.call), "--held-out", str(held_out)]
     program = Path(__file__).with_name("molecule_conformers.py")
     return subprocess.Popen(["nice", sys.executable, str(program), *words], env=own)
 
@@ -138,7 +133,7 @@ def learn(words: list[str], end: float) -> None:
     """Train until the end; where training fails, go on from what was kept last, more carefully."""
     from recipes.molecules import Timed, settings, train
 
-    while time.monotonic() < end - 20:
+    for _ in range(TRIES):
         try:
             return train(settings([*words, "--minutes", str((end - time.monotonic()) / 60)]))
         except Exception:
@@ -165,7 +160,7 @@ def main() -> None:
     parser.add_argument("--wheel", type=Path)
     parser.add_argument("--out", type=Path)
     parser.add_argument("--call", type=int, default=1, choices=range(1, CALLS + 1))
-    parser.add_argument("--minutes", type=float, default=9.2)
+    parser.add_argument("--minutes", type=float, default=8.5)
     parser.add_argument("--processes", type=int, default=14)
     parser.add_argument("--place", type=Path, default=Path(tempfile.gettempdir(), "gln-molecules"))
     parser.add_argument("--held-out", type=int, default=HELD_OUT)
