@@ -37,9 +37,11 @@ NAMES = (
     "ray-sets",
     "scale",
     "schedule",
+    "surfaces-step",
     "tiles",
     "time-to-accuracy",
     "train-step",
+    "triangle",
     "view",
 )
 

@@ -20,7 +20,7 @@ from gln.graphs import check_graph
 from gln.graphs.record import Graph
 from gln.inference.predict import predict_graphs
 from gln.io import ReadOptions, read_items
-from gln.models import GLN, PaperGLN, Set2Graph
+from gln.models import GLN, PaperGLN
 from gln.storage.facts import read_facts
 from gln.storage.models import _sha256, load_model, save
 from gln.storage.runs import check_same, read_checkpoint, read_config, restore_optimizer, write_checkpoint
@@ -166,8 +166,9 @@ def read_kinds(rng: random.Random, place: Path) -> bool:
 
 
 def read_onnx(rng: random.Random, place: Path) -> bool:
-    """An exported model: changed bytes, or other values of its words."""
-    path, data = place / "fuzz.onnx", BASE["onnx"]["model.onnx"]
+    """An exported model, either of its files alone: changed bytes, or other values of its words."""
+    name = rng.choice(sorted(BASE["onnx"]))
+    path, data = place / name, BASE["onnx"][name]
     if rng.random() < 0.5:
         path.write_bytes(changed(rng, data))
     else:
@@ -178,7 +179,10 @@ def read_onnx(rng: random.Random, place: Path) -> bool:
             if word.key == "gln.facts":
                 word.value = json.dumps(changed_facts(rng, json.loads(word.value)))
         path.write_bytes(model.SerializeToString())
-    predict_graphs(load(path), [Graph(5, pos=POINTS)])
+    try:
+        predict_graphs(load(path), [Graph(5, pos=POINTS)])
+    finally:
+        path.unlink()
     return True
 
 
@@ -207,7 +211,6 @@ def prepare(place: Path) -> None:
     progress, weights = read_checkpoint(path).progress, network.state_dict()
     write_checkpoint(path, weights, weights, optimizer, progress)
     BASE["checkpoint"] = {path.name: path.read_bytes()}
-    prepare_onnx(place)
     for name in ("GLN", "scaled", "PaperGLN", "neighbours"):
         BASE[name] = {
             file: (place / name / file).read_bytes() for file in ("model.json", "model.safetensors")
@@ -216,9 +219,10 @@ def prepare(place: Path) -> None:
 
 def prepare_onnx(place: Path) -> None:
     """An exported model, which takes a while."""
-    if "onnx" not in BASE:
-        (path,) = export(Set2Graph(size="small"), place / "good.onnx")
-        BASE["onnx"] = {"model.onnx": path.read_bytes()}
+    files = export(GLN(**SMALL), place / "good.onnx")
+    BASE["onnx"] = {path.name: path.read_bytes() for path in files}
+    for path in files:
+        path.unlink()
 
 
 def _network() -> tuple[torch.nn.Module, torch.optim.Optimizer]:

@@ -1,94 +1,93 @@
-"""The mixing over third nodes on a GPU: how far from its limit, and against a triangle product, in time and in F1."""
+"""The mixing over third nodes on a GPU: how far its kernels are from their limit, and a triangle product beside it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from benchmarks.common import device_name, f1_of, fast_products, seconds_of
+from benchmarks.common import device_name, seconds_of
+from benchmarks.train_step import copy_rate, matrix_rate
+from benchmarks.triangle import triangle
 from gln.errors import GLNError
 from gln.families import parse_family
 from gln.graphs import GraphBatch
 from gln.models import GLN
 from gln.models.candidates import all_pairs
-from gln.models.pairs import Block
 from gln.ops.mix import mix_all
-from gln.seeds import TEST_SEED
-from gln.training import fit
-from gln.training.data import RandomRotation
 from gln.training.losses import Loss
 
 SIZES = ((64, 20), (64, 50), (64, 128), (8, 256), (1, 1024))  # sets and nodes
 EXPONENTIALS = 16  # per multiprocessor and cycle, on a Hopper GPU
 
 
-class TriangleProduct(nn.Module):
-    """In place of attention over third nodes: ``W (gate ⊙ norm(Σ_k a_ik ⊙ b_jk))``, which is matrix products."""
+def run(seed: int = 0, repeats: int = 20) -> dict[str, Any]:
+    """Milliseconds of the mixing's kernels, both ways, in bfloat16, 64 channels in four heads, and of one large step.
 
-    def __init__(self, width: int) -> None:
-        super().__init__()
-        self.norm, self.inner = nn.LayerNorm(width), nn.LayerNorm(width)
-        self.read, self.out = nn.Linear(width, 5 * width), nn.Linear(width, width)
-
-    def forward(self, block: Block, around: Tensor) -> Tensor:
-        a, b, open_a, open_b, gate = self.read(self.norm(around)).chunk(5, dim=-1)
-        product = triangle(block.only(a * open_a.sigmoid()), block.only(b * open_b.sigmoid()))
-        return self.out(gate.sigmoid() * self.inner(product))
-
-
-def triangle(a: Tensor, b: Tensor) -> Tensor:
-    """``Σ_k a_ik ⊙ b_jk`` of ``[B, N, N, c]``, divided by the root of ``N``."""
-    return torch.einsum("bikc,bjkc->bijc", a, b) / a.shape[1] ** 0.5
-
-
-def run(epochs: int = 3, sets: int = 25_600, seed: int = 0, repeats: int = 20) -> dict[str, Any]:
-    """Milliseconds of the mixing's kernels, both ways, in bfloat16, 64 channels in four heads; then two trainings.
-
-    The limit is the longer of two times: one exponential for every score, and every input read and every result written
-    once. The triangle product mixes as many channels by matrix products. The two trainings differ in nothing else.
+    The limit is the longest of three times: of one exponential for every score, of every input read and every result
+    written once, and of all products. Weights that go through memory in two orders, as they do, are 8 bytes per score
+    more, for 64 sets of 128 nodes 4.3 GB: a millisecond on an H200. The triangle product mixes as many channels by
+    matrix products.
 
     Args:
-        epochs: of the trainings on Delaunay sets of 50 points; 0 leaves them out.
-        sets: training sets.
-        seed: of weights, sets and batches.
+        seed: of the large step.
         repeats: of every time, of which the median counts.
     """
     if not torch.cuda.is_available():
         raise GLNError("The benchmark needs a GPU; on a CPU, see train-step.")
+    large = _large_step(seed)
     with torch.cuda.stream(torch.cuda.Stream()):  # what is recorded must not have begun on the default stream
-        rows = [_sizes(count, nodes, repeats) for count, nodes in SIZES]
-    facts: dict[str, Any] = {"name": "mixing", "rows": rows, "large_step": _large_step(seed)}
-    if epochs:
-        facts["trainings"] = [_train(epochs, sets, seed, product) for product in (False, True)]
-    return facts | {"settings": {"seed": seed, "epochs": epochs, "sets": sets, "device": device_name()}}
+        rates = _rates()
+        rows = [_sizes(count, nodes, repeats, rates) for count, nodes in SIZES]
+    settings = {"seed": seed, "heads": 4, "channels": 64, "device": device_name()}
+    return {"name": "mixing", "rows": rows, "large_step": large, "settings": settings}
 
 
-def _sizes(count: int, nodes: int, repeats: int) -> dict[str, Any]:
+class Rates(NamedTuple):
+    """Of the device, in a second."""
+
+    exponentials: float
+    bytes: float  # copied, read and written
+    products: float  # multiply-adds in bfloat16
+
+
+def _rates() -> Rates:
+    device, properties = torch.device("cuda"), torch.cuda.get_device_properties(0)
+    cycles = 1e3 * getattr(properties, "clock_rate", 1.98e6)
+    exponentials = EXPONENTIALS * properties.multi_processor_count * cycles
+    return Rates(exponentials, copy_rate(8192, device), matrix_rate(8192, device, torch.bfloat16))
+
+
+def _sizes(count: int, nodes: int, repeats: int, rates: Rates) -> dict[str, Any]:
     make: dict[str, Any] = {"device": "cuda", "dtype": torch.bfloat16, "requires_grad": True}
     read = torch.randn(count, nodes, nodes, 4, 4, 16, **make)
     mask = torch.ones(count, nodes, nodes, dtype=torch.bool, device="cuda")
-    forward, backward = _both_ways(lambda: mix_all(read, mask), read, repeats)
+    forward, backward = _both_ways(lambda: mix_all(read, mask), (read,), repeats)
     a, b = (torch.randn(count, nodes, nodes, 64, **make) for _ in range(2))
-    product = _both_ways(lambda: (triangle(a, b),), a, repeats)
-    properties = torch.cuda.get_device_properties(0)
-    rate = EXPONENTIALS * properties.multi_processor_count * 1e3 * getattr(properties, "clock_rate", 1.98e6)
-    moved = (read.numel() + read.numel() // 4) * 2 / _copy_rate()
-    limit = 1e3 * max(count * 4 * nodes**3 / rate, moved)
-    row = {"sets": count, "nodes": nodes, "forward_ms": forward, "backward_ms": backward, "limit_ms": limit}
-    row |= {"of_limit": forward / limit, "triangle_ms": product[0], "triangle_backward_ms": product[1]}
+    product, product_backward = _both_ways(lambda: (triangle(a, b),), (a, b), repeats)
+    scores = count * 4 * nodes**3
+    least = {
+        "exponentials_ms": 1e3 * scores / rates.exponentials,
+        "bytes_ms": 1e3 * (read.numel() + read.numel() // 4) * 2 / rates.bytes,
+        "products_ms": 1e3 * 3 * scores * 16 / rates.products,
+    }
+    limit = max(least.values())
+    row = {"sets": count, "nodes": nodes, "forward_ms": forward, "backward_ms": backward, **least}
+    row |= {"of_limit": forward / limit, "triangle_ms": product, "triangle_backward_ms": product_backward}
     return row
 
 
-def _both_ways(call: Callable[[], tuple[Tensor, ...]], leaf: Tensor, repeats: int) -> tuple[float, float]:
+def _both_ways(
+    call: Callable[[], tuple[Tensor, ...]], leaves: tuple[Tensor, ...], repeats: int
+) -> tuple[float, float]:
     results = call()
     wanted = [torch.ones_like(result) for result in results]
 
     def back() -> object:
-        return torch.autograd.grad(results, leaf, wanted, retain_graph=True)
+        return torch.autograd.grad(results, leaves, wanted, retain_graph=True)
 
     return _milliseconds(call, repeats), _milliseconds(back, repeats)
 
@@ -101,12 +100,6 @@ def _milliseconds(call: Callable[[], object], repeats: int) -> float:
         call()
     graph.replay()
     return 1e3 * median(seconds_of(graph.replay) for _ in range(repeats))
-
-
-def _copy_rate() -> float:
-    one = torch.randn(2**28, device="cuda")
-    two = torch.empty_like(one)
-    return 8 * one.numel() / min(seconds_of(lambda: two.copy_(one)) for _ in range(5))
 
 
 def _large_step(seed: int) -> dict[str, float]:
@@ -129,25 +122,3 @@ def _large_step(seed: int) -> dict[str, float]:
     step()
     seconds = median(seconds_of(step) for _ in range(3))
     return {"nodes": 1024, "ms": 1e3 * seconds, "gib": torch.cuda.max_memory_allocated() / 2**30}
-
-
-def _train(epochs: int, sets: int, seed: int, product: bool) -> dict[str, Any]:
-    family = parse_family("delaunay:points=50")
-    torch.manual_seed(seed)
-    model = GLN()
-    for step in model.blocks if product else ():
-        step.mix = TriangleProduct(model.config["pair_width"])
-    loss = Loss(edge="plain", psi1=5, every_step=True)
-    settings: dict[str, Any] = {"batch_size": 64, "lr": 2e-3, "weight_decay": 1e-4}
-    settings |= {"seed": seed, "progress": False}
-
-    def call() -> None:
-        train, val = family.sample(sets, 1), family.sample(200, 2)
-        fit(model, train, val, epochs=epochs, loss=loss, augment=RandomRotation(), **settings)
-
-    with fast_products():
-        seconds = seconds_of(call)
-    name = "triangle product" if product else "attention over third nodes"
-    weights = sum(weight.numel() for weight in model.parameters())
-    found = f1_of(model, family.sample(1000, TEST_SEED))
-    return {"mixing": name, "weights": weights, "epochs": epochs, "seconds": seconds, "f1": found}

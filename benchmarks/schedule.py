@@ -16,45 +16,46 @@ import numpy as np
 from gln.errors import GLNError
 
 RESULTS = Path(__file__).parents[1] / "results"
-HOPS, REACH = 16, 2.75  # of the shipped delaunay model: hops, and distances between points that a hop covers
+# Of the shipped delaunay-small: how far the halo reaches before each step, in hops; and what a hop covers, in distances
+# between points, as measured (results/bench-tiles.json).
+HOPS, REACH = (12, 10, 7, 4), 3.07
 BYTES_IN = 16  # of a point on disk: row and two coordinates
-PAIRS = 45 * 4  # bytes of the candidates of a point
+NEAR, PAIRS = 32 * 8, 35 * 4 + 8  # bytes of the nearest of a point, and of its candidates
 START = 60.0  # seconds until a worker has loaded the model and compiled its kernels
 SPREAD = 0.15  # tiles take this share of their time more or less, at random
 
 
 def run(
-    tile: int = 4_000_000, disk_gb: float = 5.0, hours_between_failures: float = 100.0, seed: int = 0
+    tile: int = 2_000_000, disk_gb: float = 5.0, hours_between_failures: float = 100.0, seed: int = 0
 ) -> dict[str, Any]:
-    """Hours and GPU-hours for 10⁹ and 10¹¹ points in the plane, with the shipped model, on 1 to 4096 GPUs.
+    """Hours and GPU-hours for 10⁹ and 10¹¹ points in the plane, with the shipped ``delaunay-small``, on 1 to 4096 GPUs.
 
     Tiles are handed to whoever is free. A tile is read with its halo from a disk that all share, scored, and its edges
     are written to the same disk. A GPU fails at random: its tile is computed again, by another one. Cutting into tiles
     and finding the nearest points run before, on 16 cores beside each GPU, limited by the same disk.
 
     Args:
-        tile: points in a tile; with its halo, it must fit into a GPU.
+        tile: points in a tile; with their halos, three must fit into a GPU, so that it need not wait.
         disk_gb: gigabytes per second that the shared disk reads and writes.
         hours_between_failures: of a GPU, on average.
         seed: of times and failures.
     """
     if tile < 10_000 or disk_gb <= 0 or hours_between_failures <= 0:
         raise GLNError(f"Got tile={tile}, disk_gb={disk_gb}; expected a larger tile and a disk.")
-    gpu = json.loads((RESULTS / "bench-scale-gpu.json").read_text())["sizes"][-1]
-    large = json.loads((RESULTS / "bench-large-set.json").read_text())
-    core = large["sizes"][-1]
-    rate = gpu["points"] / gpu["seconds"]
-    before = core["cutting_seconds"] + large["settings"]["workers"] * (
-        core["nearest_seconds"] + core["candidates_seconds"]
-    )
-    before /= core["points"]  # core-seconds per point
+    gpu = json.loads((RESULTS / "large-set-gpu.json").read_text())
+    core = json.loads((RESULTS / "bench-large-set.json").read_text())["sizes"][-1]
+    size, done = gpu["points"] / gpu["tiles"], gpu["tiles_scored_after_seconds"]
+    # Once every process has scored a tile, and so has started; halos included.
+    rate = halo(size)["scored"] * size * (len(done) - gpu["scorers"]) / (done[-1] - done[gpu["scorers"] - 1])
+    before = gpu["workers"] * (gpu["nearest_seconds"] + gpu["candidates_seconds"]) / gpu["points"]
+    before += core["cutting_seconds"] / core["points"]  # core-seconds per point
     rows = []
     for points in (10**9, 10**11):
         for gpus in (1, 8, 64, 512, 4096):
             found = simulate(
                 points, gpus, tile, rate, core["bytes_per_point"], disk_gb * 1e9, hours_between_failures, seed
             )
-            carried = points * (4 * BYTES_IN + 3 * PAIRS) / (disk_gb * 1e9)
+            carried = points * (4 * BYTES_IN + 2 * NEAR + PAIRS) / (disk_gb * 1e9)
             binning = max(points * before / (16 * gpus), carried)
             rows.append({"points": f"{points:.0e}", "gpus": gpus, "binning_hours": binning / 3600} | found)
     settings: dict[str, Any] = {
@@ -67,10 +68,9 @@ def run(
     return {"name": "schedule", "rows": rows, "settings": settings}
 
 
-def halo(tile: int, steps: int = 5) -> dict[str, float]:
+def halo(tile: float) -> dict[str, float]:
     """How many points are read, and on average over the steps scored, for each point of a square tile."""
-    side = tile**0.5
-    sides = [side + 2 * REACH * (HOPS - 3 * step) for step in range(steps)]
+    sides = [tile**0.5 + 2 * REACH * hops for hops in HOPS]
     return {"read": sides[0] ** 2 / tile, "scored": float(np.mean(np.square(sides))) / tile}
 
 

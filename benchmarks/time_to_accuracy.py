@@ -6,7 +6,9 @@ import copy
 from dataclasses import dataclass
 from typing import Annotated, Any
 
+import numpy as np
 import torch
+from torch import nn
 from torch_geometric.data import Data
 from tyro.conf import Suppress
 
@@ -16,6 +18,7 @@ from benchmarks.common import (
     fast_products,
     in_fresh_process,
     seconds_of,
+    timed,
     weights_of,
 )
 from gln.errors import GLNError
@@ -24,7 +27,7 @@ from gln.models import GLN
 from gln.models.set2graph import Set2Graph
 from gln.models.set2graph import Size as Widths
 from gln.seeds import TEST_SEED
-from gln.training import fit
+from gln.training import FitResult, fit
 from gln.training.data import RandomRotation
 from gln.training.losses import Loss
 
@@ -73,9 +76,11 @@ def run(size: Annotated[Size | None, Suppress] = None, seed: int = 0, tests: int
         with torch.random.fork_rng():
             torch.manual_seed(seed)
             peer = Set2Graph(size=size.peer)
-        both = {"lr": 1e-3, "warmup": 0.05, "batch_size": size.batch_size, "seed": seed, "progress": False}
+        usual: dict[str, Any] = {"lr": 1e-3, "warmup": 0.05, "batch_size": size.batch_size, "seed": seed}
+        usual |= {"optimizer": "adam", "weight_decay": 0.0, "loss": Loss(edge="plain", structure="none")}
         with fast_products():
-            peer_seconds, peer_epochs = _train_as_long(peer, *_sets(size, size.sets), seconds, both)
+            result, peer_seconds = train_as_long(peer, *sets(size, size.sets), seconds, usual)
+        peer_epochs = len(result.history)
         family = parse_family(f"delaunay:points={size.points}")
         held_out = family.sample(tests, TEST_SEED)
         for name, model, passes, took in (
@@ -96,7 +101,7 @@ def run(size: Annotated[Size | None, Suppress] = None, seed: int = 0, tests: int
     return {"name": "time-to-accuracy", "rows": rows, "target": size.target, "settings": settings}
 
 
-def _sets(size: Size, count: int) -> tuple[list[Data], list[Data]]:
+def sets(size: Size, count: int) -> tuple[list[Data], list[Data]]:
     """Training and validation sets."""
     family = parse_family(f"delaunay:points={size.points}")
     return family.sample(count, TRAIN_SEED), family.sample(200, VAL_SEED)
@@ -109,7 +114,7 @@ def _fill_cache(size: Size, seed: int) -> None:
 
 def _train(size: Size, epochs: int, seed: int, count: int) -> tuple[GLN, float]:
     """GLN after some epochs over ``count`` sets, and the seconds they took."""
-    train, val = _sets(size, count)
+    train, val = sets(size, count)
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         model = GLN(pos_channels=2, **size.model)
@@ -124,19 +129,18 @@ def _train(size: Size, epochs: int, seed: int, count: int) -> tuple[GLN, float]:
         return model, seconds_of(call)
 
 
-def _train_as_long(
-    peer: Set2Graph, train: list[Data], val: list[Data], seconds: float, settings: dict[str, Any]
-) -> tuple[float, int]:
+def train_as_long(
+    model: nn.Module, train: list[Data], val: list[Data], seconds: float, settings: dict[str, Any]
+) -> tuple[FitResult, float]:
     """Train for as many epochs as fit into ``seconds``, estimated from epochs over parts of the sets."""
-    loss = Loss(edge="plain", structure="none")
-    settings = settings | {"loss": loss, "optimizer": "adam", "weight_decay": 0.0}
-
-    def second_epoch(count: int) -> float:
-        history = fit(copy.deepcopy(peer), train[:count], val, epochs=2, **settings).history
-        return float(history[1]["seconds"] - history[0]["seconds"])
-
+    settings = {"progress": False} | settings
     few = max(settings["batch_size"], len(train) // 10)
-    short, long = second_epoch(few), second_epoch(2 * few)  # both contain the fixed cost of an epoch
+
+    def some(epoch: int) -> list[Data]:
+        return train[: few * max(1, epoch)]
+
+    history = fit(copy.deepcopy(model), some, val, epochs=3, **settings).history
+    _, short, long = np.diff([row["seconds"] for row in history], prepend=0)  # the first compiles and records
     epoch = long + max(0.0, long - short) * max(0.0, len(train) / few - 2)
     epochs = max(1, round(seconds / epoch))
-    return seconds_of(lambda: fit(peer, train, val, epochs=epochs, **settings)), epochs
+    return timed(lambda: fit(model, train, val, epochs=epochs, **settings))

@@ -48,8 +48,6 @@ class Size:
 
 GPU = Size(50, 64, {}, "published", 10, 8192, steps=10)
 CPU = Size(50, 16, {}, "published", 5, 1024)
-# family, graphs per step, model
-SURFACES: tuple[str, int, dict[str, Any]] = "surfaces:points=400", 4, {"pos_channels": 3, "candidates": 64}
 
 
 class Work(NamedTuple):
@@ -62,8 +60,7 @@ class Work(NamedTuple):
 def run(size: Annotated[Size | None, Suppress] = None, seed: int = 0) -> dict[str, Any]:
     """Seconds of forward, loss, backward and AdamW over one batch of Delaunay sets, all ways in alternating turns.
 
-    On a GPU, of ten steps one after the other; then of steps over candidates, on surfaces of 400 points; then
-    batches per second of a whole training on small graphs.
+    On a GPU, of ten steps one after the other; then batches per second of a whole training on small graphs.
 
     Args:
         size: the task and models; default: the benchmark's 64 sets of 50 points on a GPU, 16 such sets on a CPU.
@@ -79,12 +76,12 @@ def run(size: Annotated[Size | None, Suppress] = None, seed: int = 0) -> dict[st
     stream = torch.cuda.stream(torch.cuda.Stream()) if device.type == "cuda" else nullcontext()
     with fast_products(), torch.random.fork_rng(), stream:
         torch.manual_seed(seed)
-        steps = {name: _step(way, batch) for name, way in _ways(size, device).items()}
-        calls = {name: _times(size.steps, step) for name, step in steps.items()}
+        steps = {name: step_of(way, batch) for name, way in _ways(size, device).items()}
+        calls = {name: in_a_row(size.steps, step) for name, step in steps.items()}
         times = turns(list(calls.values()), 1 + size.repeats)[1:]  # the first compiles and records
-        more = _surfaces(seed, device) | _small(seed) if device.type == "cuda" else {}
-        matrix, copy = _matrix_rate(size.square, device), _copy_rate(size.square, device)
-        half = _matrix_rate(size.square, device, torch.bfloat16)
+        more = _small(seed) if device.type == "cuda" else {}
+        matrix, copy = matrix_rate(size.square, device), copy_rate(size.square, device)
+        half = matrix_rate(size.square, device, torch.bfloat16)
     seconds = {
         name: median(turn) / size.steps for name, turn in zip(calls, zip(*times, strict=True), strict=True)
     }
@@ -111,25 +108,12 @@ def run(size: Annotated[Size | None, Suppress] = None, seed: int = 0) -> dict[st
     return {"name": "train-step", "rows": rows, "floor": least, "settings": settings} | more
 
 
-def _times(count: int, step: Callable[[], object]) -> Callable[[], None]:
+def in_a_row(count: int, step: Callable[[], object]) -> Callable[[], None]:
     def call() -> None:
         for _ in range(count):
             step()
 
     return call
-
-
-def _surfaces(seed: int, device: torch.device) -> dict[str, Any]:
-    """Seconds of a training step over candidates, whose number is drawn anew for every step, once all is recorded."""
-    family, count, settings = SURFACES
-    batch = GraphBatch.from_graphs(parse_family(family).sample(count, seed)).to(device)
-    rows = []
-    for name, replayed in (("eager", False), ("replayed, bfloat16", True)):
-        step = _step(Way(GLN(**settings).to(device), _half if replayed else nullcontext, replayed), batch)
-        turns([_times(50, step)], 4 if replayed else 1)
-        seconds = turns([_times(50, step)], 2)
-        rows.append({"way": name, "seconds": min(turn[0] for turn in seconds) / 50})
-    return {"surfaces": {"family": family, "graphs": count, "model": settings, "rows": rows}}
 
 
 def _small(seed: int) -> dict[str, Any]:
@@ -202,20 +186,20 @@ def _ways(size: Size, device: torch.device) -> dict[str, Way]:
 
     ways = {"eager": Way(ours())}
     if device.type == "cuda":
-        ways["replayed, bfloat16"] = Way(ours(), _half, True)
-        ways["compiled, replayed, bfloat16"] = Way(ours(), _half, True, True)
-        ways["Set2Graph, replayed, bfloat16"] = Way(peer(), _half, True)
+        ways["replayed, bfloat16"] = Way(ours(), half_precision, True)
+        ways["compiled, replayed, bfloat16"] = Way(ours(), half_precision, True, True)
+        ways["Set2Graph, replayed, bfloat16"] = Way(peer(), half_precision, True)
     # products and a softmax, each through memory
     ways["without fused kernel"] = Way(ours(), mix.reference)
     ways["Set2Graph"] = Way(peer())
     return ways
 
 
-def _half() -> AbstractContextManager[Any]:
+def half_precision() -> AbstractContextManager[Any]:
     return torch.autocast("cuda", dtype=torch.bfloat16)
 
 
-def _step(way: Way, batch: GraphBatch) -> Callable[[], Tensor]:
+def step_of(way: Way, batch: GraphBatch) -> Callable[[], Tensor]:
     model, context, replayed, compiled = way
     recurrent = isinstance(model, GLN)
     loss = Loss(edge="plain", psi1=5, every_step=True) if recurrent else Loss(edge="plain", structure="none")
@@ -240,13 +224,13 @@ def _step(way: Way, batch: GraphBatch) -> Callable[[], Tensor]:
     return lambda: replay(ahead(lambda: draw(batch) or {}))
 
 
-def _matrix_rate(side: int, device: torch.device, dtype: torch.dtype = torch.float32) -> float:
+def matrix_rate(side: int, device: torch.device, dtype: torch.dtype = torch.float32) -> float:
     """Multiply-adds per second."""
     one, two = torch.randn(2, side, side, device=device, dtype=dtype)
     return side**3 / min(seconds_of(lambda: one @ two) for _ in range(5))
 
 
-def _copy_rate(side: int, device: torch.device) -> float:
+def copy_rate(side: int, device: torch.device) -> float:
     """Bytes read and written per second."""
     one = torch.randn(8, side, side, device=device)
     two = torch.empty_like(one)

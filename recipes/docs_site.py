@@ -23,6 +23,8 @@ from gln.workflows.playable import playable
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
+# Pages to play with: a small one, which the front page embeds, and that of gln play.
+PLAY = {"play-small.html": ("delaunay-small",), "play.html": ("delaunay-small", "surfaces")}
 SHELF = "repository"  # where the site keeps files from outside docs/
 LINK = re.compile(r"(?<=\]\()([^)#\s:]+)")
 INLINE = re.compile(r'<span class="arithmatex">\\\((.*?)\\\)</span>', re.DOTALL)
@@ -47,15 +49,16 @@ def on_files(files: Files, config: Any) -> Files:
             files.append(File.generated(config, place, abs_src_path=str(path), inclusion=level))
             if path.suffix == ".md":
                 waiting.append(path)
-    files.append(File.generated(config, "play.html", content=_play(), inclusion=InclusionLevel.NOT_IN_NAV))
+    for name, models in PLAY.items():
+        content, level = _play(name, models), InclusionLevel.NOT_IN_NAV
+        files.append(File.generated(config, name, content=content, inclusion=level))
     return files
 
 
-def _play() -> str:
-    """The page that the front page embeds."""
+def _play(name: str, models: tuple[str, ...]) -> str:
     with TemporaryDirectory(prefix="gln-") as place:
-        models = [playable(name) for name in ("delaunay-small", "surfaces")]
-        return write_play(Path(place) / "play.html", models).read_text(encoding="utf-8")
+        page = write_play(Path(place) / name, [playable(model) for model in models])
+        return page.read_text(encoding="utf-8")
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:

@@ -1,18 +1,21 @@
 """Train and test generators on the graphs of the published tables.
 
     python recipes/flows.py train planar --run runs/planar --data ../shared/data/generation --minutes 8
+    python recipes/flows.py sample planar --run runs/planar --keep runs/planar-samples --sampling-steps 50 100
     python recipes/flows.py test planar --run runs/planar --data ../shared/data/generation --samples 1024 \\
         --sampling-steps 1000 50 --stochasticity 25 50 100 --output results/flows/planar.json
     python recipes/flows.py fresh planar --data ../shared/data/generation --output results/flows/planar-fresh.json
     python recipes/flows.py compare sbm --data ../shared/data/generation    # the family with the published graphs
 
-Repeat ``train`` to go on: a run stops after so many minutes and continues where it stopped. Without ``--data``, the
+Repeat ``train`` to go on: a run stops after so many minutes and continues where it stopped; with ``--shorten`` it
+begins with as many steps as fit in these minutes, so that its learning rate has fallen by then. Without ``--data``, the
 graphs are drawn from the family of that name, as many as the tables use, or ``--graphs``.
 
 ``test`` samples and scores; with ``--keep FOLDER`` the samples stay, and are read from there if they are there already,
-so that they can be scored on another machine. Whether a stochastic block model is valid is decided as published where
+so that they can be scored on another machine: ``sample`` only samples, begins no other setting after so many minutes,
+and needs no repository. Whether a stochastic block model is valid is decided as published where
 ``--graph-tool`` names a Python that has graph-tool, and otherwise with blocks by Louvain's method, which the result
-says. ``fresh`` scores new graphs of the family instead.
+says. ``fresh`` scores new graphs of the family instead. ``cost`` measures a step on a CPU.
 """
 
 from __future__ import annotations
@@ -27,6 +30,7 @@ import sys
 import tempfile
 import threading
 import time
+from itertools import islice
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -40,7 +44,7 @@ from gln.evaluation.generation import TABLES, VALID, fits_blocks, generation_sco
 from gln.families import parse_family
 from gln.graphs.check import make_graph
 from gln.graphs.record import Graph
-from gln.models.chain import Sampling
+from gln.models.chain import Chain, Sampling
 from gln.models.flow import GraphFlow
 from gln.seeds import TEST_SEED
 from gln.storage.provenance import check_source, write_result
@@ -48,7 +52,9 @@ from gln.storage.runs import read_config
 from gln.training.processes import Interrupted
 
 SEED = 1  # of graphs drawn from a family, and of their split
+COST = 12  # steps that are timed
 EPOCH = 200  # steps from one validation to the next
+AGAIN, SLOWER = 25, 1.02  # seconds to compile and record a second time; epochs differ a little
 FLOWS: dict[str, dict[str, Any]] = {
     "planar": {"batch_size": 64, "steps": 15_000},
     "tree": {"batch_size": 64, "steps": 30_000},
@@ -66,19 +72,28 @@ def train(name: str, run: Path, data: Path | None, given: argparse.Namespace) ->
     batch_size = given.batch_size or settings["batch_size"]
     whole = graphs * max(1, round(EPOCH * batch_size / len(graphs)))  # an epoch sees every graph many times
     epochs = max(1, round((given.steps or settings["steps"]) * batch_size / len(whole)))
-    if (run / "config.json").exists() and not given.steps:
+    begun = (run / "config.json").exists()
+    if begun and not given.steps:
         epochs = read_config(run / "config.json")["fit"]["epochs"]
-    torch.manual_seed(0)
-    flow = gln.GraphFlow(**settings.get("model", {}) | settings_in(given.set))
-    weights = sum(weight.numel() for weight in flow.parameters())
-    print(f"{name}: {len(graphs)} graphs, {weights:,} weights, {epochs} epochs of {EPOCH} steps", flush=True)
+    end = time.monotonic() + 60 * given.minutes
     timer = threading.Timer(60 * given.minutes, os.kill, (os.getpid(), signal.SIGTERM))
     timer.daemon = True
     timer.start()
-    how = FIT | {"batch_size": batch_size, "accelerator": given.device, "epochs": epochs}
+    how = FIT | {"batch_size": batch_size, "accelerator": given.device}
     how |= {"compile": given.compile, **({"lr": given.lr} if given.lr else {})}
+    model = settings.get("model", {}) | settings_in(given.set)
     try:
-        result = gln.fit(flow, whole, val, run=run, resume=True, **how)
+        if given.shorten and not begun:
+            probe = gln.fit(new_flow(model), whole, val, epochs=2, **how).history
+            pace = probe[1]["seconds"] - probe[0]["seconds"]  # the first epoch compiles and records
+            epochs = max(1, min(epochs, int((end - time.monotonic() - AGAIN) / (SLOWER * pace))))
+            print(f"{name}: {1000 * pace / EPOCH:.1f} ms a step", flush=True)
+        flow = new_flow(model)
+        weights = sum(weight.numel() for weight in flow.parameters())
+        print(
+            f"{name}: {len(graphs)} graphs, {weights:,} weights, {epochs} epochs of {EPOCH} steps", flush=True
+        )
+        result = gln.fit(flow, whole, val, run=run, resume=True, epochs=epochs, **how)
     except Interrupted:
         print(f"{name}: {progress_in(run)}; repeat the command to go on", flush=True)
         return
@@ -88,10 +103,46 @@ def train(name: str, run: Path, data: Path | None, given: argparse.Namespace) ->
     print(f"{name}: done after {last['step']} steps, {last['seconds'] / 60:.1f} minutes", flush=True)
 
 
+def new_flow(settings: dict[str, Any]) -> GraphFlow:
+    """A flow as training begins with it."""
+    torch.manual_seed(0)
+    return GraphFlow(**settings)
+
+
 def progress_in(run: Path) -> str:
     """How far a run is, in words."""
     lines = (run / "metrics.csv").read_text().splitlines() if (run / "metrics.csv").exists() else []
     return f"epoch {len(lines) - 1}: {lines[-1]}" if len(lines) > 1 else "in the first epoch"
+
+
+def sample(name: str, run: Path, given: argparse.Namespace) -> None:
+    """Sample with every number of steps and every stochasticity, and keep the samples."""
+    torch.set_float32_matmul_precision("high")
+    flow, end = flow_of(run, given.device), time.monotonic() + 60 * given.minutes
+    for how in ways(flow, given):
+        if time.monotonic() > end:
+            print(f"{name}: the time is over before {in_a_name(how)}", flush=True)
+            return
+        made, facts = sampled(flow, how, given, name)
+        edges = fmean(len(graph.edges_once()) for graph in made)
+        print(f"{name}: {in_a_name(how)}: {facts}, {edges:.1f} edges a graph", flush=True)
+
+
+def flow_of(run: Path, device: str) -> GraphFlow:
+    flow = gln.load(run)
+    assert isinstance(flow, GraphFlow)
+    return flow.to(device)
+
+
+def ways(flow: GraphFlow, given: argparse.Namespace) -> list[Sampling]:
+    """All settings of sampling that are asked for."""
+    return [
+        Sampling(steps, eta, start, lateness).of(flow.config)
+        for steps in given.sampling_steps or [None]
+        for eta in given.stochasticity or [None]
+        for start in given.start or [None]
+        for lateness in given.lateness or [None]
+    ]
 
 
 def test(name: str, run: Path, output: Path, given: argparse.Namespace) -> None:
@@ -99,17 +150,13 @@ def test(name: str, run: Path, output: Path, given: argparse.Namespace) -> None:
     check_source(output)
     train, val, final = parts_of(name, given.data, given.graphs)
     reference = {"test": final, "val": val}[given.against]
-    flow = gln.load(run).to(given.device)
-    assert isinstance(flow, GraphFlow)
-    rows = []
-    for steps in given.sampling_steps or [flow.config["sampling_steps"]]:
-        for eta in given.stochasticity or [flow.config["stochasticity"]]:
-            how = Sampling(steps, eta, given.guidance, given.lateness).of(flow.config)
-            made, seconds = sampled(flow, how, given, name)
-            found = scored(name, train, reference, made, given.graph_tool)
-            row = {**vars(how), "seconds": seconds, **found}
-            print(f"{name}: {steps} steps, stochasticity {eta:g}: {in_words(row)}", flush=True)
-            rows.append(row)
+    flow = flow_of(run, given.device)
+    rows: list[dict[str, Any]] = []
+    for how in ways(flow, given):
+        made, facts = sampled(flow, how, given, name)
+        row = {**vars(how), **facts, **scored(name, train, reference, made, given.graph_tool)}
+        print(f"{name}: {in_a_name(how)}: {in_words(row)}", flush=True)
+        rows.append(row)
     facts = {
         "family": name,
         "published": given.data is not None,
@@ -117,11 +164,11 @@ def test(name: str, run: Path, output: Path, given: argparse.Namespace) -> None:
         "train_graphs": len(train),
         "samples": given.samples,
         "model": flow.config,
-        "training": {key: flow.training_facts[key] for key in ("epoch", "seed")},  # type: ignore[index]
+        "training": {key: flow.training_facts[key] for key in ("epoch", "val_iou", "seed")},  # type: ignore[index]
         "training_minutes": minutes_of(run),
         "batch_size": given.batch_size or 256,
     }
-    write_result(output, command(), TEST_SEED, facts | {"settings": rows})
+    write_result(output, command(), given.seed, facts | {"settings": rows})
 
 
 def fresh(name: str, output: Path, given: argparse.Namespace) -> None:
@@ -164,18 +211,46 @@ def compare(name: str, data: Path) -> None:
 
 def sampled(
     flow: GraphFlow, how: Sampling, given: argparse.Namespace, name: str
-) -> tuple[list[Graph], float | None]:
-    """Samples and the seconds that they took, kept or from where they were kept."""
-    kept = given.keep and given.keep / f"{name}-{how.steps}-{how.stochasticity:g}-{how.lateness:g}.npz"
+) -> tuple[list[Graph], dict[str, Any]]:
+    """Samples, and how long they took on what, kept or from where they were kept."""
+    kept = given.keep and given.keep / f"{name}-{in_a_name(how)}-{given.seed}.npz"
     if kept and kept.exists():
-        return published(kept), None
+        with np.load(kept) as arrays:
+            facts = {"seconds": float(arrays["seconds"]), "sampled_on": str(arrays["device"])}
+        return published(kept), facts
     start = time.perf_counter()
-    made = flow.sampled(given.samples, TEST_SEED, how=how, batch_size=given.batch_size or 256)
+    made = flow.sampled(given.samples, given.seed, how=how, batch_size=given.batch_size or 256)
     seconds = time.perf_counter() - start
+    on_gpu = flow.marginal.is_cuda
+    device = torch.cuda.get_device_name() if on_gpu else f"CPU, {torch.get_num_threads()} threads"
     if kept:
         given.keep.mkdir(parents=True, exist_ok=True)
-        np.savez(kept, **arrays_of(made))
-    return made, seconds
+        np.savez_compressed(kept, seconds=seconds, device=device, **arrays_of(made))
+    return made, {"seconds": seconds, "sampled_on": device}
+
+
+def in_a_name(how: Sampling) -> str:
+    """Settings of sampling in the name of a file: steps, stochasticity, start, lateness."""
+    return "-".join(f"{value:g}" for value in vars(how).values())
+
+
+def cost(name: str, run: Path, output: Path) -> None:
+    """How long one step takes on a CPU, in seconds of one core, which other programs do not change."""
+    check_source(output)
+    flow, rows = flow_of(run, "cpu"), []
+    for count in (1, 8):
+        chain = Chain(flow, Sampling(1000).of(flow.config), alike=True)
+        nodes = [Graph(parts_of(name, None, 40)[0][0].num_nodes)] * count
+        times = []
+        with torch.no_grad():
+            for _ in islice(chain.run(nodes, torch.Generator().manual_seed(0)), COST):
+                times.append(time.process_time())
+        seconds = float(np.median(np.diff(times[2:]))) / count  # what comes first is compiled
+        print(
+            f"{name}: {1000 * seconds:.0f} ms of a core for a step of a graph, {count} at a time", flush=True
+        )
+        rows.append({"graphs_at_a_time": count, "core_seconds_per_step_and_graph": seconds})
+    write_result(output, command(), 0, {"family": name, "rows": rows})
 
 
 def scored(
@@ -247,7 +322,7 @@ def published(path: Path, part: str = "") -> list[Graph]:
     prefix = f"{part}_" if part else ""
     with np.load(path) as arrays:
         nodes, counts, edges = (arrays[prefix + name] for name in ("nodes", "edge_count", "edges"))
-    each = np.split(edges, np.cumsum(counts)[:-1])
+    each = np.split(edges.astype(np.int64), np.cumsum(counts.astype(np.int64))[:-1])
     return [make_graph(edges=pairs, num_nodes=int(n)) for pairs, n in zip(each, nodes, strict=True)]
 
 
@@ -255,9 +330,9 @@ def arrays_of(graphs: list[Graph]) -> dict[str, np.ndarray]:
     """Graphs as :func:`published` reads them."""
     edges = [graph.edges_once() for graph in graphs]
     return {
-        "nodes": np.array([graph.num_nodes for graph in graphs]),
-        "edge_count": np.array([len(pairs) for pairs in edges]),
-        "edges": np.concatenate(edges),
+        "nodes": np.array([graph.num_nodes for graph in graphs], dtype=np.int32),
+        "edge_count": np.array([len(pairs) for pairs in edges], dtype=np.int32),
+        "edges": np.concatenate(edges).astype(np.int16),  # no graph has 2¹⁵ nodes
     }
 
 
@@ -275,7 +350,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("action", choices=["train", "test", "fresh", "compare"])
+    parser.add_argument("action", choices=["train", "sample", "test", "fresh", "compare", "cost"])
     parser.add_argument("name", choices=[*FLOWS])
     parser.add_argument("--run", type=Path)
     parser.add_argument("--output", "-o", type=Path)
@@ -286,23 +361,31 @@ def main() -> None:
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--minutes", type=float, default=8)
     parser.add_argument("--steps", type=int, help="of training in all")
+    parser.add_argument(
+        "--shorten", action="store_true", help="fewer steps of training if they take too long"
+    )
     parser.add_argument("--batch-size", type=int)
     parser.add_argument("--lr", type=float)
     parser.add_argument("--compile", action="store_true")
     parser.add_argument("--set", nargs="*", default=[], help="settings of the model, such as walks=16")
     parser.add_argument("--samples", type=int, default=1024)
+    parser.add_argument("--seed", type=int, default=TEST_SEED, help="of the samples")
     parser.add_argument("--sampling-steps", type=int, nargs="*")
     parser.add_argument("--stochasticity", type=float, nargs="*")
-    parser.add_argument("--guidance", type=float)
-    parser.add_argument("--lateness", type=float)
+    parser.add_argument("--start", type=float, nargs="*")
+    parser.add_argument("--lateness", type=float, nargs="*")
     parser.add_argument("--against", choices=["test", "val"], default="test")
     parser.add_argument("--keep", type=Path, help="folder for the samples")
     parser.add_argument("--graph-tool", help="a Python that has graph-tool, such as /usr/bin/python3")
     given = parser.parse_args()
     if given.action == "train":
         train(given.name, given.run, given.data, given)
+    elif given.action == "sample":
+        sample(given.name, given.run, given)
     elif given.action == "test":
         test(given.name, given.run, given.output, given)
+    elif given.action == "cost":
+        cost(given.name, given.run, given.output)
     elif given.action == "fresh":
         fresh(given.name, given.output, given)
     else:

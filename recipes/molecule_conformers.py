@@ -1,9 +1,11 @@
-"""Draw molecules and make conformers for so many minutes, in several processes, and keep what is there in the end.
+"""Make conformers with their labels for so many minutes, on many cores, and keep what is there in the end.
 
-    python recipes/molecule_conformers.py molecules.json.xz OUTDIR --minutes 8 --processes 12 [--seed 0] [--list FILE]
+    python recipes/molecule_conformers.py molecules.json.xz OUTDIR --minutes 8 --processes 12 --held-out 600
+    python recipes/molecule_conformers.py molecules.json.xz OUTDIR --list recipes/molecules-test.csv.xz
 
-Needs few parts of rdkit. The files of ``OUTDIR`` hold what ``recipes/molecule_labels.py`` stores of every conformer.
-With ``--list``, the conformers are of the molecules in the second column of a table instead, each by ETKDG and MMFF.
+Needs few parts of rdkit. The files of ``OUTDIR`` hold what ``recipes/molecule_labels.py`` stores of every conformer:
+``conformers-SEED-….npz.xz`` to learn from and ``held-out-SEED.npz.xz``, which has other scaffolds. With ``--list``,
+``tests-….npz.xz`` are conformers of the molecules in the second column of a table, each by ETKDG and MMFF.
 """
 
 from __future__ import annotations
@@ -14,14 +16,16 @@ import lzma
 import multiprocessing
 import os
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from itertools import filterfalse, islice
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 from rdkit import rdBase
 from rdkit.Chem import rdchem, rdDistGeom, rdForceFieldHelpers, rdmolfiles, rdmolops
 
-from recipes.molecule_labels import UNIT, stored, write
+from recipes.molecule_labels import PART, UNIT, is_held_out, stored, write
 from recipes.molecule_smiles import molecules
 
 HOW = ("ETKDG", "MMFF", "UFF", "few steps of MMFF")
@@ -29,8 +33,8 @@ SHARES = (0.07, 0.81, 0.04, 0.08)
 PLAIN = 0.6  # share of those relaxed by MMFF that start without knowledge of torsions, in a third of the time
 LONGEST = 3  # seconds for one embedding
 MOST_ATOMS = 250
-BATCH = 400  # conformers kept at once
 FILES = 3
+START = time.time()
 
 
 def conformer(smiles: str, seed: int, test: bool) -> dict[str, np.ndarray] | None:
@@ -70,25 +74,42 @@ def _relaxed(mol: rdchem.Mol, how: int, most: int) -> int:
     return how if rdForceFieldHelpers.MMFFOptimizeMolecule(mol, maxIters=steps) >= 0 else -1
 
 
+def held_out_first(words: Iterator[str], count: int) -> Iterator[str]:
+    """So many molecules that are held out, then none of these."""
+
+    def held(smiles: str) -> bool:
+        return is_held_out(rdmolfiles.MolFromSmiles(smiles))
+
+    yield from islice(filter(held, words), count)
+    yield from filterfalse(held, words)
+
+
 def work(share: int, source: Iterable[str], test: bool, until: float, folder: Path) -> None:
     """One process: molecules until the time is over; what is made is kept now and then."""
     rdBase.DisableLog("rdApp.*")
     made: list[dict[str, np.ndarray]] = []
-    part = 0
+    part, held = 0, False  # of what is made
+
+    def keep_made() -> None:
+        nonlocal made, part
+        if made:
+            keep(made, folder / f"{'held-out' if held else 'part'}-{share:03}-{part:04}.npz")
+            made, part = [], part + 1
+
     for number, smiles in enumerate(source):
         if time.time() > until:
             break
         try:
             found = conformer(smiles, 10_000 * share + number, test)
         except (RuntimeError, ValueError):
-            found = None
-        if found is not None:
-            made.append(found)
-        if len(made) == BATCH:
-            keep(made, folder / f"part-{share:03}-{part:04}.npz")
-            made, part = [], part + 1
-    if made:
-        keep(made, folder / f"part-{share:03}-{part:04}.npz")
+            continue
+        if found is None:
+            continue
+        if len(made) == PART or (bool(found["held_out"][0]) and not test) != held:
+            keep_made()
+        held = bool(found["held_out"][0]) and not test
+        made.append(found)
+    keep_made()
 
 
 def keep(made: list[dict[str, np.ndarray]], path: Path) -> None:
@@ -99,15 +120,16 @@ def keep(made: list[dict[str, np.ndarray]], path: Path) -> None:
     os.replace(temporary, path)
 
 
-def gather(folder: Path, out: Path, name: str) -> int:
+def gather(parts: Path, out: Path, seed: int, test: bool) -> int:
     """Join all parts into a few packed files."""
-    parts = [dict(np.load(path)) for path in sorted(folder.glob("part-*.npz"))]
-    joined = [(parts[number::FILES], out / f"{name}-{number}.npz.xz") for number in range(FILES)]
-    joined = [(some, path) for some, path in joined if some]
+    made, name = sorted(parts.glob("part-*.npz")), "tests" if test else f"conformers-{seed}"
+    some = {out / f"{name}-{number}.npz.xz": made[number::FILES] for number in range(FILES)}
+    some[out / f"held-out-{seed}.npz.xz"] = sorted(parts.glob("held-out-*.npz"))
+    joined = [([dict(np.load(path)) for path in paths], target) for target, paths in some.items() if paths]
     if joined:
-        with multiprocessing.Pool(len(joined)) as pool:
+        with multiprocessing.get_context("fork").Pool(len(joined)) as pool:
             pool.starmap(write, joined)
-    return sum(len(part["atoms"]) for part in parts)
+    return sum(len(part["atoms"]) for several, _ in joined for part in several)
 
 
 def main() -> None:
@@ -120,26 +142,37 @@ def main() -> None:
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--list", type=Path)
+    parser.add_argument(
+        "--held-out", type=int, default=0, help="begin with so many, of scaffolds of their own"
+    )
+    parser.add_argument(
+        "--parts", action="store_true", help="leave the parts in OUTDIR, where others read them"
+    )
     given = parser.parse_args()
-    start = time.time()
-    with lzma.open(given.list or given.source, "rt") as file:
-        parts = [line.strip().split(",")[1] for line in file] if given.list else json.load(file)
     given.out.mkdir(parents=True, exist_ok=True)
-    folder = given.out / f"parts-{os.getpid()}"
-    folder.mkdir()
+    with TemporaryDirectory(prefix="gln-") as place:
+        make(given, given.out if given.parts else Path(place))
+        count = 0 if given.parts else gather(Path(place), given.out, given.seed, bool(given.list))
+    print(f"{count or 'parts of'} conformers in {time.time() - START:.0f} seconds", flush=True)
+
+
+def make(given: argparse.Namespace, parts: Path) -> None:
+    """Start all processes, and end them when the time is over."""
+    with lzma.open(given.list or given.source, "rt") as file:
+        found = [line.strip().split(",")[1] for line in file] if given.list else json.load(file)
     # Two fifths of a minute are for the last molecules and for packing.
-    until = start + 60 * given.minutes - min(25, 12 * given.minutes)
+    until = START + 60 * given.minutes - min(25, 12 * given.minutes)
     started = []
     for share in range(given.processes):
         if given.list:
-            source = parts[share :: given.processes]
+            source = iter(found[share :: given.processes])
         else:
-            taken = frozenset(parts["taken"])
-            source = molecules(1000 * given.seed + share, parts["moses"], parts["more"], taken)
-        number = 100 * given.seed + share
-        started.append(
-            multiprocessing.Process(target=work, args=(number, source, bool(given.list), until, folder))
-        )
+            drawn = molecules(
+                1000 * given.seed + share, found["moses"], found["more"], frozenset(found["taken"])
+            )
+            source = held_out_first(drawn, -(-given.held_out // given.processes))
+        arguments = (100 * given.seed + share, source, bool(given.list), until, parts)
+        started.append(multiprocessing.get_context("fork").Process(target=work, args=arguments))
     for process in started:
         process.start()
     for process in started:
@@ -148,11 +181,6 @@ def main() -> None:
         if process.is_alive():
             process.kill()
             process.join()
-    count = gather(folder, given.out, "tests" if given.list else f"conformers-{given.seed}")
-    for path in folder.iterdir():
-        path.unlink()
-    folder.rmdir()
-    print(f"{count} conformers in {time.time() - start:.0f} seconds", flush=True)
 
 
 if __name__ == "__main__":

@@ -25,6 +25,7 @@ MOST_HYDROGENS = 4  # attached, but not among the atoms
 NODE_TYPES = 4 * (MOST_HYDROGENS + 1)  # (MOST_HYDROGENS + 1) * charge + hydrogens
 UNIT = 0.002  # ångström, of stored positions
 HELD_OUT = 60  # one of so many scaffolds is for validation
+PART = 64  # conformers in a part of a file
 MOST_FORMS = 64  # resonance structures that are looked at
 
 ORDERS = {1: SINGLE, 2: DOUBLE, 3: TRIPLE, 12: DELOCALISED}  # by rdkit's number of a type of bond
@@ -84,6 +85,11 @@ def scaffold(mol: rdchem.Mol) -> str:
     return MolFragmentToSmiles(mol, sorted(left or range(mol.GetNumAtoms())))
 
 
+def is_held_out(mol: rdchem.Mol) -> bool:
+    """Whether the molecule has a scaffold of which none is learned."""
+    return zlib.crc32(scaffold(mol).encode()) % HELD_OUT == 0
+
+
 def _equal_ends(centre: rdchem.Atom) -> list[rdchem.Atom]:
     """The ends ``=O`` and ``–O⁻`` of an atom that has both, or none."""
     ends = [
@@ -141,7 +147,7 @@ def stored(smiles: str, bare: rdchem.Mol, how: int, places: np.ndarray, test: bo
     parent = np.arange(len(places))
     for one, two in np.sort(bonds, axis=1)[::-1]:
         parent[two] = min(one, parent[two])
-    held = test or zlib.crc32(scaffold(bare).encode()) % HELD_OUT == 0
+    held = test or is_held_out(bare)
     root = (parent == np.arange(len(parent)))[:, None]
     return {
         "smiles": np.frombuffer((smiles + "\n").encode(), np.uint8),
@@ -170,10 +176,14 @@ def write(parts: list[dict[str, np.ndarray]], path: Path) -> None:
 
 
 def read(path: Path) -> dict[str, np.ndarray]:
-    """The arrays of a file that :func:`write` wrote, with ``pos`` ``[n, 3]`` in ångström."""
-    with np.load(io.BytesIO(lzma.decompress(path.read_bytes()))) as file:
+    """The arrays of a file that :func:`write` wrote, or of one of its parts, with ``pos`` ``[n, 3]`` in ångström."""
+    content = path.read_bytes()
+    with np.load(io.BytesIO(lzma.decompress(content) if path.suffix == ".xz" else content)) as file:
         arrays = dict(file)
-    pos = (arrays.pop("high").astype(np.int32) * 256 + arrays.pop("low")).T  # from the parent
+    if "delta" in arrays:
+        pos = arrays.pop("delta").astype(np.int32)  # from the parent
+    else:
+        pos = (arrays.pop("high").astype(np.int32) * 256 + arrays.pop("low")).T
     back = arrays.pop("back").astype(np.int64)
     parent, known = np.arange(len(back)) - back, back == 0
     while not known.all():

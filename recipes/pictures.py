@@ -18,9 +18,11 @@ from torch_geometric.data import Data
 
 import gln
 from gln.files import write_atomically
+from gln.graphs.record import Graph
 from gln.models.candidates import candidate_pairs
+from gln.models.chain import Sampling
 from gln.models.pairs import ListedPairs
-from gln.viewing.pictures import draw_errors, draw_graph
+from gln.viewing.pictures import draw_errors, draw_graph, places
 from gln.viewing.style import EDGE, EXTRA, GROUPS, INK, MISSING, RIGHT, WRONG, legend_entry
 
 IMAGES, RESULTS = Path("docs/images"), Path("results")
@@ -33,7 +35,7 @@ def main() -> None:
     front()
     settings = {"svg.hashsalt": "gln", "font.size": 9, "text.color": INK, "axes.labelcolor": INK}
     with matplotlib.rc_context(settings):
-        for draw in (steps, one_step, pairs, recall):
+        for draw in (steps, one_step, pairs, recall, forming, trade):
             draw()
 
 
@@ -192,6 +194,53 @@ def recall() -> None:
     ax.spines[["top", "right"]].set_visible(False)
     ax.legend(frameon=False, fontsize=8, loc="lower right")
     save(figure, "how-recall.svg")
+
+
+def forming() -> None:
+    """A planar graph on its way from noise, drawn where its nodes end up."""
+    flow = gln.load("planar")
+    how = Sampling(steps=100)
+    (graph,) = flow.sampled(1, SEED, how=how, keep=10)
+    times, where = how.of(flow.config).times()[:: how.steps // 10], places(graph)
+    shown = [(times[number], graph.forming[number]) for number in (0, 5, 6, 7, 10)]
+    final = set(map(tuple, graph.edges_once().tolist()))
+    figure = Figure(figsize=(7.6, 1.9), layout="constrained")
+    for ax, (time, edges) in zip(figure.subplots(1, len(shown)), shown, strict=True):
+        here = Graph(graph.num_nodes, edge_index=edges).edges_once()
+        stays = np.array([pair in final for pair in map(tuple, here.tolist())])
+        for lines, colour, width in ((here[~stays], PALE, 0.5), (here[stays], EDGE, 0.9)):
+            ax.add_collection(LineCollection(where[lines], colors=colour, linewidths=width))
+        ax.scatter(*where.T, s=4, c=INK, zorder=3)
+        ax.set_title(f"t = {time:.2g}: {len(here)} edges", fontsize=8, color=INK)
+        ax.set_aspect("equal")
+        ax.set_axis_off()
+    save(figure, "forming.svg")
+
+
+def trade() -> None:
+    """Fidelity against likeness, for every measured number of steps and stochasticity."""
+    rows = json.loads((RESULTS / "flows/planar.json").read_text())["settings"]
+    fresh = json.loads((RESULTS / "flows/planar-fresh.json").read_text())["fresh"]
+    figure = Figure(figsize=(5.6, 3.1), layout="constrained")
+    ax = figure.add_subplot()
+    looks = zip(sorted({row["steps"] for row in rows}), GROUPS, "osD^v", strict=False)
+    for number, colour, marker in looks:
+        some = sorted((row for row in rows if row["steps"] == number), key=lambda row: row["stochasticity"])
+        look = {"color": colour, "marker": marker, "markersize": 4, "linewidth": 1.4}
+        ax.plot(
+            [row["mmd_ratio"] for row in some], [row["vun"] for row in some], label=f"{number} steps", **look
+        )
+        for row in some:
+            spot = row["mmd_ratio"], row["vun"]
+            ax.annotate(f"{row['stochasticity']:g}", spot, (5, -9), textcoords="offset points", fontsize=7)
+    ax.plot(
+        fresh["mmd_ratio"], fresh["vun"], "*", color=INK, markersize=9, label="fresh graphs of the family"
+    )
+    ax.set(xlabel="MMD² to the test graphs, by that of the training graphs", ylabel="valid, unique and novel")
+    ax.grid(color=PALE, linewidth=0.7)
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.legend(frameon=False, fontsize=8, loc="lower right")
+    save(figure, "generating-trade.svg")
 
 
 def save(figure: Figure, name: str) -> None:

@@ -130,22 +130,26 @@ def save_iou(measured: Measured, path: Path) -> None:
     write_figure(figure, path)
 
 
-def save_training(measured: Measured, column: str, path: Path) -> None:
-    """IoU on test graphs after every epoch: of each training of the equations on one column that was kept."""
+def save_training(measured: Measured, names: Sequence[str], path: Path) -> None:
+    """IoU on test graphs after every epoch, a panel for each column: each training of the equations that was kept."""
     figure = Figure(figsize=(WIDTH, 2.4), layout="constrained")
-    ax = figure.subplots()
-    seeds: dict[int, list[list[float]]] = {}
-    for cell in measured.values():
-        if cell["column"] == column and cell["row"] in ("equations-1", "equations-longer"):
-            curve = cell["system"]["curve"]
-            if len(curve) > len(seeds.get(cell["training_seed"], [])):
-                seeds[cell["training_seed"]] = curve
-    for seed, curve in sorted(seeds.items()):
-        ax.plot([at[0] for at in curve], [at[2] for at in curve], color=GROUPS[seed], linewidth=1)
-    _dress(ax)
-    ax.set(ylim=(0, 1.02), xlim=(0, None))
-    ax.set_xlabel("epoch, with batches of one", fontsize=8, color=INK)
-    ax.set_ylabel("IoU on test graphs", fontsize=8, color=INK)
+    axes = figure.subplots(1, len(names), sharey=True, squeeze=False)[0]
+    seeds: set[int] = set()
+    for ax, column in zip(axes, names, strict=True):
+        curves: dict[int, list[list[float]]] = {}
+        for cell in measured.values():
+            if cell["column"] == column and cell["row"] in ("equations-1", "equations-longer"):
+                curve = cell["system"]["curve"]
+                if len(curve) > len(curves.get(cell["training_seed"], [])):
+                    curves[cell["training_seed"]] = curve
+        for seed, curve in sorted(curves.items()):
+            ax.plot([at[0] for at in curve], [at[2] for at in curve], color=GROUPS[seed], linewidth=1)
+        seeds |= curves.keys()
+        _dress(ax)
+        ax.set(ylim=(0, 1.02), xlim=(0, None))
+        ax.set_title(columns()[column].title, fontsize=9, color=INK)
+        ax.set_xlabel("epoch, with batches of one", fontsize=8, color=INK)
+    axes[0].set_ylabel("IoU on test graphs", fontsize=8, color=INK)
     lines = [Line2D([], [], color=GROUPS[seed]) for seed in sorted(seeds)]
     _legend(figure, lines, [f"seed {seed}" for seed in sorted(seeds)])
     write_figure(figure, path)

@@ -236,6 +236,10 @@ class Job:
                 "trained_together": len(self.group),
                 "training_seconds": round(stack.seconds, 1),
                 "trained": self.facts,
+                "singular_values_of": "epoch, the three largest of the scores of the first test graph",
+                "singular_values": [
+                    [at["epoch"], *at["singular"][number]] for at in stack.curve if "singular" in at
+                ],
                 "curve_of": "epoch, mean training loss, IoU on the first test graphs",
                 "curve": curve,
             }
@@ -286,7 +290,8 @@ def predictions_of(folder: Path, epoch: int, test: list[Data]) -> tuple[list[Dat
         )
     facts: dict[str, Any] = json.loads((folder / "training.json").read_text(encoding="utf-8"))
     if epoch != CHOSEN:
-        facts["curve"] = [point for point in facts["curve"] if point[0] <= epoch]
+        for name in ("curve", "singular_values"):
+            facts[name] = [point for point in facts.get(name, []) if point[0] <= epoch]
         facts |= {"epochs": epoch, "updates": epoch * facts["training_graphs"]}
     return made, facts
 

@@ -34,7 +34,9 @@ AT_A_TIME = 20  # graphs predicted together
 UNROLLED = 10  # steps recorded as one CUDA graph, at most
 FLYING = 3  # launches of a stack that may be unfinished
 WARM = 3  # steps before one is recorded: what is made at first use is made in them
-Point = dict[str, Any]  # of the curve: epoch, and of every training the mean loss and the IoU
+Point = dict[
+    str, Any
+]  # of the curve: epoch, and of every training the mean loss, the IoU, and at a stop singular values
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,7 @@ class Shelf:
 
 
 class _Loss(nn.Module):
-    """The loss that :func:`gln.fit` minimises for a batch of one; without a truth, the soft structure."""
+    """The loss that :func:`gln.fit` minimises for a batch of one; without a truth, the scores."""
 
     def __init__(self, net: PaperGLN, loss: Loss) -> None:
         super().__init__()
@@ -66,7 +68,7 @@ class _Loss(nn.Module):
         start = self.net.A0 if A is None else A.to(H.dtype)
         S = self.net.recur(H, start, self.net.config["steps"])[0][-1]  # [B, n, n]
         if adj is None:
-            return S.sigmoid()
+            return S
         batch = GraphBatch(H, None, adj, mask)
         return self.loss(StructureOutput((S,), (), batch.pair_mask), batch, self.net).sum()
 
@@ -156,22 +158,34 @@ class Stack:
         traced.graph.eliminate_dead_code()
         traced.recompile()
         self.gradients = torch.compile(traced) if self.compiled else traced
-        if not self.on_gpu:
-            return
         kept = self.state()
-        torch.cuda.default_stream().synchronize()  # which made the tensors
+        if self.on_gpu:
+            torch.cuda.default_stream().synchronize()  # which made the tensors
         try:
             self._step()
-        except Exception:
+        except Exception as error:
             if not self.compiled:
                 raise
-            self.gradients = traced  # slower, but it needs no compiler
+            print(f"Not compiled, so slower: {str(error).splitlines()[0]}", flush=True)
+            self.gradients = traced
+            self._step()
+        if self.on_gpu:
+            self._record()
+        for name, value in self._tensors().items():
+            value.copy_(kept[name]) if name in kept else value.zero_()
+
+    def _record(self) -> None:
+        """Replay steps from now on; without that, they are launched kernel by kernel."""
         for _ in range(WARM):
             self._step()
             self._look()
-        self.step, self.look = self._recorded(self._step, self.unrolled), self._recorded(self._look, 1)
-        for name, value in self._tensors().items():
-            value.copy_(kept[name]) if name in kept else value.zero_()
+        try:
+            step, look = self._recorded(self._step, self.unrolled), self._recorded(self._look, 1)
+        except RuntimeError as error:
+            print(f"Not recorded, so slower: {str(error).splitlines()[0]}", flush=True)
+            self.unrolled = 1
+        else:
+            self.step, self.look = step, look
 
     def _recorded(self, work: Callable[[], None], times: int) -> Callable[[], None]:
         graph = torch.cuda.CUDAGraph()
@@ -214,10 +228,22 @@ class Stack:
     @torch.no_grad()
     def _edges(self, numbers: Tensor) -> tuple[Tensor, Tensor]:
         """The predicted and the true edges ``[R, B, n, n]`` of the graphs with ``numbers [R, B]``."""
-        H, A, adj = self._batch(numbers)
-        p = vmap(self._call, in_dims=(0, 0, None if A is None else 0))(self.weights, H, A)
+        S, adj = self._scores(numbers)
+        p = S.sigmoid()
         pairs = ~torch.eye(p.shape[-1], dtype=torch.bool, device=self.device)
         return ((p + p.mT) / 2 >= THRESHOLD) & pairs, adj
+
+    @torch.no_grad()
+    def _scores(self, numbers: Tensor) -> tuple[Tensor, Tensor]:
+        """The last scores and the true edges ``[R, B, n, n]`` of the graphs with ``numbers [R, B]``."""
+        H, A, adj = self._batch(numbers)
+        return vmap(self._call, in_dims=(0, 0, None if A is None else 0))(self.weights, H, A), adj
+
+    def singular_values(self) -> list[list[float]]:
+        """The three largest of the scores of the first test graph, for every training: what rank the scores have."""
+        scores, _ = self._scores(torch.full((len(self.seeds), 1), self.train, device=self.device))
+        found: list[list[float]] = torch.linalg.svdvals(scores[:, 0].cpu().double())[:, :3].tolist()
+        return found
 
     def run_epoch(self) -> None:
         """Show every training its graphs once, in the order that :func:`gln.fit` would."""
@@ -265,6 +291,7 @@ class Stack:
                     self.curve.append({"epoch": self.epoch, "loss": losses, "iou": iou})
                 self.seconds = time.monotonic() - begun
                 if self.epoch in stops:
+                    self.curve[-1]["singular"] = self.singular_values()
                     found(self.epoch, self.predictions())
                     say(f"epoch {self.epoch}, {self.seconds:.0f} s, IoU {_short(self.iou)}")
                 if late() and self.epoch < stops[-1]:

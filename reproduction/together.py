@@ -121,10 +121,16 @@ def keep_all(cells: list[Cell], places: Places, given: str | None, minutes: floa
 
 
 def report(trainings: Iterable[Training], path: Path) -> int:
-    """Write how far the unfinished trainings came: epochs, IoU on all test graphs, and the curve; returns how many."""
+    """Write how far the unfinished trainings came: epochs, IoU on all test graphs, and the curve; returns how many.
+
+    What was written of a training that is not here stays, until it is finished.
+    """
     from reproduction.measures import bootstrap, edge_rows  # as in keep_chosen
 
-    rows = []
+    trainings = list(trainings)
+    here = {training.name for training in trainings if list(training.folder.glob("epoch-*.npz"))}
+    before = json.loads(path.read_text(encoding="utf-8"))["rows"] if path.exists() else []
+    rows = [row for row in before if row["training"] not in here]
     for training in trainings:
         epochs = [int(one.stem.removeprefix("epoch-")) for one in training.folder.glob("epoch-*.npz")]
         if training.finished or not epochs:

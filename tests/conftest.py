@@ -19,7 +19,7 @@ import torch
 from hypothesis import settings
 from torch_geometric.data import Data
 
-from gln.graphs import make_graph
+from gln.graphs import batch, make_graph
 
 # What a shell starts in the background ignores Ctrl-C, and so would the processes to which tests send it.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -97,3 +97,12 @@ def assert_same_graph(actual: Data, expected: Data) -> None:
             continue
         assert actual[name].dtype == expected[name].dtype, name
         assert torch.equal(actual[name], expected[name]), name
+
+
+_filled = batch._filled
+
+
+def no_matrix(values: torch.Tensor, slot: torch.Tensor, shape: tuple[int, ...], empty: int) -> torch.Tensor:
+    """As ``_filled``, without matrices of more than 100 nodes."""
+    assert len(shape) < 3 or shape[-1] <= 100, "a matrix of all pairs was asked for"
+    return _filled(values, slot, shape, empty)

@@ -13,8 +13,10 @@ import gln
 
 Chem = pytest.importorskip("rdkit.Chem")
 
-from recipes.molecule_labels import ELEMENTS, SHARED, UNIT, labels, stored, write  # noqa: E402
-from recipes.molecules import MODEL, NODE_TYPES, Molecules, beside, judged, load  # noqa: E402
+from recipes.molecule_graphs import TWICE, Epochs, Molecules, Store, beside, load  # noqa: E402
+from recipes.molecule_labels import ELEMENTS, SHARED, UNIT, is_held_out, labels, stored, write  # noqa: E402
+from recipes.molecule_session import keep, unpacked  # noqa: E402
+from recipes.molecules import MODEL, NODE_TYPES, Timed, judged  # noqa: E402
 
 
 @pytest.mark.parametrize(
@@ -118,3 +120,66 @@ def test_a_molecule_is_right_if_every_bond_and_atom_is(tmp_path: Path) -> None:
     assert rows[:, 1].tolist() == rows[:, 2].tolist() == [graph.num_edges for graph in graphs]
     assert (rows[:, 3] - rows[:, 4]).tolist() == [0, 1, 0, 0]
     assert (rows[:, 5] > 0.99).all()
+
+
+def test_molecules_that_are_held_out_come_first_and_no_others_of_them_later() -> None:
+    from recipes.molecule_conformers import held_out_first
+
+    words = [f"{'C' * length}{end}" for length in range(2, 200) for end in ("O", "N", "F")]
+    held = {word for word in words if is_held_out(Chem.MolFromSmiles(word))}
+    assert 2 < len(held) < 60
+    found = list(held_out_first(iter(words), 2))
+    assert set(found[:2]) <= held
+    assert held.isdisjoint(found[2:])
+    assert held.isdisjoint(held_out_first(iter(words), 0))
+
+
+def test_what_is_written_meanwhile_is_learned_in_a_later_epoch(tmp_path: Path) -> None:
+    def more(number: int, *words: str) -> None:
+        kept(tmp_path / "made", *words)
+        (tmp_path / "made/some.npz.xz").rename(tmp_path / f"part-{number}.npz.xz")
+
+    (tmp_path / "made").mkdir()
+    more(0, "CCO", "CCC")
+    store = Store([tmp_path])
+    assert len(store.molecules()) == 2
+    more(1, "CCO", "CCN", "CF")
+    data = store.molecules()
+    assert data.held_out.tolist() == [1, 1, TWICE, 1, 1]
+    assert data.atoms.tolist() == [9, 11, 9, 10, 5]
+    data.held_out[:] = 0
+    epochs = Epochs(store, most=12)
+    assert len(epochs(0)) == 4 * 5  # each in four situations
+    assert len(epochs(1)) == 12
+    epochs.thread.shutdown(wait=True)
+
+
+def test_the_rate_of_learning_falls_over_all_calls_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    rates = []
+    for call in (1, 2, 3):
+        times = {"first": (call - 1) / 3, "last": call / 3, "begun": 50.0, "seconds": 10.0}
+        for name, value in times.items():
+            monkeypatch.setattr(Timed, name, value)
+        for now in (50.0, 55.0, 60.0, 70.0):
+            monkeypatch.setattr("time.monotonic", lambda now=now: now)
+            rates.append(Timed(lr=1.0, warmup=0.1).lr_at(0, 0, 1))
+    assert rates[0] < 0.02
+    assert rates[2:] == pytest.approx(sorted(rates[2:], reverse=True))
+    assert rates[2] == rates[3] == rates[4]
+    assert rates[6] == rates[8]
+    assert rates[-1] == pytest.approx(0)
+
+
+def test_the_state_of_a_session_travels(tmp_path: Path) -> None:
+    run, out = tmp_path / "run", tmp_path / "out"
+    (run / "model/tensorboard").mkdir(parents=True)
+    out.mkdir()
+    for name in ("held-out.npz.xz", "model/checkpoint.safetensors", "model/tensorboard/events"):
+        (run / name).write_text(name)
+    keep(run, out)
+    there = unpacked(out / "run.tar", tmp_path / "elsewhere")
+    files = sorted(str(path.relative_to(there)) for path in there.rglob("*") if path.is_file())
+    assert files == ["held-out.npz.xz", "model/checkpoint.safetensors"]
+    (there / "held-out.npz.xz").write_text("newer")
+    assert (unpacked(out / "run.tar", there) / "held-out.npz.xz").read_text() == "newer"
+    assert not unpacked(tmp_path / "nothing.tar", tmp_path / "fresh").exists()

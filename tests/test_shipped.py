@@ -14,6 +14,8 @@ import torch
 
 import gln
 from gln.errors import GLNError
+from gln.evaluation.generation import is_planar
+from gln.graphs.check import as_record
 from gln.storage.models import SHIPPED, shipped
 from tests.test_results import LISTED, ROOT
 
@@ -25,6 +27,7 @@ EXPECTED = {
     "delaunay-small": [("delaunay:points=40", 0.98), ("delaunay:points=140", 0.97)],
     "figures": [("figures", 0.999)],
     "molecules": [],  # tested below
+    "planar": [],
     "shapes": [("shapes:points=500,kind=smooth", 0.95)],
     "surfaces": [("surfaces", 0.96), ("surfaces:points=196", 0.93)],
 }
@@ -118,6 +121,13 @@ def test_a_molecule_is_found_from_elements_and_positions(tmp_path: Path) -> None
         AllChem.EmbedMolecule(mol, randomSeed=1)
     found = [Chem.MolToSmiles(Chem.RemoveHs(mol)) for mol in molecules("molecules", made)]
     assert found == [Chem.CanonSmiles(word) for word in words]
+
+
+def test_a_shipped_generator_draws_graphs_that_are_valid_and_new() -> None:
+    made = [as_record(graph) for graph in gln.load("planar").sample(4, seed=0, steps=50)]
+    assert sum(map(is_planar, made)) >= 3
+    assert {graph.num_nodes for graph in made} == {64}
+    assert gln.novelty(made, made)["uniqueness"] == 1
 
 
 def test_an_unknown_name_lists_what_there_is() -> None:

@@ -9,7 +9,7 @@ from functools import cache
 import numpy as np
 
 from gln.graphs.record import Graph
-from gln.ops.loops import compiled
+from gln.ops.loops import compiled, spread
 
 CROWD = 2  # upper limit on the average number of a node's neighbours in proposing pairs
 
@@ -78,19 +78,19 @@ class Placement:
         first, second = self.rng.random(nodes), self.rng.random(nodes)  # to propose, to accept
         graphs = (self.starts, self.levels, bit, self.share, log_odds)
         edges = (self.begins, self.target, self.ones)
-        _compiled(_swap)(*graphs, *edges, first, second, self.position)
+        spread(_compiled(_swap), 0, len(self.starts), *graphs, *edges, first, second, self.position)
 
 
 _compiled = cache(compiled)  # on first use
 
 
 def _swap(  # type: ignore[no-untyped-def]
-    starts, levels, bit, share, log_odds, begins, target, ones, first, second, position
+    begin, end, starts, levels, bit, share, log_odds, begins, target, ones, first, second, position
 ):
-    """:meth:`Placement.step`, one pair of nodes after another; ``bit [G]`` is the level, the numbers are drawn."""
+    """:meth:`Placement.step` of some graphs, pair after pair; ``bit [G]`` is the level, the numbers are drawn."""
     most = 1 << levels.max()
     at, priority = np.empty(most, np.int64), np.empty(most)
-    for g in range(len(starts)):
+    for g in range(begin, end):
         start, room = starts[g], 1 << levels[g]
         for i in range(room):
             at[position[start + i]] = i

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
+from importlib import import_module
 from typing import Any
 
 
@@ -24,6 +25,14 @@ def instead(name: str, known: Iterable[str]) -> str:
     return (
         f"did you mean {names[near[0]]}?" if near else f"choose from {', '.join(names.values()) or 'none'}."
     )
+
+
+def needed(module: str, by: str, extra: str) -> Any:
+    """The ``module`` of a library that only some need, or a sentence about how to get it."""
+    try:
+        return import_module(module)
+    except ImportError:
+        raise GLNError(f"{by} need {module.partition('.')[0]}; pip install 'gln[{extra}]'.") from None
 
 
 def in_words(error: OSError) -> str:

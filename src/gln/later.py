@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import safetensors.torch as safetensors
     import scipy.sparse as sparse
+    import scipy.sparse.csgraph as csgraph
     import scipy.spatial as spatial
     import torch as torch
 else:
@@ -26,6 +27,7 @@ else:
 
     safetensors, torch = _Later("safetensors.torch"), _Later("torch")
     sparse, spatial = _Later("scipy.sparse"), _Later("scipy.spatial")
+    csgraph = _Later("scipy.sparse.csgraph")
 
 
 def names_of(package: str, names: Mapping[str, Sequence[str]]) -> Callable[[str], Any]:

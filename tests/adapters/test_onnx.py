@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import random
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +16,10 @@ import torch
 import gln
 from gln.errors import GLNError
 from gln.graphs import make_graph
-from gln.models import GLN, PaperGLN, Set2Graph
+from gln.models import GLN, PaperGLN, Set2Graph, StructureOutput
 from gln.models.flow import GraphFlow
 from gln.storage.onnx import lists_of, load_onnx
+from tests.storage.test_hostile import hostile, survives
 
 pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
 pytest.importorskip("onnxscript", reason="onnxscript is not installed")
@@ -40,7 +45,7 @@ def all_heads(tmp_path_factory: pytest.TempPathFactory) -> tuple[GLN, Path]:
 def test_all_heads_are_those_of_torch(all_heads: tuple[GLN, Path], nodes: int) -> None:
     """Up to 128 nodes over all pairs, above over candidates: sizes of 1, padding and long lists fix nothing."""
     model, path = all_heads
-    batch = onnx._batch(model, nodes)
+    batch = onnx.random_sets(model, nodes)
     with torch.no_grad():
         assert difference(model(batch), load_onnx(path)(batch)) < 1e-4
 
@@ -56,14 +61,54 @@ def test_the_file_is_a_model_like_any_other(all_heads: tuple[GLN, Path]) -> None
         torch.testing.assert_close(theirs[name], ours[name], atol=1e-4, rtol=1e-4)
 
 
+def test_places_where_many_nodes_coincide_are_crowds_here_too(all_heads: tuple[GLN, Path]) -> None:
+    model, path = all_heads
+    rng = np.random.default_rng(0)
+    pos, x = rng.random((240, 2)), rng.random((240, 2))
+    pos[:180], x[:90] = 0.5, 0.25  # half of those at one place are identical
+    nodes = make_graph(pos=pos, x=x)
+    ours, theirs = (gln.predict(one, nodes, threshold=0) for one in (model, load_onnx(path)))
+    assert torch.equal(ours.edge_index, theirs.edge_index)
+    torch.testing.assert_close(theirs.edge_prob, ours.edge_prob, atol=1e-4, rtol=0)
+
+
+def test_sparse_models_score_candidates_in_small_sets_too(tmp_path: Path) -> None:
+    model = GLN(sparse=True, candidates=4, lengths="fine", **SMALL | {"steps": 1}).eval()
+    path, _ = gln.export(model, tmp_path / "model.onnx")
+    batch = onnx.random_sets(model, 20)
+    with torch.no_grad():
+        ours, theirs = model(batch), load_onnx(path)(batch)
+    assert theirs.candidates is not None
+    assert difference(ours, theirs) < 1e-4
+
+
+def test_the_command_predicts_without_our_models(all_heads: tuple[GLN, Path], tmp_path: Path) -> None:
+    nodes, edges = tmp_path / "nodes.csv", tmp_path / "edges.csv"
+    nodes.write_text("x,y,a,b\n0,0,1,2\n1,0,2,1\n0,1,0,0\n")
+    code = (
+        "import sys; sys.modules |= dict.fromkeys(['gln.models.gln', 'gln.models.paper', 'onnx', 'onnxscript'])\n"
+        "from gln.commands.cli import main; main()"
+    )
+    given = ["predict", str(all_heads[1]), str(nodes), "-o", str(edges), "--threshold", "0"]
+    done = subprocess.run([sys.executable, "-c", code, *given], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert len(edges.read_text().splitlines()) == 1 + 3 * 2
+
+
 def test_one_file_alone_is_enough(all_heads: tuple[GLN, Path], tmp_path: Path) -> None:
     model, path = all_heads
-    batch = onnx._batch(model, 20)
+    batch = onnx.random_sets(model, 20)
     for name in ("model.onnx", "model.candidates.onnx"):
         alone = tmp_path / name.split(".")[1] / name
         alone.parent.mkdir()
         alone.write_bytes(path.with_name(name).read_bytes())
         assert difference(model(batch), load_onnx(alone)(batch)) < 1e-4
+    renamed = alone.with_name("model.onnx")  # a file says itself which graph it holds
+    renamed.write_bytes(alone.read_bytes())
+    with pytest.raises(GLNError, match="not both graphs of one model"):
+        load_onnx(alone)
+    alone.unlink()
+    assert difference(model(batch), load_onnx(renamed)(batch)) < 1e-4
 
 
 def test_what_the_file_cannot_do_is_said(
@@ -83,13 +128,25 @@ def test_what_the_file_cannot_do_is_said(
     broken.write_bytes(path.read_bytes()[:-100])
     with pytest.raises(GLNError, match="cannot be run by onnxruntime"):
         gln.load(broken)
-    broken.write_bytes(path.read_bytes().replace(b"MatMul", b"Mat\xfful"))
-    with pytest.raises(GLNError, match="cannot be run by onnxruntime"):
-        gln.load(broken)
+    for good, bad in ((b"MatMul", b"Mat\xfful"), (b"in_channels", b"in\xffchannels")):
+        broken.write_bytes(path.read_bytes().replace(good, bad))
+        with pytest.raises(GLNError, match="cannot be run by onnxruntime"):
+            gln.load(broken)
     assert capfd.readouterr() == ("", "")
-    broken.with_name("broken.candidates.onnx").write_bytes(path.read_bytes())
     with pytest.raises(GLNError, match=r"models are exported as NAME\.onnx"):
         gln.export("delaunay-small", tmp_path / "model.pt")
+
+
+def test_any_other_value_in_its_words_gets_a_sentence(all_heads: tuple[GLN, Path], tmp_path: Path) -> None:
+    import onnx as files
+
+    program, path, points = files.load(all_heads[1]), tmp_path / "hostile.onnx", np.zeros((3, 4))
+    (words,) = (word for word in program.metadata_props if word.key == "gln.facts")
+    every = list(hostile(json.loads(words.value)))
+    for facts in random.Random(0).sample(every, 60):
+        words.value = json.dumps(facts)
+        path.write_bytes(program.SerializeToString())
+        survives(lambda: gln.predict(str(path), points))
 
 
 def test_nothing_is_written_that_differs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -99,6 +156,12 @@ def test_nothing_is_written_that_differs(tmp_path: Path, monkeypatch: pytest.Mon
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_number_that_is_none_is_a_difference() -> None:
+    mask = torch.ones(1, 2, 2, dtype=torch.bool)
+    ours, theirs = (StructureOutput((torch.zeros(1, 2, 2) + add,), (), mask, None) for add in (0, torch.nan))
+    assert np.isnan(difference(ours, theirs))
+
+
 @pytest.mark.parametrize(
     "model",
     [Set2Graph(in_channels=1, size="small", edge_types=2), PaperGLN(6, 3, "stabilised", steps=2)],
@@ -106,7 +169,7 @@ def test_nothing_is_written_that_differs(tmp_path: Path, monkeypatch: pytest.Mon
 )
 def test_other_models_score_all_pairs(model: Any, tmp_path: Path) -> None:
     (path,) = gln.export(model, tmp_path / "model.onnx")
-    batch = onnx._batch(model, 5)
+    batch = onnx.random_sets(model, 5)
     assert difference(model(batch), load_onnx(path)(batch)) < 1e-4
 
 

@@ -23,7 +23,8 @@ def run(monkeypatch: pytest.MonkeyPatch, *words: str) -> int | str | None:
 
 def test_every_benchmark_has_a_name_and_every_name_a_benchmark() -> None:
     here = Path(program.__file__).parent
-    files = {path.stem for path in here.glob("*.py")} - {"__init__", "__main__", "common", "fuzz_targets"}
+    parts = {"__init__", "__main__", "common", "fuzz_targets"}
+    files = {path.stem for path in here.glob("*.py")} - parts
     assert {name.replace("-", "_") for name in program.NAMES} == files
     assert all(callable(import_module(f"benchmarks.{name}").run) for name in files)
 

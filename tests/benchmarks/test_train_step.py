@@ -54,7 +54,7 @@ def test_steps_bring_the_loss_down() -> None:
     torch.manual_seed(0)
     graphs = parse_family("delaunay:points=8").sample(4, 0)
     model, batch = GLN(**TINY.model).eval(), GraphBatch.from_graphs(graphs)
-    step, loss = bench._step(bench.Way(model), batch), Loss(edge="plain", psi1=5, every_step=True)
+    step, loss = bench.step_of(bench.Way(model), batch), Loss(edge="plain", psi1=5, every_step=True)
     before = loss(model(batch), batch).mean()
     for _ in range(10):
         step()

@@ -30,7 +30,13 @@ def test_a_flow_is_trained_and_its_graphs_written(
     assert run("generate", "run", "-o", "made.npz", "--count", "2") == 2  # it exists
     assert run("evaluate", "run", "--on", "tree:nodes=6") == 2
     assert "see gln generate" in capsys.readouterr().err
+    assert run("view", "made.npz", "-o", "made.html", "--count", "2") == 0
     assert run("view", "run", "-o", "forming.html", "--count", "2") == 0
+    assert run("generate", "run", "-o", "drawn.html", "--count", "2") == 0
+    forming, drawn, made = (Path(f"{name}.html").read_text() for name in ("forming", "drawn", "made"))
+    assert '"steps":5' in forming
+    assert '"steps":5' in drawn
+    assert '"steps"' not in made
     assert len(gln.generate(gln.load("run"), 3, sampling_steps=2)) == 3
 
 

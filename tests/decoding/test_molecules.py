@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from gln.decoding import molecules
-from gln.decoding.confidence import calibrate, chance
 from gln.decoding.molecules import Decoded, decode
 from gln.decoding.valences import (
     AROMATIC,
@@ -290,19 +289,6 @@ def test_a_large_aromatic_system_has_a_form() -> None:
     )
     assert (met == 1).all()
     assert resonance_form([(0, 1), (1, 2)], {0: {1: 0}, 1: {1: 0}, 2: {1: 0}}) is None
-
-
-def test_calibrated_chances_are_those_that_answers_were_right() -> None:
-    random = np.random.default_rng(0)
-    doubts = random.uniform(0, 1, (20_000, 2)) ** 4
-    wrong = random.uniform(size=20_000) < 0.3 * doubts[:, 0]
-    weights = calibrate(doubts, ~wrong)
-    said = chance(doubts, weights)
-    for least, most in itertools.pairwise((0, 0.9, 0.97, 1)):
-        some = (said > least) & (said <= most)
-        assert said[some].mean() == pytest.approx((~wrong[some]).mean(), abs=0.03)
-    with pytest.raises(GLNError, match="all right"):
-        calibrate(doubts, np.ones(20_000, dtype=bool))
 
 
 def test_names_of_states_are_read() -> None:

@@ -45,6 +45,14 @@ def test_nothing_is_fetched(site: dict[str, str]) -> None:
             assert not FETCHED.findall(text), name
 
 
+def test_a_small_page_to_play_with_is_on_the_front_page(site: dict[str, str]) -> None:
+    (name,) = re.findall(r'<iframe class="play" src="([^"]+)"', site["index.html"])
+    assert '"name":"delaunay-small"' in site[name]
+    assert len(site[name]) < 1e6
+    assert f'href="{(larger := "play.html")}"' in site["index.html"]
+    assert '"name":"surfaces"' in site[larger]
+
+
 def test_equations_are_drawn_by_the_browser(site: dict[str, str]) -> None:
     page = site["how-it-works.html"]
     assert page.count('display="block"') > 10

@@ -38,6 +38,9 @@ SHORTER = {
     "table": {"write digits": "write --count 20 digits", "--epochs 10": "--epochs 1"},
     "choosing": {"--count 40": "--count 4"},
     "generating": {
+        "--count 8 -o planar": "--count 2 --sampling-steps 2 -o planar",
+        "--count 2 -o forming": "--count 1 --sampling-steps 2 -o forming",
+        "sample(8, seed=0)": "sample(2, seed=0, steps=2)",
         "--count 400 --epochs 60": "--count 12 --epochs 1",
         "--sampling-steps 300": "--sampling-steps 5",
         "sample(200, seed=1), epochs=20": "sample(8, seed=1), epochs=1",

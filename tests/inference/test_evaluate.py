@@ -17,7 +17,7 @@ from gln.graphs.record import Graph
 from gln.inference.evaluate import best_threshold, evaluate, evaluated, predict_and_rank
 from gln.inference.predict import Choice, outputs, predict
 from gln.models import GLN, StructureOutput
-from tests.conftest import assert_same_graph
+from tests.conftest import assert_same_graph, no_matrix
 
 
 def predict_and_score(
@@ -95,7 +95,7 @@ def test_candidates_never_become_a_matrix(monkeypatch: pytest.MonkeyPatch) -> No
     model, true = model_of(4), gln.family("delaunay", points=300).graphs(2)
     expected = predict_and_score(model, true, Choice(0.5))
     monkeypatch.setattr(StructureOutput, "probabilities", refuse)
-    monkeypatch.setattr("gln.graphs.batch._places", refuse)
+    monkeypatch.setattr("gln.graphs.batch._filled", no_matrix)
     answers, scores, recall = predict_and_score(model, true, Choice(0.5))
     assert (scores, recall) == expected[1:]
     for one, other in zip(answers, expected[0], strict=True):

@@ -11,16 +11,17 @@ import pytest
 import torch
 from torch_geometric.data import Batch, Data
 
-import gln.graphs.batch
+import gln
 from gln.errors import GLNError
 from gln.graphs import GraphBatch, check_graph, make_graph
 from gln.graphs.features import feature_noise
+from gln.graphs.record import Graph
 from gln.inference.evaluate import evaluate
 from gln.inference.generate import generate
-from gln.inference.predict import edges_above, outputs, predict
+from gln.inference.predict import answers_of, outputs, predict
 from gln.models import GLN, StructureOutput
 from gln.storage.models import save
-from tests.conftest import assert_same_graph
+from tests.conftest import assert_same_graph, no_matrix
 from tests.training.tiny import Tiny, graphs, tiny
 
 MODEL, GRAPHS = tiny(), graphs(9)
@@ -273,7 +274,8 @@ def sparse_output(seed: int, nodes: int = 6, slots: int = 3) -> StructureOutput:
 def test_candidates_give_the_edges_that_their_matrix_would(seed: int, threshold: float) -> None:
     output = sparse_output(seed)
     soft = output.soft_adjacency()
-    for found, matrix in zip(edges_above(output, threshold), soft, strict=True):
+    graphs = [Graph(soft.shape[1])] * len(soft)
+    for found, matrix in zip(answers_of(output, graphs, threshold), soft, strict=True):
         expected = (matrix >= threshold).nonzero().T
         assert torch.equal(found["edge_index"], expected)
         assert torch.equal(found["edge_prob"], matrix[expected[0], expected[1]])
@@ -288,7 +290,7 @@ def test_candidates_never_become_a_matrix(monkeypatch: pytest.MonkeyPatch) -> No
     points = np.random.default_rng(0).random((300, 2))
     expected = predict(model, points, threshold=0.0)
     monkeypatch.setattr(StructureOutput, "probabilities", refuse)
-    monkeypatch.setattr("gln.graphs.batch._places", refuse)
+    monkeypatch.setattr("gln.graphs.batch._filled", no_matrix)
     assert_same_graph(predict(model, points, threshold=0.0), expected)
     degree = torch.bincount(expected.edge_index[0], minlength=300)
     assert degree.min() >= 4  # every scored pair, and
@@ -307,7 +309,7 @@ def test_sets_streamed_by_blocks_have_the_edges_of_the_whole(
     options: dict[str, Any] = {"threshold": 0.5, "known": edges, "steps": 1}
     expected = predict(model, sets, **options)
     monkeypatch.setattr("gln.inference.predict.LARGE", 100)
-    monkeypatch.setattr("gln.graphs.batch._places", lambda graphs, *shape: _of_small(graphs, *shape))
+    monkeypatch.setattr("gln.graphs.batch._filled", no_matrix)
     answers = predict(model, sets, **options)
     assert model.training
     for one, other in zip(answers, expected, strict=True):
@@ -319,14 +321,6 @@ def test_sets_streamed_by_blocks_have_the_edges_of_the_whole(
     torch.nn.init.constant_(model.blocks[-1].score[1].weight, torch.nan)
     with pytest.raises(GLNError, match="NaN"):
         predict(model, sets[0])
-
-
-_places = gln.graphs.batch._places
-
-
-def _of_small(graphs: list[Data], count: int, width: int) -> torch.Tensor:
-    assert width <= 100, "a matrix of all pairs was asked for"
-    return _places(graphs, count, width)
 
 
 def test_candidates_are_for_models_that_have_them() -> None:

@@ -11,8 +11,11 @@ import numpy as np
 import pytest
 import torch
 
+import gln
 from gln.errors import GLNError
+from gln.graphs.check import as_record
 from gln.io import read_items
+from gln.io.writing import write_graphs
 from tests.io.samples import EDGES, POS, little_memory, npy, npz, once, put, read_all, read_one
 
 
@@ -64,6 +67,23 @@ def test_a_batch_is_cut_into_its_graphs(tmp_path: Path) -> None:
     ]
     assert [once(item) for item in items] == [[[0, 1]], [[0, 1], [1, 2]], []]
     assert all(item.labelled for item in items)
+
+
+def test_graphs_of_a_batch_may_have_nothing_but_edges(tmp_path: Path) -> None:
+    data = npz(batch=np.array([0, 0, 0, 1, 1]), edges=np.array([[0, 2], [3, 4]]))
+    items, _ = read_all(put(tmp_path, "a.npz", data))
+    assert [(item.graph.num_nodes, once(item), item.labelled) for item in items] == [
+        (3, [[0, 2]], True),
+        (2, [[0, 1]], True),
+    ]
+
+
+def test_generated_graphs_are_read_back(tmp_path: Path) -> None:
+    graphs = gln.family("planar", nodes=9).sample(3, seed=1)
+    write_graphs([as_record(graph) for graph in graphs], tmp_path / "a.npz")
+    items, _ = read_all(tmp_path / "a.npz")
+    for item, graph in zip(items, graphs, strict=True):
+        assert torch.equal(item.graph.edge_index, graph.edge_index)
 
 
 def test_a_single_array_of_any_name_is_positions(tmp_path: Path) -> None:

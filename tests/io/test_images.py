@@ -136,6 +136,6 @@ def test_bad_labels_are_named(tmp_path: Path) -> None:
 
 def test_without_pillow_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = put(tmp_path, "a.png", picture(COLOURS))
-    monkeypatch.setitem(__import__("sys").modules, "PIL", None)
+    monkeypatch.setitem(__import__("sys").modules, "PIL.Image", None)
     with pytest.raises(GLNError, match=r"gln\[image\]"):
         read_one(path)

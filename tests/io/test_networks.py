@@ -56,6 +56,14 @@ def test_what_networkx_writes_as_xml_is_read_back(suffix: str, directed: bool, t
     assert any("directed" in line for line in said) == directed
 
 
+@pytest.mark.parametrize("suffix", ["graphml", "gexf", "gml"])
+def test_a_network_may_have_nothing_but_edges(suffix: str, tmp_path: Path) -> None:
+    path = tmp_path / f"a.{suffix}"
+    {"graphml": nx.write_graphml, "gexf": nx.write_gexf, "gml": nx.write_gml}[suffix](nx.path_graph(3), path)
+    item = read_one(path)
+    assert (item.graph.num_nodes, item.graph.widths, once(item)) == (3, (0, 0), [[0, 1], [1, 2]])
+
+
 def test_a_default_of_graphml_is_the_value_of_nodes_that_name_none(tmp_path: Path) -> None:
     key = b'<key id="d0" for="node" attr.name="x" attr.type="double"'
     data = GRAPHML.replace(key + b"/>", key + b"><default>7</default></key>")

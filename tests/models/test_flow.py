@@ -64,8 +64,10 @@ def test_time_zero_is_the_marginal_and_half_the_time_half_of_it() -> None:
 
 
 @pytest.mark.parametrize("stochasticity", [0.0, 5.0, 100.0])
-@pytest.mark.parametrize("steps", [4, 50])
-def test_the_chain_has_the_marginals_of_the_noise_at_every_time(steps: int, stochasticity: float) -> None:
+@pytest.mark.parametrize(("steps", "start"), [(4, 0.0), (50, 0.0), (20, 0.6)])
+def test_the_chain_has_the_marginals_of_the_noise_at_every_time(
+    steps: int, start: float, stochasticity: float
+) -> None:
     """With the exact chances of two equally likely graphs over three nodes, which can be enumerated.
 
     Pairs are drawn on their own, so only short steps keep what pairs have in common; what every pair has, all keep.
@@ -73,7 +75,7 @@ def test_the_chain_has_the_marginals_of_the_noise_at_every_time(steps: int, stoc
     flow = GraphFlow(**TINY, marginal=[0.4, 0.6])
     sets = [Graph(3)] * 4000
     data = torch.stack([adjacency([(0, 1)]), adjacency([(0, 1), (1, 2)])])  # [2, 3, 3]
-    chain = Chain(flow, Sampling(steps, stochasticity), alike=True)
+    chain = Chain(flow, Sampling(steps, stochasticity, start), alike=True)
 
     def exact(batch: GraphBatch, time: Tensor, states: Tensor) -> Tensor:
         """p(G_1 | G_t) of every pair, by Bayes' rule over the two graphs."""
@@ -87,7 +89,7 @@ def test_the_chain_has_the_marginals_of_the_noise_at_every_time(steps: int, stoc
         return torch.stack([1 - edge, edge], dim=-1)
 
     chain.chances = exact  # type: ignore[method-assign]
-    times = chain.how.times()[1:]
+    times = chain.how.times()
     for time, (_, states) in zip(times, chain.run(sets, torch.Generator().manual_seed(0)), strict=True):
         if time == 1:  # the last step takes the more likely state
             continue
@@ -159,7 +161,7 @@ def test_types_of_edges_and_what_is_kept_on_the_way() -> None:
     graph = make_graph(edges=[[0, 1], [1, 2], [0, 3]], num_nodes=4, edge_type=torch.tensor([0, 1, 2]))
     gln.fit(flow, [graph] * 8, epochs=1, batch_size=4, **QUICK)
     for made in flow.sample(3, steps=6, keep=3):
-        assert len(made.forming) == 3
+        assert len(made.forming) == 4  # the noise first
         assert torch.equal(made.forming[-1], made.edge_index)
         assert len(made.edge_type) == made.num_edges
 
@@ -177,6 +179,7 @@ def test_a_directed_flow() -> None:
         ({"steps": 0}, "steps=0"),
         ({"stochasticity": -1.0}, "stochasticity=-1.0"),
         ({"lateness": 0.5}, "lateness=0.5"),
+        ({"start": 1.0}, "start=1.0; expected a time below 1"),
     ],
 )
 def test_mistakes_are_answered_in_a_sentence(wrong: dict, words: str) -> None:
@@ -215,3 +218,8 @@ def test_on_a_gpu_steps_are_replayed_and_graphs_drawn(tmp_path: Path) -> None:
     made = gln.load(tmp_path).cuda().sample(20, steps=10)
     assert len(made) == 20
     assert all(graph.is_undirected() for graph in made if graph.num_edges)
+
+
+def test_steps_begin_after_the_start_and_end_at_one() -> None:
+    times = Sampling(4, 0.0, start=0.6, lateness=1.0).times()
+    assert times == pytest.approx([0, 0.7, 0.8, 0.9, 1])

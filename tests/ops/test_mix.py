@@ -249,7 +249,7 @@ def test_the_gpu_kernels_are_the_reference_with_its_gradient(
 
     monkeypatch.setattr(mix, "_kernels", lambda given: gpu)
     monkeypatch.setattr(gpu, "TILE", 16)
-    monkeypatch.setattr(gpu, "LISTED", 16)
+    monkeypatch.setattr(gpu, "LIST_TILE", 16)
     pairs = pairs_of(sizes, nearest, listed, device=DEVICE)
     given = read_of(pairs, torch.float32, width=width)
     got = answers(pairs, given)

@@ -14,7 +14,7 @@ import gln
 from gln.errors import GLNError
 from gln.families import parse_family
 from gln.graphs import GraphBatch
-from gln.inference.predict import edges_above
+from gln.inference.predict import answers_of
 from reproduction.baselines import GraphRNN, graphrnn
 from reproduction.cells import Cell, Places, cells_of, choose
 from reproduction.data import parts_of, split_parts
@@ -125,8 +125,7 @@ def test_a_network_read_after_k_steps_is_one_forward_of_k_steps(tmp_path: Path) 
     for steps, kept in measured.items():
         assert steps is not None
         after = replace(whole, logits=whole.logits[:steps], states=whole.states[:steps])
-        found = edges_above(after, model.threshold)
-        made = [Data(edge_index=graph["edge_index"], num_nodes=16) for graph in found]
+        made = answers_of(after, test, model.threshold)
         expected = gln.edge_scores(test, made, entries="all")
         assert kept["scores"]["iou"] == pytest.approx(float(expected["iou"]))
 

@@ -58,6 +58,26 @@ def test_each_training_is_that_of_fit(options: dict, loss: Loss, tmp_path: Path)
         expected = GraphBatch.from_graphs(as_graphs(made, "made")).adj
         i, j = torch.triu_indices(6, 6, offset=1)
         assert torch.equal(stack.predictions()[number], expected[:, i, j])
+        scores = model(GraphBatch.from_graphs(as_graphs(graphs[TRAIN : TRAIN + 1], "graphs"))).logits[-1][0]
+        found = torch.tensor(stack.curve[-1]["singular"][number], dtype=torch.float64)
+        torch.testing.assert_close(found, torch.linalg.svdvals(scores.double())[:3], rtol=1e-3, atol=1e-5)
+
+
+def test_without_a_compiler_it_runs_operation_by_operation(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(traced: object) -> object:
+        def call(*inputs: object) -> object:
+            raise RuntimeError("no compiler here")
+
+        return call
+
+    monkeypatch.setattr(torch, "compile", refuse)
+    found = []
+    for compiled in (True, False):
+        stack = Stack(networks(2), [shelf(0)[1]] * 2, [0, 1], Loss(), LR, compiled=compiled)
+        stack.run([EPOCHS], lambda *_: None)
+        found.append(stack.state())
+    for name, value in found[0].items():
+        assert torch.equal(value, found[1][name])
 
 
 def test_starts_are_each_graphs_own() -> None:

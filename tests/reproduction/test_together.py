@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -79,3 +80,13 @@ def test_an_error_is_told_and_leaves_no_predictions(tmp_path: Path, monkeypatch:
     assert "ZeroDivisionError" in str(job.failed)
     assert not kept(trainings[0].folder, 1).exists()
     assert not list(tmp_path.rglob("training.json"))
+
+
+def test_a_report_keeps_what_is_not_here(tmp_path: Path) -> None:
+    (cell,) = choose(["table-readings"], "smoke", NAMES[1])
+    (training,) = trainings_of([cell], Places(tmp_path))
+    path = tmp_path / "report.json"
+    path.write_text(json.dumps({"rows": [{"training": name} for name in ("elsewhere", training.name)]}))
+    run_cell(cell, Places(tmp_path), quiet)  # which finishes it
+    assert together.report([training], path) == 1
+    assert [row["training"] for row in json.loads(path.read_text())["rows"]] == ["elsewhere"]

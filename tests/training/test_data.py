@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import hypothesis.strategies as st
 import numpy as np
 import pytest
@@ -10,10 +12,15 @@ from hypothesis import given
 from scipy.stats import kstest, uniform
 from torch_geometric.data import Data
 
+import gln
 from gln.errors import GLNError
-from gln.graphs import make_graph
+from gln.graphs import GraphBatch, make_graph
 from gln.graphs.features import feature_noise
-from gln.training.data import Fresh, RandomRotation, Shares, describe, global_batches, seed_step
+from gln.training.config import FitConfig
+from gln.training.data import Fresh, RandomRotation, Share, Shares, describe, global_batches, seed_step
+from gln.training.loop import Loop
+from gln.training.processes import Place
+from gln.training.progress import Progress
 from tests.training.tiny import TinyLoss, graphs, tiny
 
 GRAPHS = graphs(23)
@@ -164,3 +171,17 @@ def test_what_a_step_draws_depends_on_seed_epoch_and_batch() -> None:
         drawn.add(float(torch.rand((), dtype=torch.float64)))
     torch.set_rng_state(before)
     assert len(drawn) == 27
+
+
+@pytest.mark.parametrize(("model", "alike"), [(gln.GLN, True), (gln.GraphFlow, False)])
+def test_processes_score_as_many_candidates_but_draw_noise_of_their_own(model: Any, alike: bool) -> None:
+    drawn = set()
+    before = torch.get_rng_state()
+    for rank in range(3):
+        loop = Loop(Any, Place(rank, 3, 0, True), model(), Any, Any, FitConfig(), Any, Any)
+        loop.progress, loop.device, loop.replay, loop.ahead = Progress(), torch.device("cpu"), None, None
+        share = Share(GraphBatch.from_graphs(GRAPHS[:2]), 0.5, 2, [0, 1])
+        assert len(list(loop._prepared(iter([share])))) == 1
+        drawn.add(float(torch.rand((), dtype=torch.float64)))
+    torch.set_rng_state(before)
+    assert len(drawn) == (1 if alike else 3)

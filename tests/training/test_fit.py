@@ -96,7 +96,9 @@ def test_the_run_folder_holds_what_its_description_says(whole: tuple[Tiny, Any])
     assert config["model"] == {"name": "Tiny", "config": model.config}
     assert config["loss"] == {"name": "TinyLoss", "factor": 1.0}
     start = json.loads((result.run / "environment.json").read_text())["starts"][0]
-    assert start["versions"]["torch"] == torch.__version__
+    assert torch.__version__.startswith(
+        start["versions"]["torch"]
+    )  # which may lack the CUDA it was built for
     assert "commit" in start
     rows = list(csv.DictReader((result.run / "metrics.csv").open()))
     assert [float(row["val_iou"]) for row in rows] == [row["val_iou"] for row in result.history]

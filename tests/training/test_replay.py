@@ -11,6 +11,7 @@ import torch
 from gln.errors import GLNError
 from gln.families import parse_family
 from gln.graphs import GraphBatch, as_graphs
+from gln.graphs.batch import GraphRows
 from gln.graphs.record import KINDS, Graph
 from gln.inference.predict import predict
 from gln.models import GLN, PaperGLN, Set2Graph
@@ -18,7 +19,7 @@ from gln.models.contract import Replayable
 from gln.ops import replay as replaying
 from gln.ops.replay import padded_size
 from gln.training import fit
-from gln.training.data import RandomRotation, Resident, Shares, SharesOnDevice, global_batches
+from gln.training.data import RandomRotation, Shares, SharesOnDevice, global_batches
 from gln.training.losses import Loss
 
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
@@ -31,7 +32,7 @@ def test_batches_made_on_the_device_are_those_of_the_host_with_more_padding(augm
     graphs = as_graphs(GRAPHS, "train")
     batches = global_batches([graph.num_nodes for graph in graphs], 8, 3, 2)
     shares = Shares(graphs, batches, 0, 1, augment, 3, 2)
-    found = list(SharesOnDevice(shares, Resident(graphs, (), torch.device("cpu"))))
+    found = list(SharesOnDevice(shares, GraphRows(graphs, (), torch.device("cpu"))))
     assert len(found) == len(batches)
     for expected, share in zip((shares[n] for n in range(len(shares))), found, strict=True):
         assert (share.weight, share.total, share.numbers) == (
@@ -55,7 +56,7 @@ def test_graphs_on_the_device_keep_kinds_directions_and_loners():
         graphs.append(
             Graph(n, x=torch.rand(n, 2), edge_index=edges, node_type=torch.arange(n), directed=True, **kinds)
         )
-    there, numbers = Resident(graphs, KINDS, torch.device("cpu")), np.array([2, 1, 0])
+    there, numbers = GraphRows(graphs, KINDS, torch.device("cpu")), np.array([2, 1, 0])
     expected = GraphBatch.from_graphs([graphs[number] for number in numbers], nodes=8)
     for name, value in vars(there.batch(numbers, 8)).items():
         other = getattr(expected, name)

@@ -24,7 +24,7 @@ FLAGS = (
     "disable-sync",
     "enable-unsafe-swiftshader",  # WebGL without a graphics card
 )
-SIZES = {"desktop": (1280, 800), "phone": (390, 844)}
+SIZES = {"desktop": (1280, 800), "phone": (360, 740)}
 
 
 @pytest.fixture(scope="module")

@@ -358,7 +358,7 @@ def test_a_graph_alone_has_no_sliders(show: Callable) -> None:
 @pytest.mark.parametrize("dark", [False, True])
 def test_everything_fits_a_phone_and_has_a_name(show: Callable, dark: bool) -> None:
     browser = show([judged(name="n" * 200), judged(seed=1)], "phone", "t" * 200, dark)
-    assert browser.execute_script("return document.documentElement.scrollWidth") == 390
+    assert browser.execute_script("return document.documentElement.scrollWidth") == SIZES["phone"][0]
     for control in browser.find_elements("css selector", "button, input, canvas[tabindex]"):
         if control.is_displayed():
             assert control.accessible_name, control.get_attribute("id")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import gln
 from gln.errors import GLNError
 from gln.graphs import make_graph
 from gln.inference.steps import every_step
+from gln.storage.models import shipped
 from gln.viewing.play import write_play
 from gln.workflows.playable import Playable, playable
 
@@ -23,7 +25,7 @@ pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.keys import Keys
 
-from tests.viewing.conftest import cpu_seconds
+from tests.viewing.conftest import SIZES, cpu_seconds
 
 USUAL, OTHERS = ("delaunay-small", "surfaces"), ("delaunay", "community")
 SETTLE = "page.settled().then(() => requestAnimationFrame(() => arguments[arguments.length - 1]()))"
@@ -75,11 +77,11 @@ def notice(browser: Any) -> str:
     return bar.text if bar.is_displayed() else ""
 
 
-def agree(browser: Any, name: str, sizes: list[int]) -> None:
-    """For random sets of these sizes, every step's probability of every pair is torch's."""
+def agree(browser: Any, name: str) -> None:
+    """For 20 random sets, of which two have candidates, every step's probability of every pair is torch's."""
     model: Any = gln.load(name)
     rng = np.random.default_rng(len(name))
-    for nodes in sizes:
+    for nodes in (1, 2, 3, 4, 5, *range(10, 36, 2), 129, 140):
         pos = rng.random((nodes, model.config["pos_channels"])).astype(np.float32)
         (seen,) = every_step(model, [make_graph(pos=pos)])
         found = browser.execute_async_script(SCORE, name, pos.ravel().tolist(), nodes)
@@ -92,15 +94,22 @@ def agree(browser: Any, name: str, sizes: list[int]) -> None:
 
 @pytest.mark.parametrize("name", USUAL)
 def test_probabilities_are_those_of_torch(play: Any, name: str) -> None:
-    """20 sets: over all pairs, and two over candidates."""
-    agree(play, name, [1, 2, 3, 4, 5, *range(10, 36, 2), 129, 140])
+    agree(play, name)
 
 
-def test_other_shipped_models_too(visit: Callable[..., Any], tmp_path: Path) -> None:
-    browser = visit(write_play(tmp_path / "play.html", [playable(name) for name in OTHERS]))
+@pytest.mark.parametrize("name", OTHERS)
+def test_other_shipped_models_too(visit: Callable[..., Any], tmp_path: Path, name: str) -> None:
+    browser = visit(write_play(tmp_path / "play.html", [playable(name)]))
     browser.set_script_timeout(60)
-    for name in OTHERS:
-        agree(browser, name, [3, 40, 130])
+    agree(browser, name)
+
+
+def test_every_shipped_model_is_compared_or_refused() -> None:
+    offered = set()
+    for name in shipped():
+        with suppress(GLNError):
+            offered.add(playable(name).name)
+    assert offered == {*USUAL, *OTHERS}
 
 
 def test_it_is_small_and_quick(visit: Callable[..., Any], tmp_path: Path) -> None:
@@ -110,10 +119,13 @@ def test_it_is_small_and_quick(visit: Callable[..., Any], tmp_path: Path) -> Non
     """
     page = write_play(tmp_path / "play.html", [playable("delaunay-small")])
     assert page.stat().st_size < 6e6
-    browser = visit(page)
-    browser.set_script_timeout(60)
-    browser.execute_async_script(SETTLE)
-    assert browser.execute_script("return page.first") < 4000
+    first = []
+    for _ in range(3):  # the machine may be busy with other tests
+        browser = visit(page)
+        browser.set_script_timeout(60)
+        browser.execute_async_script(SETTLE)
+        first.append(browser.execute_script("return page.first"))
+    assert min(first) < 2000
     for nodes, most in ((50, 0.13), (200, 0.53)):
         load(browser, np.random.default_rng(0).random((nodes, 2)))
         browser.execute_async_script(FOLLOW, 5)  # the browser compiles
@@ -190,6 +202,45 @@ def test_keys_move_the_selected_point(play: Any) -> None:
     assert len(points_of(play)) == 4
 
 
+def test_fingers_place_and_drag_points_on_a_phone(visit: Callable[..., Any], page: Path) -> None:
+    browser = visit(page, "phone")
+    browser.execute_async_script(SETTLE)
+    load(browser, np.array([[0, 0], [1, 0], [0, 1], [1, 1]]))
+    assert browser.execute_script("return document.documentElement.scrollWidth") == SIZES["phone"][0]
+    for control in browser.find_elements("css selector", "button, input, select, canvas[tabindex]"):
+        if control.is_displayed():
+            assert control.accessible_name, control.get_attribute("id")
+    left, top, width, height = browser.execute_script(
+        "const b = page.view.canvas.getBoundingClientRect(); return [b.left, b.top, b.width, b.height]"
+    )
+
+    def touch(kind: str, *place: float) -> None:
+        points = [{"x": left + width / 2 + place[0], "y": top + height / 2 + place[1]}] if place else []
+        browser.execute_cdp_cmd("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
+
+    touch("touchStart", 20, 10)
+    touch("touchEnd")
+    browser.execute_async_script(SETTLE)
+    assert where(browser, 4) == pytest.approx((20, 10), abs=1)
+    touch("touchStart", 20, 10)
+    touch("touchMove", 0, -10)
+    touch("touchMove", -25, -30)
+    touch("touchEnd")
+    browser.execute_async_script(SETTLE)
+    assert len(points_of(browser)) == 5
+    assert where(browser, 4) == pytest.approx((-25, -30), abs=6)
+
+
+def test_neither_the_page_nor_its_worker_can_reach_out(play: Any) -> None:
+    reach = "addEventListener('securitypolicyviolation', ({effectiveDirective: what}) => %s(what));"
+    reach += "fetch('https://example.org/').catch(() => {})"
+    assert play.execute_async_script("const done = arguments[0];" + reach % "done") == "connect-src"
+    in_worker = "const code = new Blob([arguments[0]], {type: 'text/javascript'}), done = arguments[1];"
+    in_worker += "new Worker(URL.createObjectURL(code)).onmessage = ({data}) => done(data)"
+    assert play.execute_async_script(in_worker, reach % "postMessage") == "connect-src"
+    play.get_log("browser")  # which tells of it
+
+
 def test_a_link_holds_the_points(play: Any, page: Path) -> None:
     points = np.random.default_rng(1).random((9, 2)).astype(np.float32)
     load(play, points)
@@ -203,7 +254,13 @@ def test_a_link_holds_the_points(play: Any, page: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "letters", ["points=%25%25%25", "points=AAAA", "model=delaunay-small&points=AADAfwAAwH8"]
+    "letters",
+    [
+        "points=%25%25%25",
+        "points=AAAA",
+        "model=delaunay-small&points=AADAfwAAwH8",
+        "points=yvJJccryyXHK8knxyvJJcQ",
+    ],
 )
 def test_a_broken_link_gets_a_sentence(visit: Callable[..., Any], page: Path, letters: str) -> None:
     browser = visit(page)
@@ -224,8 +281,9 @@ def test_a_broken_link_gets_a_sentence(visit: Callable[..., Any], page: Path, le
         ("x,y\n1,2\n3,1e999\n", "is no number"),
         ("x,y\n" + "0.5,0.5\n" * 100_000, "takes up to 2,000 points"),
         ("\x00\x01\x02PNG\xff", "columns of numbers"),
+        ("x,y\n1e30,0\n-1e30,0\n", "spreads over 2e+30"),
     ],
-    ids=["words", "word", "header", "empty", "infinite", "many", "binary"],
+    ids=["words", "word", "header", "empty", "infinite", "many", "binary", "wide"],
 )
 def test_wrong_tables_get_a_sentence(play: Any, tmp_path: Path, text: str, says: str) -> None:
     table = tmp_path / "points.csv"
@@ -236,6 +294,13 @@ def test_wrong_tables_get_a_sentence(play: Any, tmp_path: Path, text: str, says:
         pass
     assert says in said
     assert len(points_of(play)) == 50
+
+
+def test_too_many_points_at_one_place_get_a_sentence(play: Any) -> None:
+    load(play, np.full((1500, 2), 0.5))
+    assert "too many points lie at one place" in notice(play)
+    load(play, np.full((100, 2), 0.5))
+    assert notice(play) == ""
 
 
 def test_tables_of_points_are_read(play: Any, tmp_path: Path) -> None:
@@ -259,6 +324,12 @@ def test_tables_of_points_are_read(play: Any, tmp_path: Path) -> None:
     time.sleep(0.3)
     play.execute_async_script(SETTLE)
     assert play.execute_script("return [page.model.name, page.graph.dimensions]") == ["surfaces", 3]
+    dropped = "const files = new DataTransfer(); files.items.add(new File([arguments[0]], 'dropped.csv'));"
+    dropped += "document.dispatchEvent(new DragEvent('drop', {dataTransfer: files, cancelable: true}))"
+    play.execute_script(dropped, "x,y\n3,4\n5,6\n")
+    time.sleep(0.3)
+    play.execute_async_script(SETTLE)
+    assert points_of(play).tolist() == [[3, 4], [5, 6]]
 
 
 def test_edges_are_downloaded(play: Any) -> None:

@@ -18,7 +18,7 @@ from gln.inference.choice import Choice
 from gln.io import ReadOptions, read_items
 from gln.workflows.engines import in_this_process
 from gln.workflows.methods import options_for
-from gln.workflows.molecules import Chemistry, check_molecules, fit_confidence, lone_charges
+from gln.workflows.molecules import Chemistry, check_molecules, lone_charges
 from gln.workflows.predict_files import Job, predict_files
 from gln.workflows.views import job_items, job_views
 
@@ -171,27 +171,6 @@ def test_the_shipped_elements_are_read_by_a_model_that_knows_them(tmp_path: Path
 def test_ions_of_metals_that_the_model_does_not_know_have_their_usual_charge() -> None:
     numbers = np.array([11, 12, 30, 6])  # Na, Mg, Zn, C
     assert lone_charges(numbers, np.array([False, False, False, True])).tolist() == [1, 2, 0, 0]
-
-
-def test_confidence_is_fitted_and_kept() -> None:
-    model, random = ByLength(), np.random.default_rng(0)
-    graphs = []
-    for number in range(40):
-        where = torch.tensor([[0.0, 0, 0], [0, 1.2, 0], [0.94, -0.55, 0], [-0.94, -0.55, 0]])
-        x = torch.eye(13)[[ELEMENTS.index(symbol) for symbol in "COHH"]]
-        graph = make_graph(where + float(random.normal()), x, ENDS, edge_type=torch.tensor([1, 0, 0]))
-        graph.node_type = torch.zeros(4, dtype=torch.int64)
-        if number % 4 == 0:  # a quarter of the answers is not what is true
-            graph.edge_type = torch.zeros(6, dtype=torch.int64)
-        graphs.append(graph)
-    fitted = fit_confidence(model, graphs)
-    assert model.training_facts["confidence"] == fitted  # type: ignore[attr-defined]
-    sure = (
-        Chemistry.of(model)
-        .molecule(model.answer(graphs[0]), list("COHH"), np.ones(4, dtype=bool))
-        .molecule_prob
-    )
-    assert sure == pytest.approx(0.75, abs=0.02)
 
 
 def test_names_are_those_that_files_use() -> None:

@@ -25,10 +25,8 @@ import io
 import json
 import logging
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
-from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -36,16 +34,17 @@ import torch
 from torch import Tensor, nn
 
 from gln import __version__
+from gln.adapters.gathers import GivenPairs
 from gln.errors import GLNError
 from gln.files import Staged, digest_of
 from gln.graphs.batch import GraphBatch, pair_mask
 from gln.inference.predict import Method, as_method
+from gln.models.candidates import candidate_pairs
 from gln.models.contract import Generates, ScoresCandidates, StructureOutput, kind_names
 from gln.models.pairs import AllPairs
 from gln.models.settings import input_widths
-from gln.ops.mix import NEVER, soften
 from gln.storage.models import check_model
-from gln.storage.onnx import FORMAT, LISTED, SUFFIX, OnnxModel, lists_of, runtime
+from gln.storage.onnx import ALL_PAIRS, CANDIDATES, FORMAT, LISTED, SUFFIX, OnnxModel, lists_of, runtime
 
 OPSET = 20
 SIZES = (1, 2, 3, 17, 128)  # nodes of the sets that every file is checked with
@@ -133,8 +132,7 @@ def _packages() -> None:
 
 def _exported(model: Any, listed: bool) -> bytes:
     """The bytes of the file."""
-    traced = OfCandidates(model) if listed else OfAllPairs(model)
-    given = _example(model, EXAMPLE, listed)
+    traced, given = Traced(model), _example(model, listed)
     sized = {name: _axes(name, listed, "nodes" in model.config) for name in given}
     try:
         with torch.no_grad(), _quietly():
@@ -160,14 +158,14 @@ def _exported(model: Any, listed: bool) -> bytes:
         "model": type(model).__name__,
         "config": model.config,
         "threshold": float(getattr(model, "threshold", 0.5)),
-        "steps": len(model(_batch(model, 2)).logits),
+        "steps": len(model(random_sets(model, 2)).logits),
         "names": {name: list(words) for name, words in kind_names(model).items()},
         "digest": digest_of(model.state_dict()),
     }
     words = {
         "gln.format": FORMAT,
         "gln.version": __version__,
-        "gln.graph": "candidates" if listed else "all pairs",
+        "gln.graph": CANDIDATES if listed else ALL_PAIRS,
     }
     words |= {"gln.inputs": json.dumps({name: WORDS[name] for name in given}), "gln.facts": json.dumps(facts)}
     del proto.metadata_props[:]
@@ -188,33 +186,25 @@ def _axes(name: str, listed: bool, fixed: bool) -> dict[int, Any]:
     return {0: "sets"} if fixed else {0: "sets", 1: "nodes"}
 
 
-class OfAllPairs(nn.Module):
-    """A model as a function of plain tensors, over all pairs."""
+class Traced(nn.Module):
+    """A model as a function of plain tensors: over listed pairs if their lists are given, else over all pairs."""
 
     def __init__(self, model: Any) -> None:
         super().__init__()
         self.model = model
 
     def forward(self, given: dict[str, Tensor]) -> dict[str, Tensor]:
-        mask = given["mask"]
-        pairs = pair_mask(mask)
-        batch = GraphBatch(given.get("pos"), given.get("x"), pairs, mask)
-        whole = {"pairs": OneBlock(pairs)} if isinstance(self.model, ScoresCandidates) else {}
-        return _outputs(self.model(batch, **whole))
-
-
-class OfCandidates(nn.Module):
-    """A model as a function of plain tensors, over listed pairs."""
-
-    def __init__(self, model: Any) -> None:
-        super().__init__()
-        self.model = model
-
-    def forward(self, given: dict[str, Tensor]) -> dict[str, Tensor]:
-        rows: dict[str, Any] = {name: given[name][None] if name in given else None for name in ("pos", "x")}
-        pairs = GivenPairs(*(given[name] for name in ("ends", "back", "slots", "third")))
-        mask = torch.ones_like(given["slots"][None, :, 0], dtype=torch.bool)
-        return _outputs(self.model(GraphBatch(**rows, adj=mask, mask=mask), pairs=pairs))
+        pos, x = given.get("pos"), given.get("x")
+        more: dict[str, Any] = {}
+        if "ends" in given:
+            pos, x = (None if rows is None else rows[None] for rows in (pos, x))
+            mask = torch.ones_like(given["slots"][None, :, 0], dtype=torch.bool)
+            more["pairs"] = GivenPairs(*(given[name] for name in ("ends", "back", "slots", "third")))
+        else:
+            mask = given["mask"]
+            if isinstance(self.model, ScoresCandidates):
+                more["pairs"] = OneBlock(pair_mask(mask))
+        return _outputs(self.model(GraphBatch(pos, x, mask, mask), **more))
 
 
 def _outputs(found: StructureOutput) -> dict[str, Tensor]:
@@ -237,117 +227,6 @@ class OneBlock(AllPairs):
         return [self]
 
 
-@dataclass(frozen=True)
-class GivenPairs:
-    """Listed pairs whose lists are inputs, so that every sum is a gather: what any runtime can do.
-
-    The operations are those of :class:`gln.models.pairs.ListedPairs`, the lists those of
-    :func:`gln.storage.onnx.lists_of`.
-    """
-
-    ends: Tensor
-    back: Tensor
-    slots: Tensor
-    third: Tensor
-
-    candidates = None
-
-    @property
-    def shape(self) -> tuple[int]:
-        return (self.ends.shape[1],)
-
-    @property
-    def mask(self) -> Tensor:
-        return torch.ones_like(self.back, dtype=torch.bool)
-
-    def blocks(self, size: int) -> list[GivenPairs]:
-        return [self]
-
-    def of_all_nodes(self) -> tuple[GivenPairs, None]:
-        return self, None
-
-    def from_batch(self, values: Tensor) -> Tensor:
-        """``[1, n, ...] → [n, ...]``."""
-        return values.flatten(0, 1)
-
-    def rows(self, values: Tensor) -> Tensor:
-        return values
-
-    to_batch = in_slots = only = pairs = rows
-
-    def source(self, values: Tensor) -> Tensor:
-        return values.index_select(0, self.ends[0])
-
-    def target(self, values: Tensor) -> Tensor:
-        return values.index_select(0, self.ends[1])
-
-    of_row = source
-
-    def reverse(self, values: Tensor) -> Tensor:
-        return values.index_select(0, self.back)
-
-    def by_row(self, values: Tensor, fill: float) -> Tensor:
-        """``[m, ...] → [n, K, ...]``."""
-        every = _or_else(values, fill).index_select(0, self.slots.flatten())
-        return every.unflatten(0, self.slots.shape)
-
-    def row_total(self, values: Tensor) -> Tensor:
-        return self.by_row(values, 0).sum(1)
-
-    total = row_total
-
-    def aggregate(self, weight: Tensor, values: Tensor) -> Tensor:
-        """Weights ``[m, h]``, node values ``[n, h, c]`` → ``[n, h, c]``."""
-        return self.row_total(weight[..., None] * self.target(values))
-
-    def around(self, states: list[Tensor | None], number: int) -> Tensor | None:
-        return states[number]
-
-    def mix(self, read: Tensor) -> tuple[Tensor, Tensor]:
-        """``[m, 4, h, d] → [m, h, d], [m, h]``, as :mod:`gln.ops.mix` says."""
-        query, key, first, second = read.unbind(1)
-        place, real, there, swap = self.places
-        # Of every node k, one product of matrices has the scores of all ik with all jk: [h, n, K, K].
-        among = self.heads(self.reverse(query)) @ self.heads(self.reverse(key)).mT
-        weight, total = soften(self.gathered(among, there) + (1 - real) * NEVER)  # [h, m, K], [h, m]
-        swapped = self.gathered(weight, swap) * real
-        mixed = self.sums(weight, first, place) + self.sums(swapped, second, place[self.back])
-        return mixed.transpose(0, 1), total.mT
-
-    @cached_property
-    def places(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """What every step looks up: the place of every pair among all slots of all rows ``[m]``; for ``ij`` and every
-        ``ik`` 1 if ``jk`` is a pair, where their score is among those of ``k``, and where the weight of ``ji`` and
-        ``jk`` is, all ``[m, K]``.
-        """
-        count, slots = self.ends.shape[1], self.slots.shape[1]
-        row = self.slots.index_select(0, self.ends[0])  # of every pair ij, the pairs ik
-        slot = (torch.arange(count) - row[:, 0]).clamp(min=0)  # of every pair in its row
-        place, real = self.ends[0] * slots + slot, self.third < count
-        jk, ik = self.third.where(real, 0), row.where(real, 0)
-        there = place[self.back][ik] * slots + slot[self.back][jk]
-        return place, real.to(torch.float32), there, self.back[:, None] * slots + slot[jk]
-
-    def gathered(self, values: Tensor, there: Tensor) -> Tensor:
-        """``[h, ...]``, found at ``there [m, K]`` of all others: ``[h, m, K]``, all heads of an entry at once."""
-        rows = values.flatten(1).T.index_select(0, there.flatten())
-        return rows.unflatten(0, there.shape).permute(2, 0, 1)
-
-    def heads(self, values: Tensor) -> Tensor:
-        """``[m, h, d] → [h, n, K, d]``."""
-        return self.by_row(values, 0).permute(2, 0, 1, 3)
-
-    def sums(self, weight: Tensor, values: Tensor, place: Tensor) -> Tensor:
-        """Of every pair the weighted sum ``[h, m, K]`` over the pairs of its row, read at ``place``: ``[h, m, d]``."""
-        rows = self.by_row(weight.transpose(0, 1), 0).permute(2, 0, 1, 3)  # [h, n, K, K]
-        return (rows @ self.heads(values)).flatten(1, 2).index_select(1, place)
-
-
-def _or_else(values: Tensor, fill: float) -> Tensor:
-    """``values [m, ...]`` with one more row, which the number ``m`` finds."""
-    return torch.cat([values, values.new_full((1, *values.shape[1:]), fill)])
-
-
 @contextmanager
 def _quietly() -> Iterator[None]:
     """Without the exporter's account of its work."""
@@ -360,49 +239,44 @@ def _quietly() -> Iterator[None]:
         logging.disable(logging.NOTSET)
 
 
-def _batch(model: Any, nodes: int) -> GraphBatch:
+def random_sets(model: Any, nodes: int) -> GraphBatch:
     """Two sets, one of them with fewer nodes, drawn always alike."""
     config, draw = model.config, torch.Generator().manual_seed(nodes)
     nodes = config.get("nodes", nodes)
-    pos, x = input_widths(model) or (0, config["in_channels"])
-    mask = (
-        torch.arange(nodes) < torch.tensor([nodes, nodes if "nodes" in config else (nodes + 1) // 2])[:, None]
-    )
-    fields: dict[str, Any] = {
-        name: torch.rand(2, nodes, width, generator=draw) * mask[..., None] if width else None
-        for name, width in (("pos", pos), ("x", x))
-    }
-    if fields["x"] is not None and config.get("x_mean") is not None:
-        spread = torch.tensor(config["x_std"])
-        fields["x"] = (fields["x"] - 0.5) * 3 * spread + torch.tensor(config["x_mean"])
-        fields["x"] = fields["x"] * mask[..., None]
-    return GraphBatch(**fields, adj=pair_mask(mask), mask=mask)
+    sizes = torch.tensor([nodes, nodes if "nodes" in config else (nodes + 1) // 2])
+    mask = torch.arange(nodes) < sizes[:, None]
+    widths = input_widths(model) or (0, config["in_channels"])
+    pos, x = (torch.rand(2, nodes, width, generator=draw) if width else None for width in widths)
+    if x is not None and config.get("x_mean") is not None:
+        x = (x - 0.5) * 3 * torch.tensor(config["x_std"]) + torch.tensor(config["x_mean"])
+    pos, x = (None if rows is None else rows * mask[..., None] for rows in (pos, x))
+    return GraphBatch(pos, x, pair_mask(mask), mask)
 
 
-def _example(model: Any, nodes: int, listed: bool) -> dict[str, Tensor]:
+def _example(model: Any, listed: bool) -> dict[str, Tensor]:
     """Inputs to trace the model with."""
-    batch = _batch(model, nodes)
+    batch = random_sets(model, EXAMPLE)
     rows = {name: rows for name in ("pos", "x") if (rows := getattr(batch, name)) is not None}
     if not listed:
         return rows | {"mask": batch.mask}
-    from gln.models.candidates import candidate_pairs
-
-    where = next(iter(rows.values()))
-    pairs: Any = candidate_pairs(where, batch.mask, nodes - 2, listed=True)
+    pairs: Any = candidate_pairs(next(iter(rows.values())), batch.mask, EXAMPLE - 2, listed=True)
     return {name: value.flatten(0, 1) for name, value in rows.items()} | lists_of(pairs)
 
 
 def _check(model: Any, file: Path, listed: bool) -> None:
     """Refuse a file that says anything else than torch does."""
-    exported = OnnxModel(None, file) if listed else OnnxModel(file, None)
+    exported = OnnxModel(file)
     for nodes in SIZES:
-        batch = _batch(model, nodes)
+        batch, nearest = random_sets(model, nodes), NEAREST if listed else nodes
+        # All pairs also of a model that would choose fewer itself.
+        chosen = {"candidates": nearest} if isinstance(model, ScoresCandidates) else {}
         with torch.no_grad():
-            if listed:
-                nearest = batch.sizes.clamp(max=NEAREST)
-                ours, theirs = model(batch, candidates=NEAREST), exported.of_candidates(batch, nearest)
-            else:
-                ours, theirs = model(batch), exported.of_all_pairs(batch)
+            ours = model(batch, **chosen)
+            theirs = (
+                exported.of_candidates(batch, batch.sizes.clamp(max=nearest))
+                if listed
+                else exported.of_all_pairs(batch)
+            )
         worst = difference(ours, theirs)
         if not worst <= TOLERANCE:
             raise GLNError(
@@ -413,18 +287,17 @@ def _check(model: Any, file: Path, listed: bool) -> None:
 
 @torch.no_grad()
 def difference(ours: StructureOutput, theirs: StructureOutput) -> float:
-    """The largest difference of any probability, or of the logarithm of any weight, after any step."""
-    same = {
+    """The largest difference of any probability, or of the logarithm of any weight, after any step; NaN if one is."""
+    meanings: dict[str, Callable[[Tensor], Tensor]] = {
         "logits": Tensor.sigmoid,
         "types": lambda scores: scores.softmax(-1),
         "weights": lambda scores: scores,
+        "nodes": lambda scores: scores.softmax(-1),
     }
-    worst = 0.0
-    for name, meaning in same.items():
+    apart = [torch.zeros(1)]
+    for name, meaning in meanings.items():
         for one, other in zip(getattr(ours, name) or (), getattr(theirs, name) or (), strict=True):
-            # Both list the pairs by their ends, as a matrix or in slots.
-            apart = meaning(one[ours.mask]) - meaning(other[theirs.mask])
-            worst = max(worst, float(apart.abs().max()) if apart.numel() else 0.0)
-    for one, other in zip(ours.nodes or (), theirs.nodes or (), strict=True):
-        worst = max(worst, float((one.softmax(-1) - other.softmax(-1)).abs().max()))
-    return worst
+            if name != "nodes":  # both list the pairs by their ends, as a matrix or in slots
+                one, other = one[ours.mask], other[theirs.mask]
+            apart.append((meaning(one) - meaning(other)).abs().flatten())
+    return float(torch.cat(apart).max())

@@ -94,16 +94,23 @@ def _spread(workers: list[Any], tasks: Iterable[Task]) -> Iterator[tuple[int, An
     ray, errors = _ray(), _ray("ray.exceptions")
     todo = iter(tasks)
     given: dict[Any, tuple[int, Any]] = {}
-    ahead = next(todo, None)
     idle = list(workers)
-    while given or ahead is not None:
+
+    ahead = next(todo, None)
+
+    def give() -> None:
+        nonlocal ahead
         while idle and ahead is not None:
             worker = idle.pop()
             given[worker.compute.remote(pickled(ahead[1]))] = ahead[0], worker
-            ahead = next(todo, None)  # read while the workers compute
+            ahead = next(todo, None)  # read while the workers compute, as results are written
+
+    give()
+    while given:
         (ready, *_), _ = ray.wait(list(given))
         number, worker = given.pop(ready)
         idle.append(worker)
+        give()
         try:
             yield number, pickle.loads(ray.get(ready))
         except errors.RayTaskError as error:

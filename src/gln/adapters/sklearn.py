@@ -17,14 +17,14 @@ from gln.evaluation.edges import edge_scores
 from gln.graphs import split, to_scipy
 from gln.graphs.check import check_graph, make_graph
 from gln.graphs.columns import is_frame, is_table
-from gln.graphs.convert import as_graph, is_whole_graph, pairs_of, share_kinds
+from gln.graphs.convert import graph_of, share_kinds
 from gln.graphs.features import feature_scale
 from gln.graphs.record import KINDS, NAMES, Graph
 from gln.inference.predict import Choice, as_points, predict_graphs
 from gln.later import torch
 from gln.models.contract import Kinds, kinds_in
 from gln.models.gln import GLN
-from gln.models.settings import Lengths
+from gln.models.settings import Lengths, input_widths
 from gln.seeds import seeded
 from gln.storage.facts import Facts, accepted, as_kind, naming_misfits, read_facts
 from gln.storage.models import find_saved, load_model, write_model
@@ -236,7 +236,7 @@ class GraphLearner(BaseEstimator):
         model = load_model(path)
         file = find_saved(path) / "model.json"
         found = read_facts(file).get(KEY)
-        if not isinstance(model, GLN) or found is None:
+        if found is None or input_widths(model) is None:
             raise GLNError(f"{path} is not a GraphLearner; expected a folder that GraphLearner.save wrote.")
         facts = as_kind(found, LearnerFacts, file)
         with naming_misfits(file):
@@ -244,16 +244,17 @@ class GraphLearner(BaseEstimator):
         learner._keep(model, facts["history"], facts.get("names"))
         return learner
 
-    def _keep(self, model: GLN, history: list[dict[str, Any]], names: list[str] | None) -> None:
+    def _keep(self, model: Any, history: list[dict[str, Any]], names: list[str] | None) -> None:
         """Set what was learned, all at once: a training that fails leaves nothing half-learned."""
         self.feature_names_in_ = names
         self.model_, self.threshold_, self.history_ = model, model.threshold, history
-        self.n_features_in_ = model.pos_channels + model.in_channels
-        counts = (("positions", model.pos_channels), ("features", model.in_channels))
-        self.nodes_ = " and ".join(f"{count} {name}" for name, count in counts if count)
+        widths = input_widths(model) or (0, 0)
+        self.n_features_in_ = sum(widths)
+        counts = zip(widths, ("positions", "features"), strict=True)
+        self.nodes_ = " and ".join(f"{count} {name}" for count, name in counts if count)
 
     def _answers(self, X: Sets, threshold: float) -> list[Graph]:
-        graphs = as_sets(self._by_name(X), widths=(self.model_.pos_channels, self.model_.in_channels))
+        graphs = as_sets(self._by_name(X), widths=input_widths(self.model_))
         return predict_graphs(self.model_, graphs, Choice(threshold, batch_size=self.batch_size))
 
     def _by_name(self, X: Sets) -> Sets:
@@ -338,12 +339,7 @@ def _as_set(points: Any, edges: Any, widths: tuple[int, int] | None, kinds: bool
         graph = as_points(points, widths=widths)
     if edges is None:
         return graph
-    if kinds and is_whole_graph(edges, graph.num_nodes):
-        whole = as_graph(edges)
-        if whole.num_nodes != graph.num_nodes:
-            raise GLNError(
-                f"The edges are of a graph of {whole.num_nodes} nodes, but there are {graph.num_nodes}."
-            )
-        named = {name: whole.get(name) for name in (*KINDS, *NAMES, "directed")}
-        return check_graph(graph.with_edges(whole.edge_index, **named))
-    return make_graph(**graph.rows(), edges=pairs_of(edges, graph.num_nodes), num_nodes=graph.num_nodes)
+    found = graph_of(edges, graph.num_nodes)
+    named = {name: found.get(name) for name in (*KINDS, *NAMES, "directed")} if kinds else {}
+    found = found if kinds else found.undirected()
+    return check_graph(graph.with_edges(found.edge_index, **named))

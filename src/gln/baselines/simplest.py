@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,9 +18,6 @@ from gln.graphs import pack, unpack
 from gln.graphs.record import Graph
 from gln.later import torch
 from gln.seeds import GENERATE
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 @register("constant")
@@ -87,9 +83,9 @@ class Copy(Sampler):
         chosen = np.random.default_rng([GENERATE, seed]).integers(len(self.graphs_), size=count)
         return [self.graphs_[number].clone() for number in chosen]
 
-    def state(self) -> dict[str, Tensor]:
+    def state(self) -> dict[str, torch.Tensor]:
         self._need_fit()
         return pack(self.graphs_)
 
-    def restore(self, state: dict[str, Tensor]) -> None:
+    def restore(self, state: dict[str, torch.Tensor]) -> None:
         self.graphs_ = unpack(state)

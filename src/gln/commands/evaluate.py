@@ -8,7 +8,7 @@ from typing import Annotated
 from tyro.conf import OmitArgPrefixes, arg
 
 from gln.commands.flags import ModelPath, Number, PagePath, ReadFlags, Seed, Skips, Steps, Whole, remark
-from gln.commands.look import write_shown
+from gln.commands.look import SHOWN, show_views, write_shown
 from gln.errors import GLNError, escaped
 from gln.files import FORMATS, check_page, refuse_existing
 from gln.seeds import TEST_SEED
@@ -76,16 +76,17 @@ def generate(
     A flow trades fidelity for variety: the higher its stochasticity, the more often it revises what it has drawn, so
     that more graphs are valid, but the less they vary, and the more steps it needs. 0 revises nothing.
 
-    Examples: gln generate runs/planar --count 100 -o graphs.npz; gln generate runs/community -o graphs.png --count 6
+    Examples: gln generate planar --count 100 -o graphs.npz; gln generate planar --count 4 -o forming.html
 
     Args:
-        output: Write graphs (.npz, .safetensors) or a picture (.png, .pdf, .svg).
+        output: Write graphs (.npz, .safetensors), a picture (.png, .pdf, .svg), or a page (.html) that shows how a flow
+            gets from noise to each graph.
         count: Number of graphs.
         against: Compare with this family by MMD, novelty and uniqueness, and validity where there is a rule.
         sampling_steps: Of a flow: from noise to a graph; more are better and slower. As the model says if omitted.
         stochasticity: Of a flow: how much it revises, such as 0, 25 or 100. As the model says if omitted.
         device: Where to compute: auto, cpu, cuda, cuda:1, ….
-        force: Replace graphs that exist; a picture is always replaced.
+        force: Replace graphs that exist; a picture or page is always replaced.
     """
     from gln.families import parse_family
     from gln.graphs.check import check_whole
@@ -94,12 +95,15 @@ def generate(
     from gln.workflows.asked import check_device
 
     pictured = output.suffix.lstrip(".").lower() in FORMATS
-    if not pictured and output.suffix not in (".npz", ".safetensors"):
+    on_page = output.suffix.lower() == ".html"
+    if not pictured and not on_page and output.suffix not in (".npz", ".safetensors"):
         raise GLNError(
-            f"Got {output.name!r}; expected a name that ends in .npz, .safetensors, .png, .pdf or .svg."
+            f"Got {output.name!r}; expected a name that ends in .npz, .safetensors, .png, .pdf, .svg or .html."
         )
     check_device(device)
-    if not pictured:
+    if on_page:
+        check_page(output)
+    elif not pictured:
         refuse_existing(output, force)
     family = None if against is None else parse_family(against)
     find_saved(model)
@@ -113,12 +117,15 @@ def generate(
     from gln.models.chain import Sampling
     from gln.viewing import save_gallery
     from gln.workflows.methods import load_for, put_on
+    from gln.workflows.views import KEPT, views_of_made
 
     chain = Sampling(sampling_steps, stochasticity)
     drawing = put_on(load_for("sample", model), device)
     others = [] if family is None else family.graphs(2 * count, seed=seed)
-    graphs = generate_graphs(drawing, count, seed, how=chain, progress=True)
-    if pictured:
+    graphs = generate_graphs(drawing, count, seed, how=chain, progress=True, keep=KEPT if on_page else 0)
+    if on_page:
+        show_views(output, views_of_made(graphs[:SHOWN]), f"{model}: from noise to graphs")
+    elif pictured:
         name = getattr(drawing, "name", None)  # of a baseline
         how = f"sampled by {name}" if name else "generated from noise"
         save_gallery(graphs[:12], output, f"{model}: {how}")
@@ -126,7 +133,8 @@ def generate(
         write_graphs(graphs, output, force)
     else:
         save_graphs(graphs, output)
-    print(f"Wrote {escaped(str(output))}.")
+    if not on_page:
+        print(f"Wrote {escaped(str(output))}.")
     if others:
         print(mmd(others[:count], graphs, floor=others[count:]))
         print(novelty(others, graphs))

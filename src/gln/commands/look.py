@@ -57,11 +57,12 @@ def list_() -> None:
     for name, baseline in sorted(BASELINES.items()):
         kind = {"predict": "predictor", "sample": "sampler"}[baseline.kind]
         _describe(name, baseline.summary(), baseline.defaults(), f"{kind}; {baseline.fitted}")
-    print("Shipped models (gln predict MODEL FILE -o OUT)\n")
+    print("Shipped models (gln predict MODEL FILE -o OUT; gln generate MODEL -o OUT)\n")
     for name in shipped():
         config = read_facts(find_saved(name) / "model.json")["config"]
         pos, x = config["pos_channels"], config["in_channels"]
-        print(f"  {name:<16}reads {count_of(pos, 'position')} and {count_of(x, 'feature')} per node")
+        reads = f"reads {count_of(pos, 'position')} and {count_of(x, 'feature')} per node"
+        print(f"  {name:<16}{reads if pos or x else 'generates graphs over bare nodes'}")
 
 
 def _describe(name: str, summary: str, settings: dict[str, Any], *more: str) -> None:

@@ -130,9 +130,12 @@ class Space:
         return found if found.choices.conflict() is None else None
 
     def programmed(self) -> tuple[Found | None, bool]:
-        """The best molecule by integer programming, which is slower; and whether it is known to be the best."""
-        value, proven = best_choices(self.elements, self.pairs, self.states, self.costs)
-        if value is None:
+        """The best molecule by integer programming, which is slower; and whether it is the best of likely choices."""
+        for dearest in (-math.log(LEAST), WIDEST):
+            value, proven = best_choices(self.elements, self.pairs, self.states, self.costs, dearest)
+            if value is not None:
+                break
+        else:
             return None, False
         found = Found(Choices(self, value), self.doubt.copy())
         each = zip(self.costs, (value[: self.atoms], value[self.atoms :]), strict=True)
@@ -147,24 +150,16 @@ class Space:
 
     def _regions(self, free: np.ndarray, width: float) -> Iterator[list[int]]:
         """The free variables, in groups that do not depend on each other."""
-        loose = np.flatnonzero(free).tolist()
-        if not loose:
-            return
-        parent = list(range(self.atoms))
-
-        def root(atom: int) -> int:
-            while parent[atom] != atom:
-                parent[atom] = atom = parent[parent[atom]]
-            return atom
-
-        if self.ends:  # a resonance form is one for all of its atoms
-            tied = free[self.atoms :] | (self.costs[1][:, AROMATIC] <= width)
-            for place in np.flatnonzero(tied).tolist():
-                a, b = self.ends[place]
-                parent[root(a)] = root(b)
+        # A resonance form is one for all of its atoms. For so few, a sparse matrix would take ten times as long.
+        tied = self.pairs[free[self.atoms :] | (self.costs[1][:, AROMATIC] <= width)].tolist()
+        region = list(range(self.atoms))
+        for a, b in tied if free.any() else ():
+            one, two = region[a], region[b]
+            if one != two:
+                region = [one if each == two else each for each in region]
         groups: dict[int, list[int]] = {}
-        for variable in loose:
-            groups.setdefault(root(self.touched(variable)[0]), []).append(variable)
+        for variable in np.flatnonzero(free).tolist():
+            groups.setdefault(region[self.touched(variable)[0]], []).append(variable)
         yield from groups.values()
 
     def answer(self, found: Found, proven: bool) -> Decoded:

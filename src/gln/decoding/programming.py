@@ -15,16 +15,20 @@ from gln.later import sparse
 
 MOST_BONDS = 8  # of an atom, and the most that their orders add up to
 SECONDS = 2.0
-DEAREST = 20.0  # nats: choices that cost more are left out
 
 
 def best_choices(
-    elements: Sequence[int], pairs: np.ndarray, states: Sequence[State], costs: Sequence[np.ndarray]
+    elements: Sequence[int],
+    pairs: np.ndarray,
+    states: Sequence[State],
+    costs: Sequence[np.ndarray],
+    dearest: float,
 ) -> tuple[list[int] | None, bool]:
-    """The value of every variable of a :class:`gln.decoding.molecules.Space`, and whether it is known to be the best.
+    """The value of every variable of a :class:`gln.decoding.molecules.Space`, and whether none is known to be better.
 
     Args:
-        costs: of the states of the atoms ``[n, C]`` and of the types of the pairs ``[p, 5]``.
+        costs: of the states of the atoms ``[n, C]`` and of the types of the pairs ``[p, 5]``, in nats.
+        dearest: choices that cost more are left out.
     """
     from scipy.optimize import Bounds, LinearConstraint, milp  # slow, and rarely needed
 
@@ -47,7 +51,7 @@ def best_choices(
 
     for pair, ends in enumerate(pairs.tolist()):
         for kind, cost in enumerate(costs[1][pair].tolist()):
-            if cost <= DEAREST:
+            if cost <= dearest:
                 for order in (1, 2) if kind == AROMATIC else (kind,):
                     sums = (1.0, order, float(kind == AROMATIC and order == 2))
                     entries = [(first + 3 * end + place, by) for end in ends for place, by in enumerate(sums)]
@@ -60,7 +64,7 @@ def best_choices(
         start = first + 3 * atom
         for state, cost in enumerate(costs[0][atom].tolist()):
             hydrogens = states[state].hydrogens
-            for bonds, total in sums_of_atom if cost <= DEAREST else ():
+            for bonds, total in sums_of_atom if cost <= dearest else ():
                 for count in doubles(number, states[state], total + hydrogens, bonds + hydrogens, bonds):
                     if total + count <= MOST_BONDS:
                         met = (start, -bonds), (start + 1, -total - count), (start + 2, -count)

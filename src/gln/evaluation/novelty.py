@@ -21,14 +21,10 @@ ROUNDS = 16  # of refinement in the hash; graphs that only later rounds tell apa
 BUDGET = 1000  # colourings that one exact test may try
 
 
-class Structure:
+class Union:
     """The disjoint union of graphs; the neighbours of node i are ``neighbour[start[i]:start[i + 1]]``."""
 
     def __init__(self, graphs: Sequence[Graph]) -> None:
-        if any(graph.directed for graph in graphs):
-            raise GLNError(
-                "A graph is directed; expected undirected ones, whose isomorphism is decided here."
-            )
         blocks = Blocks.of(graphs, "cpu")
         self.first = np.cumsum([0, *blocks.nodes])  # the first node of every graph
         self.source, self.neighbour = blocks.edges.numpy()
@@ -56,7 +52,7 @@ class Structure:
 
 def graph_hashes(graphs: Sequence[Graph]) -> list[int]:
     """A number per graph: equal for isomorphic graphs, nearly always different for others."""
-    union = Structure(graphs)
+    union = Union(graphs)
     sizes = np.diff(union.first)
     colour = np.repeat(sizes, sizes).astype(np.uint64)
     for _ in range(ROUNDS):
@@ -79,7 +75,7 @@ def isomorphic_of(one: Graph, other: Graph, budget: int = BUDGET) -> bool | None
     """:func:`isomorphic` for checked graphs."""
     if one.num_nodes != other.num_nodes or one.num_edges != other.num_edges:
         return False
-    a, b = Structure([one]), Structure([other])
+    a, b = Union([one]), Union([other])
     plain = np.zeros(a.nodes, dtype=np.uint64)
     todo: list[tuple[Colours, int | None, Colours, int | None]] = [(plain, None, plain, None)]
     while todo:

@@ -12,16 +12,13 @@ from collections.abc import Callable, Iterable
 from contextlib import nullcontext
 from typing import Any
 
-import numpy as np
 import scipy.linalg
-import scipy.sparse as sp
 import torch
-from scipy.sparse.csgraph import connected_components
 from torch import Tensor
 
 from gln.evaluation.counting import Blocks, Device, check_device, count_triangles, measure
 from gln.graphs import as_graphs
-from gln.graphs.convert import CheckedGraphs
+from gln.graphs.convert import CheckedGraphs, components
 from gln.graphs.record import Graph
 from gln.threads import at_most
 
@@ -119,13 +116,11 @@ def component_labels(graphs: Iterable[Any]) -> list[Tensor]:
 
     Components are numbered in the order of their first nodes.
     """
-    return measure(graphs, _components, "cpu")
 
+    def numbered(blocks: Blocks) -> Tensor:
+        return torch.from_numpy(components(blocks.edges.T.numpy(), sum(blocks.nodes))).long()
 
-def _components(blocks: Blocks) -> Tensor:
-    count, ends = sum(blocks.nodes), blocks.edges.numpy()
-    union = sp.csr_array((np.ones(ends.shape[1], dtype=np.int8), tuple(ends)), shape=(count, count))
-    return torch.from_numpy(connected_components(union, directed=False)[1]).long()
+    return measure(graphs, numbered, "cpu")
 
 
 def largest_components(graphs: Iterable[Any]) -> list[Graph]:

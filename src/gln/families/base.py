@@ -113,7 +113,7 @@ class Family(Registered, ABC):
     def caption(self, graph: Graph | Data) -> str:
         """Caption for a picture of ``graph``."""
         edges = graph.num_edges if graph.get("directed") else graph.num_edges // 2
-        return f"{graph.num_nodes} nodes, {edges} edges"
+        return f"{graph.num_nodes:,} nodes, {edges:,} edges"
 
     def _sample(self, count: int, seed: int, workers: int) -> list[Graph]:
         blocks = range(-(-count // self.block))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -13,10 +13,6 @@ from gln.families.base import Family, register
 from gln.graphs.check import whole_number
 from gln.graphs.record import Graph
 from gln.later import spatial, torch
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
 
 SLOWNESS = (0.5, 2.0)  # of roads, uniform, along each axis at each point: time per length
 
@@ -91,7 +87,7 @@ class Roads(Family):
         return graphs
 
 
-def delaunay_edges(pos: Tensor) -> Tensor:
+def delaunay_edges(pos: torch.Tensor) -> torch.Tensor:
     """The true ``edge_index [2, 2m]`` over the points ``pos [n, 2]``, n ≥ 3.
 
     Two cases practically never occur with random points: if points lie on one circle, Qhull chooses the
@@ -101,7 +97,7 @@ def delaunay_edges(pos: Tensor) -> Tensor:
     return _edge_indices([pos.numpy()])[0]
 
 
-def _edge_indices(sets: Sequence[np.ndarray]) -> list[Tensor]:
+def _edge_indices(sets: Sequence[np.ndarray]) -> list[torch.Tensor]:
     """The edges ``[2, 2m]`` over each set ``[n, 2]``, sorted once for all sets."""
     width = max(map(len, sets))
     triangles = [_triangles(pos) for pos in sets]

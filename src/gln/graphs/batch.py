@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -43,9 +45,9 @@ class GraphBatch:
     node_type: Tensor | None = None
     directed: bool = False
 
-    @classmethod
+    @staticmethod
     def from_graphs(
-        cls, graphs: Sequence[Graph], edges: bool = True, kinds: Collection[str] = KINDS, nodes: int = 0
+        graphs: Sequence[Graph], edges: bool = True, kinds: Collection[str] = KINDS, nodes: int = 0
     ) -> GraphBatch:
         """Pad checked graphs (see :func:`gln.graphs.check_graph`) into one batch.
 
@@ -56,25 +58,8 @@ class GraphBatch:
                 one, or none has.
             nodes: pad to at least so many.
         """
-        if not graphs:
-            raise GLNError("The batch is empty; expected at least one graph.")
-        sizes = torch.tensor([graph.num_nodes for graph in graphs])
-        mask = torch.arange(max(int(sizes.max()), nodes)) < sizes[:, None]  # [B, N]
-        fields: dict[str, Any] = {name: _pad(values_of_all(name, graphs), mask) for name in ROWS}
-        if not edges:
-            return cls(**fields, adj=_nothing(mask), mask=mask)
-        directed = {bool(graph.get("directed")) for graph in graphs}
-        if len(directed) > 1:
-            raise GLNError("Some of the graphs are directed and others are not; give one kind alone.")
-        place = _places(graphs, *mask.shape)
-        fields["adj"] = _scatter(torch.ones(len(place), dtype=torch.bool), place, mask, False)
-        for name in KINDS:
-            values = values_of_all(name, graphs) if name in kinds else None
-            if name == "node_type":
-                fields[name] = _pad(values, mask, -1)
-            elif values is not None:
-                fields[name] = _scatter(values, place, mask, -1 if name == "edge_type" else 0)
-        return cls(**fields, mask=mask, directed=directed.pop())
+        rows = GraphRows(graphs, kinds, edges=edges)
+        return rows.batch(np.arange(len(graphs)), max(int(rows.sizes.max()), nodes))
 
     def without_edges(self) -> GraphBatch:
         """The same nodes with an ``adj`` that is all False and takes no memory, and no kinds."""
@@ -151,6 +136,79 @@ class GraphBatch:
         return replace(self, **moved, **pairs)
 
 
+class GraphRows:
+    """Graphs on a device, one after another, of which padded batches are made there: memory O(nodes + edges).
+
+    ``graphs``, ``kinds`` and ``edges`` as in :meth:`GraphBatch.from_graphs`.
+    """
+
+    def __init__(
+        self,
+        graphs: Sequence[Graph],
+        kinds: Collection[str] = KINDS,
+        device: torch.device | str = "cpu",
+        edges: bool = True,
+    ) -> None:
+        if not graphs:
+            raise GLNError("The batch is empty; expected at least one graph.")
+        directed = {bool(graph.get("directed")) for graph in graphs if edges}
+        if len(directed) > 1:
+            raise GLNError("Some of the graphs are directed and others are not; give one kind alone.")
+        self.device, self.directed = torch.device(device), True in directed
+        self.sizes = np.array([graph.num_nodes for graph in graphs])
+        self.columns = np.array([graph.num_edges for graph in graphs])
+        self.rows: dict[str, Tensor] = {}  # a row for every node
+        self.entries: dict[str, Tensor] = {}  # a value for every column of edge_index
+        for name in (*ROWS, *(kinds if edges else ())):
+            if (values := values_of_all(name, graphs)) is not None:
+                (self.entries if is_per_edge(name) else self.rows)[name] = values.to(device)
+        self.ends: Tensor | None = None
+        if edges:
+            listed = [graph.edge_index for graph in graphs if graph.num_edges]
+            self.ends = torch.cat(listed or [torch.empty(2, 0, dtype=torch.long)], dim=1).to(device)
+
+    def batch(self, numbers: np.ndarray, nodes: int) -> GraphBatch:
+        """The graphs with these numbers, padded to ``nodes``, which none of them exceeds."""
+        shape = len(numbers), nodes
+        rows, graph, place = _ranges(self.sizes, numbers)
+        chosen, slot = self.there(rows), self.there(graph * nodes + place)  # of every node in the batch
+        mask = _filled(torch.ones_like(chosen, dtype=torch.bool), slot, shape, False)
+        fields: dict[str, Any] = dict.fromkeys(ROWS)
+        for name, values in self.rows.items():
+            fields[name] = _filled(values[chosen], slot, shape, -1 if name == "node_type" else 0)
+        if self.ends is None:
+            return GraphBatch(**fields, adj=_nothing(mask), mask=mask)
+        columns, graph, _ = _ranges(self.columns, numbers)
+        chosen = self.there(columns)
+        source, target = self.ends[:, chosen]
+        slot = (self.there(graph) * nodes + source) * nodes + target
+        adj = _filled(torch.ones_like(chosen, dtype=torch.bool), slot, (*shape, nodes), False)
+        for name, values in self.entries.items():
+            empty = -1 if name == "edge_type" else 0
+            fields[name] = _filled(values[chosen], slot, (*shape, nodes), empty)
+        return GraphBatch(**fields, adj=adj, mask=mask, directed=self.directed)
+
+    def there(self, array: np.ndarray) -> Tensor:
+        """The array on the device, without waiting for the copy."""
+        host = torch.from_numpy(array)
+        return (host.pin_memory() if self.device.type == "cuda" else host).to(self.device, non_blocking=True)
+
+
+def _ranges(counts: np.ndarray, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Of what each graph has ``counts`` of: where it stands, which of ``numbers`` it is of, and its place there."""
+    some = counts[numbers]
+    graph = np.repeat(np.arange(len(numbers)), some)
+    place = np.arange(len(graph)) - np.repeat(np.cumsum(some) - some, some)
+    return (np.cumsum(counts) - counts)[numbers][graph] + place, graph, place
+
+
+def _filled(values: Tensor, slot: Tensor, shape: tuple[int, ...], empty: int) -> Tensor:
+    """The values at their slots of a batch, ``empty`` elsewhere."""
+    out = values.new_full((math.prod(shape), *values.shape[1:]), empty)
+    out[slot] = values
+    return out.view(*shape, *values.shape[1:])
+
+
 def as_batch(given: Any) -> GraphBatch:
     """The padded batch of what a model is given: a batch itself, or the nodes of a PyG ``Batch`` or ``Data``.
 
@@ -176,23 +234,6 @@ def pair_mask(mask: Tensor) -> Tensor:
     """True on pairs of two different nodes of ``mask [B, N]``: ``[B, N, N]``."""
     both = mask[:, :, None] & mask[:, None, :]
     return both & ~torch.eye(mask.shape[1], dtype=torch.bool, device=mask.device)
-
-
-def _places(graphs: Sequence[Graph], count: int, width: int) -> Tensor:
-    """Where the edges of all graphs are in ``[B, N, N]``: edge (g, i, j) is at (g·N + i)·N + j."""
-    shift = torch.repeat_interleave(
-        torch.arange(count), torch.tensor([graph.edge_index.shape[1] for graph in graphs])
-    )
-    source, target = torch.cat([graph.edge_index for graph in graphs], dim=1)
-    return (shift * width + source) * width + target
-
-
-def _scatter(values: Tensor, place: Tensor, mask: Tensor, empty: int) -> Tensor:
-    """One value per edge as ``[B, N, N]``, ``empty`` where there is no edge."""
-    count, width = mask.shape
-    out = values.new_full((count * width * width,), empty)
-    out[place] = values
-    return out.view(count, width, width)
 
 
 def _nothing(mask: Tensor) -> Tensor:
@@ -221,12 +262,3 @@ def values_of_all(name: str, graphs: Sequence[Graph]) -> Tensor | None:
     if len(widths := {value.shape[1:] for value in there}) > 1:
         raise GLNError(f"{name} differs between the graphs: got widths {widths}; give all the same width.")
     return torch.cat(there) if there else None
-
-
-def _pad(flat: Tensor | None, mask: Tensor, empty: int = 0) -> Tensor | None:
-    """Rows of all nodes, ``empty`` on padding: ``[B, N, ...]``."""
-    if flat is None:
-        return None
-    out = flat.new_full((*mask.shape, *flat.shape[1:]), empty)
-    out[mask] = flat
-    return out

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from torch_geometric.data import Data
 
 NARROWEST, WIDEST = 1e-14, 1e18  # spreads whose squared distances fit into float32
+NO_TABLE = "edges is not a table of node numbers; expected pairs [[i, j], ...]."
 COARSEST = 1e-4  # float32 must resolve this share of the spread of the positions
 
 
@@ -162,16 +163,20 @@ def _check_per_edge(name: str, value: Any, columns: int, what: str = "columns of
     return value
 
 
+def as_numbers(value: Any, wrong: str) -> np.ndarray:
+    """Numbers in an array or a list in float64; otherwise, an error in the words ``wrong``."""
+    try:
+        return np.array(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise GLNError(wrong) from None
+
+
 def as_values(name: str, value: Any) -> Tensor:
     """One number per edge or node, given as a tensor, an array or a list."""
-    try:
-        return (
-            value if isinstance(value, torch.Tensor) else torch.from_numpy(np.array(value, dtype=np.float64))
-        )
-    except (TypeError, ValueError):
-        raise GLNError(
-            f"{name} holds something that is not a number; expected one number for each."
-        ) from None
+    if isinstance(value, torch.Tensor):
+        return value
+    wrong = f"{name} holds something that is not a number; expected one number for each."
+    return torch.from_numpy(as_numbers(value, wrong))
 
 
 def as_rows(name: str, value: Any) -> Tensor:
@@ -240,12 +245,7 @@ def far_from(pos: Any) -> tuple[float, ...] | None:
 
 def _as_pairs(edges: Any) -> Tensor:
     """Pairs ``[m, 2]`` (tensor, array or list) as an int64 tensor ``[2, m]``."""
-    try:
-        pairs = (
-            edges if isinstance(edges, torch.Tensor) else torch.from_numpy(np.array(edges, dtype=np.float64))
-        )
-    except (TypeError, ValueError):
-        raise GLNError("edges is not a table of node numbers; expected pairs [[i, j], ...].") from None
+    pairs = edges if isinstance(edges, torch.Tensor) else torch.from_numpy(as_numbers(edges, NO_TABLE))
     if pairs.numel() == 0:
         return torch.empty(2, 0, dtype=torch.int64)
     if pairs.dim() != 2 or pairs.shape[1] != 2:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from gln.errors import GLNError
+from gln.graphs.check import as_numbers
 from gln.graphs.record import is_a
 
 POSITIONS = (
@@ -21,6 +22,9 @@ POSITIONS = (
 NUMBERED = re.compile(r"pos_?(\d{1,4})")
 GRAPHS = ("graph", "graph_id", "frame")
 IDS = ("id", "node", "node_id")
+RAGGED = (
+    "The rows are ragged or hold something that is not a number; give every node the same number of values."
+)
 WIDEST_PLACE = 3  # columns without names are positions up to this many, features beyond
 
 
@@ -53,7 +57,7 @@ def node_rows(points: Any, widths: tuple[int, int] | None = None) -> dict[str, A
     if is_frame(points):
         names, points = _of_frame(points)
     elif isinstance(points, list | tuple):
-        points = _of_lists(points)
+        points = as_numbers(points, RAGGED)
     if np.ndim(points) != 2:
         return {"pos": points}  # refused where graphs are made, in words
     width = int(points.shape[1])
@@ -79,15 +83,6 @@ def _of_frame(frame: Any) -> tuple[list[str], np.ndarray]:
             f"The DataFrame has no columns of numbers among {', '.join(names[:20])}; expected some."
         )
     return kept, np.column_stack([columns[name] for name in kept])
-
-
-def _of_lists(rows: Sequence[Any]) -> np.ndarray:
-    try:
-        return np.array(rows, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise GLNError(
-            "The rows are ragged or hold something that is not a number; give every node the same number of values."
-        ) from None
 
 
 def is_frame(points: Any) -> bool:

@@ -9,10 +9,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gln.errors import GLNError
-from gln.graphs.check import as_record, as_rows, as_values, check_graph
+from gln.graphs.check import (
+    NO_TABLE,
+    as_numbers,
+    as_record,
+    as_rows,
+    as_values,
+    check_graph,
+    make_graph,
+)
 from gln.graphs.kinds import number_types, share_kinds
 from gln.graphs.record import KINDS, NAMES, ROWS, Graph, is_a, is_data
-from gln.later import sparse, torch
+from gln.later import csgraph, sparse, torch
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -220,40 +228,41 @@ def _networkx_kinds(source: nx.Graph, nodes: list[Any]) -> tuple[dict[str, Any],
     return of_edges, others
 
 
-def is_whole_graph(edges: Any, nodes: int) -> bool:
-    """Whether these are not pairs but a graph or a matrix ``[n, n]``."""
-    known = isinstance(edges, Graph) or is_data(edges) or is_networkx(edges) or sparse.issparse(edges)
-    return known or (getattr(edges, "shape", None) == (nodes, nodes) and nodes > 2)
-
-
-def pairs_of(edges: Any, nodes: int) -> np.ndarray:
-    """Undirected edges ``[m, 2]``, each once, however they are given; whether they fit the nodes is not checked.
+def graph_of(edges: Any, nodes: int) -> Graph:
+    """The graph that ``edges`` make of nodes without positions, however they are given.
 
     Args:
         edges: pairs ``[m, 2]`` or ``[2, m]``, each in one direction or both; an adjacency matrix ``[n, n]``; a graph of
             networkx or PyG. A table ``[2, 2]`` is a list of pairs.
         nodes: how many nodes there are.
     """
-    whole = is_whole_graph(edges, nodes)
-    if not whole:
+
+    def whole() -> bool:
+        known = isinstance(edges, Graph) or is_data(edges) or is_networkx(edges) or sparse.issparse(edges)
+        return known or (getattr(edges, "shape", None) == (nodes, nodes) and nodes > 2)
+
+    if not whole():
         table = edges.numpy(force=True) if isinstance(edges, torch.Tensor) else edges
-        try:
-            edges = np.asarray(table if len(table) else np.empty((0, 2)), dtype=np.float64)
-        except (TypeError, ValueError):
-            raise GLNError("edges is not a table of node numbers; expected pairs [[i, j], ...].") from None
-        whole = is_whole_graph(edges, nodes)
-    if whole:
+        edges = as_numbers(table if len(table) else np.empty((0, 2)), NO_TABLE)
+    if whole():
         graph = as_graph(edges)
         if graph.num_nodes != nodes:
             raise GLNError(f"The edges are of a graph of {graph.num_nodes} nodes, but there are {nodes}.")
-        return np.unique(np.sort(graph.edges_once(), axis=1), axis=0)
+        return graph
     if edges.ndim == 2 and edges.shape[0] == 2 != edges.shape[1]:
         edges = edges.T
     if edges.ndim != 2 or edges.shape[1] != 2:
         raise GLNError(
             f"edges has shape {list(edges.shape)}; expected pairs [m, 2] or [2, m], or a matrix [{nodes}, {nodes}]."
         )
-    return np.unique(np.sort(edges, axis=1), axis=0)
+    return make_graph(edges=np.unique(np.sort(edges, axis=1), axis=0), num_nodes=nodes)
+
+
+def components(pairs: np.ndarray, nodes: int) -> np.ndarray:
+    """The component of every node ``[n]`` by ``pairs [m, 2]``, numbered in the order of their first nodes."""
+    joined = sparse.coo_array((np.ones(len(pairs), dtype=np.int8), tuple(pairs.T)), shape=(nodes, nodes))
+    number: np.ndarray = csgraph.connected_components(joined, directed=False)[1]
+    return number
 
 
 def labels(source: nx.Graph) -> list[Any]:

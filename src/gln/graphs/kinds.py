@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from gln.errors import GLNError
 from gln.graphs.record import NAMES, Graph
 from gln.later import torch
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 TYPES = ("edge_type", "node_type")
 
@@ -46,7 +43,7 @@ def check_kinds(graph: Graph) -> None:
             )
 
 
-def _check_types(name: str, types: Any, names: Any) -> Tensor:
+def _check_types(name: str, types: Any, names: Any) -> torch.Tensor:
     types = _check_list(name, types)
     if types.is_floating_point() and not torch.equal(types, types.round()):  # NaN is refused here too
         bad = types[types != types.round()][0].item()
@@ -58,7 +55,7 @@ def _check_types(name: str, types: Any, names: Any) -> Tensor:
     return types.to(torch.int64)
 
 
-def _check_weights(weights: Any) -> Tensor:
+def _check_weights(weights: Any) -> torch.Tensor:
     single = _check_list("edge_weight", weights).to(torch.float32)
     wrong = ~(single.isfinite() & (single > 0))
     if wrong.any():
@@ -70,7 +67,7 @@ def _check_weights(weights: Any) -> Tensor:
     return single
 
 
-def _check_list(name: str, values: Any) -> Tensor:
+def _check_list(name: str, values: Any) -> torch.Tensor:
     if not isinstance(values, torch.Tensor) or values.dim() != 1 or values.is_complex():
         shape = list(values.shape) if isinstance(values, torch.Tensor) else type(values).__name__
         raise GLNError(f"{name} has shape {shape}; expected a tensor of one number for each.")
@@ -79,7 +76,7 @@ def _check_list(name: str, values: Any) -> Tensor:
 
 def number_types(
     values: Sequence[Any], what: str, names: Sequence[str] | None = None
-) -> tuple[Tensor, tuple[str, ...] | None]:
+) -> tuple[torch.Tensor, tuple[str, ...] | None]:
     """Types given as whole numbers or as words, as numbers ``[m]``, and the words in the order of their numbers.
 
     Args:

@@ -5,18 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from gln.errors import GLNError
 from gln.files import read_safetensors, write_atomically
 from gln.graphs.record import NAMES, Graph, is_per_edge
 from gln.later import safetensors, torch
 
-if TYPE_CHECKING:
-    from torch import Tensor
 
-
-def pack(graphs: Sequence[Graph]) -> dict[str, Tensor]:
+def pack(graphs: Sequence[Graph]) -> dict[str, torch.Tensor]:
     """Concatenate graphs that carry the same attributes; :func:`unpack` is the exact inverse.
 
     Keys say what a row belongs to: ``graph.*`` to a graph, ``node.*`` to a node, ``edge.*`` to a column of
@@ -53,7 +50,7 @@ def pack(graphs: Sequence[Graph]) -> dict[str, Tensor]:
     return packed
 
 
-def _packed_words(name: str, graphs: Sequence[Graph]) -> Tensor:
+def _packed_words(name: str, graphs: Sequence[Graph]) -> torch.Tensor:
     """The words for types as JSON in bytes."""
     every = {tuple(graph.get(name) or ()) for graph in graphs}
     if len(every) > 1:
@@ -61,7 +58,7 @@ def _packed_words(name: str, graphs: Sequence[Graph]) -> Tensor:
     return torch.tensor(list(json.dumps(every.pop()).encode()), dtype=torch.uint8)
 
 
-def _tensor(graph: Graph, name: str) -> Tensor:
+def _tensor(graph: Graph, name: str) -> torch.Tensor:
     value = graph.get(name)
     if name == "directed":
         return torch.tensor(bool(value))
@@ -73,7 +70,7 @@ def _tensor(graph: Graph, name: str) -> Tensor:
     return value
 
 
-def unpack(packed: dict[str, Tensor]) -> list[Graph]:
+def unpack(packed: dict[str, torch.Tensor]) -> list[Graph]:
     """The graphs that :func:`pack` concatenated; each has its own memory."""
     sizes, edges = packed["graph.num_nodes"].tolist(), packed["graph.num_edges"].tolist()
     columns: dict[str, Sequence[Any]] = {}

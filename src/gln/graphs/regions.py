@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from gln.errors import GLNError
 from gln.graphs.record import Graph
 from gln.later import torch
 
-if TYPE_CHECKING:
-    from torch import Tensor
-
 # Steps to a pixel's neighbours, (columns, rows): the four with a common side, then the four at its corners.
 STEPS = np.array([(0, -1), (-1, 0), (1, 0), (0, 1), (-1, -1), (1, -1), (-1, 1), (1, 1)])
 
 
-def region_edges(pos: Tensor, region: Tensor, neighbours: int = 4) -> Tensor:
+def region_edges(pos: torch.Tensor, region: torch.Tensor, neighbours: int = 4) -> torch.Tensor:
     """The true edges of an image: neighbouring pixels of the same region, in canonical form ``[2, 2m]``.
 
     Args:

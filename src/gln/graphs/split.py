@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Hashable, Iterable, Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
 from gln.errors import GLNError
 from gln.graphs.convert import each_of
 from gln.graphs.record import NAMES, Graph, is_per_edge
-from gln.later import spatial, torch
+from gln.later import sparse, spatial, torch
 from gln.seeds import check_seed
 
 T = TypeVar("T")
@@ -142,12 +142,11 @@ def subgraph(graph: Graph, nodes: np.ndarray) -> Graph:
 
 
 class _Cutter:
-    """Cuts parts out of a checked graph, each in time that grows with the part, as edges are sorted by source."""
+    """Cuts parts out of a checked graph."""
 
     def __init__(self, graph: Graph) -> None:
-        self.graph = graph
-        source, self.target = graph.edge_index.numpy(force=True)
-        self.start = np.searchsorted(source, np.arange(graph.num_nodes + 1))
+        self.graph, ends = graph, graph.edge_index.numpy(force=True)
+        self.edges = sparse.csr_array((np.arange(ends.shape[1]), ends), shape=(graph.num_nodes,) * 2)
         names = [name for name in graph.keys() if name not in ("edge_index", "num_nodes")]  # noqa: SIM118
         self.of_edges = [name for name in names if is_per_edge(name)]
         self.of_nodes = [name for name in names if name not in self.of_edges and _per_node(graph, name)]
@@ -155,19 +154,15 @@ class _Cutter:
     def part(self, nodes: np.ndarray) -> Graph:
         """The subgraph on ``nodes``, which keep their order in the graph."""
         nodes = np.sort(nodes)
-        degree = self.start[nodes + 1] - self.start[nodes]
-        ends = np.cumsum(degree)
-        edges = np.arange(degree.sum()) + np.repeat(self.start[nodes] - (ends - degree), degree)
-        target = self.target[edges]
-        place = np.searchsorted(nodes, target).clip(max=len(nodes) - 1)
-        inside = nodes[place] == target
-        source = np.repeat(np.arange(len(nodes)), degree)[inside]
+        inside = self.edges[nodes][:, nodes].tocoo()
         part = copy.copy(self.graph)
-        part.edge_index = torch.from_numpy(np.stack([source, place[inside]]))
-        chosen, kept = torch.from_numpy(nodes), torch.from_numpy(edges[inside])
+        part.edge_index = torch.from_numpy(np.stack([inside.row, inside.col]).astype(np.int64))
+        chosen, kept = torch.from_numpy(nodes), torch.from_numpy(inside.data)
         for names, rows in ((self.of_nodes, chosen), (self.of_edges, kept)):
-            for name in names:
-                part[name] = _pick(self.graph[name], rows)
+            for name in names:  # in a tensor, an array or a list
+                values = self.graph[name]
+                listed = isinstance(values, list | tuple)
+                part[name] = [values[row] for row in rows.tolist()] if listed else values[rows]
         part.num_nodes = len(nodes)
         return part
 
@@ -177,8 +172,3 @@ def _per_node(graph: Graph, name: str) -> bool:
     if isinstance(values, str) or name in NAMES:  # its name, and words for types
         return False
     return bool(getattr(values, "ndim", 1)) and hasattr(values, "__len__") and len(values) == graph.num_nodes
-
-
-def _pick(values: Any, rows: torch.Tensor) -> Any:
-    """The ``rows`` of one value per node or edge, in a tensor, an array or a list."""
-    return [values[row] for row in rows.tolist()] if isinstance(values, (list, tuple)) else values[rows]

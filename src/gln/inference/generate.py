@@ -68,12 +68,13 @@ def generate_graphs(
     choice: Choice = AS_TRAINED,
     how: Sampling = AS_SET,
     progress: bool = False,
+    keep: int = 0,
 ) -> list[Graph]:
-    """As :func:`generate`."""
+    """As :func:`generate`; ``keep`` as in :meth:`gln.GraphFlow.sample`."""
     count, seed = check_whole("generate", "count", count, 1), check_seed("generate", seed)
     if isinstance(model, Generates):
         nodes = None if like is None else as_graphs(like, "like")
-        return model.sampled(count, seed, nodes, how, progress=progress)
+        return model.sampled(count, seed, nodes, how, progress=progress, keep=keep)
     if how != AS_SET:
         raise GLNError(f"{type(model).__name__} is not a flow; leave out sampling_steps and stochasticity.")
     if not isinstance(model, nn.Module):

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol, cast, overload, runtime_checkable
 
 import numpy as np
@@ -25,6 +26,7 @@ from gln.inference.choice import AS_TRAINED, Choice
 from gln.models.candidates import TREE_NODES
 from gln.models.contract import (
     Replayable,
+    ScoredPairs,
     ScoresCandidates,
     StructureOutput,
     check_kinds,
@@ -216,10 +218,9 @@ def answers_one_by_one(
             rest.append(number)
     some = [graphs[number] for number in rest]
     for numbers, _, output in outputs(model, some, choice, start):
-        found = edges_above(output, choice.cut(model))
-        for place, number in enumerate(numbers):
-            nodes = of_nodes(output, place, some[number].num_nodes)
-            yield rest[number], some[number].with_edges(**found[place], **nodes, **names)
+        nodes = [some[number] for number in numbers]
+        answers = answers_of(output, nodes, choice.cut(model), names)
+        yield from zip([rest[number] for number in numbers], answers, strict=True)
 
 
 def outputs(
@@ -230,7 +231,7 @@ def outputs(
     Large graphs come in smaller batches. With ``start``, the recurrence begins from the edges of the graphs.
     """
     if choice.candidates is not None and not isinstance(model, ScoresCandidates):
-        raise GLNError(f"{type(model).__name__} scores all pairs; leave out candidates, which are for GLN.")
+        raise GLNError(f"{type(model).__name__} takes no number of candidates; leave it out, or ask a GLN.")
     types = kinds_of(model).edge_types
     order = sorted(range(len(graphs)), key=lambda number: graphs[number].num_nodes)  # less padding
     with _asking(model) as device:
@@ -285,7 +286,8 @@ def _asking(model: nn.Module) -> Iterator[torch.device]:
         asking, training = _ASKED.get(model, (0, []))
         if not asking:
             training = [module for module in model.modules() if module.training]
-            model.eval()
+            if training:  # to visit all modules once more takes longer than to look
+                model.eval()
         _ASKED[model] = asking + 1, training
     try:
         yield next((parameter.device for parameter in model.parameters()), torch.device("cpu"))
@@ -307,7 +309,7 @@ def _check_scores(scores: Tensor) -> None:
 
 
 def _large_edges(model: Any, graph: Graph, choice: Choice, start: bool) -> dict[str, Any]:
-    """As :func:`edges_above` and :func:`of_nodes`, for one large set, by blocks."""
+    """What :func:`answers_of` says of edges and nodes, for one large set, by blocks."""
     kinds = kinds_of(model)
     with _asking(model) as device:
         batch = GraphBatch.from_graphs([graph], edges=False).to(device)
@@ -319,23 +321,33 @@ def _large_edges(model: Any, graph: Graph, choice: Choice, start: bool) -> dict[
             given = (batch, known, choice.steps, choice.candidates)
             with products(model, device):
                 scored = model.score_set(*given, tick=bar.update, **more)
+    found = chosen_edges(scored, choice.cut(model), graph.num_nodes) | _node_kinds(scored.nodes)
+    return {name: value.cpu() for name, value in found.items()} | {"directed": kinds.directed}
+
+
+def chosen_edges(scored: ScoredPairs, threshold: float, nodes: int) -> dict[str, Tensor]:
+    """The pairs among ``nodes`` nodes that reach ``threshold``, sorted, as attributes of a graph."""
     _check_scores(scored.score)
     prob = scored.score.to(torch.promote_types(scored.score.dtype, torch.float32)).sigmoid()
-    chosen = (prob >= choice.cut(model)).nonzero().flatten()
-    chosen = chosen[(scored.source[chosen] * graph.num_nodes + scored.target[chosen]).argsort()]
+    chosen = (prob >= threshold).nonzero().flatten()
+    chosen = chosen[(scored.source[chosen] * nodes + scored.target[chosen]).argsort()]
     types, weights = (None if part is None else part[chosen] for part in (scored.types, scored.weights))
     found = {
         "edge_index": torch.stack([scored.source[chosen], scored.target[chosen]]),
         "edge_prob": prob[chosen],
     }
-    found |= _edge_kinds(None if types is None else types.softmax(-1), weights) | _node_kinds(scored.nodes)
-    return {name: value.cpu() for name, value in found.items()} | {"directed": kinds.directed}
+    return found | _edge_kinds(None if types is None else types.softmax(-1), weights)
 
 
-def edges_above(output: StructureOutput, threshold: float) -> list[dict[str, Any]]:
-    """The scored pairs of each graph that reach ``threshold``, as attributes of a graph.
+def answers_of(
+    output: StructureOutput,
+    graphs: Sequence[Graph],
+    threshold: float,
+    names: Mapping[str, Any] = MappingProxyType({}),
+) -> list[Graph]:
+    """The nodes of ``graphs``, joined where a scored pair reaches ``threshold``: ``edge_index [2, 2m]``, sorted.
 
-    These are ``edge_index [2, 2m]``, sorted, ``edge_prob [2m]``, and what the model says of their kinds. Scores over
+    They have ``edge_prob [2m]`` and what the model says of kinds; ``names`` are the words for types. Scores over
     candidates are never expanded into a matrix of all pairs.
     """
     output = output.full_precision()
@@ -353,20 +365,16 @@ def edges_above(output: StructureOutput, threshold: float) -> list[dict[str, Any
         graph, source, target, prob = graph[chosen], source[chosen], target[chosen], prob[chosen]
         last = {name: values[chosen] for name, values in last.items()}
     found = {"edge_prob": prob} | _edge_kinds(last.get("types"), last.get("weights"))
-    counts = torch.bincount(graph, minlength=len(output.mask)).tolist()
+    counts = torch.bincount(graph, minlength=len(graphs)).tolist()
     parts = {name: value.cpu().split(counts) for name, value in found.items()}
     edges = torch.stack([source, target]).cpu().split(counts, dim=1)
-    return [
-        {"edge_index": pairs.clone(), **{name: part[number].clone() for name, part in parts.items()}}
-        | {"directed": output.directed}
-        for number, pairs in enumerate(edges)
-    ]
-
-
-def of_nodes(output: StructureOutput, number: int, nodes: int) -> dict[str, Tensor]:
-    """What the model says of the ``nodes`` nodes of graph ``number``, as attributes of it."""
-    scores = None if output.nodes is None else output.full_precision().nodes
-    return {} if scores is None else _node_kinds(scores[-1][number, :nodes].cpu())
+    answers = []
+    for number, nodes in enumerate(graphs):
+        kinds = {name: part[number].clone() for name, part in parts.items()}
+        if output.nodes is not None:
+            kinds |= _node_kinds(output.nodes[-1][number, : nodes.num_nodes].cpu())
+        answers.append(nodes.with_edges(edges[number].clone(), **kinds, **names, directed=output.directed))
+    return answers
 
 
 def _edge_kinds(chances: Tensor | None, weights: Tensor | None) -> dict[str, Tensor]:

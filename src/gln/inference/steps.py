@@ -13,7 +13,7 @@ from tqdm.auto import tqdm  # type: ignore[import-untyped]
 
 from gln.graphs.check import check_graph
 from gln.graphs.record import KINDS, NAMES, Graph, is_per_edge
-from gln.inference.predict import AS_TRAINED, Choice, Method, edges_above, of_nodes, outputs, predict_graphs
+from gln.inference.predict import AS_TRAINED, Choice, Method, answers_of, outputs, predict_graphs
 from gln.models.contract import StructureOutput, kind_names, starting_structure
 
 
@@ -104,15 +104,13 @@ def every_step(
 
 def _seen(model: nn.Module, output: StructureOutput, graphs: Sequence[Graph], cut: float) -> list[Seen]:
     """All scored pairs of each graph, with their probabilities from ``A⁰`` on."""
-    plain = replace(output, types=None, weights=None)
-    after = [edges_above(replace(plain, logits=(logits,)), 0.0) for logits in output.logits[:-1]]
-    after.append(edges_above(output, 0.0))
+    plain = replace(output, types=None, weights=None, nodes=None)
+    after = [answers_of(replace(plain, logits=(logits,)), graphs, 0.0) for logits in output.logits[:-1]]
+    after.append(answers_of(output, graphs, 0.0, kind_names(model)))
     found = []
-    for place, graph in enumerate(graphs):
-        nodes = of_nodes(output, place, graph.num_nodes)
-        answer = graph.with_edges(**after[-1][place], **nodes, **kind_names(model))
+    for place, answer in enumerate(after[-1]):
         once = answer.listed_once()
-        chances = torch.stack([step[place]["edge_prob"][once] for step in after])
+        chances = torch.stack([step[place].edge_prob[once] for step in after])
         if len(after) > 1:
             chances = torch.cat([starting_structure(model, answer.edge_index[:, once])[None], chances])
         found.append(replace(Seen.last(answer, cut), chances=chances.float().numpy()))

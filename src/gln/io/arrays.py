@@ -45,7 +45,10 @@ def read_npy(source: Source) -> Iterator[Item | Skipped]:
 
 
 def read_npz(source: Source) -> Iterator[Item | Skipped]:
-    """Read ``pos`` and/or ``x`` and, if present, ``edge_index`` or ``edges``, their kinds, and ``batch``."""
+    """Read ``pos`` and/or ``x`` and, if present, ``edge_index`` or ``edges``, their kinds, and ``batch``.
+
+    Nodes of graphs in a batch need neither.
+    """
     given, there = source.options, list(members_of(source.path))
     of_nodes, of_edges = {*OF_NODES, given.node_types}, {*OF_EDGES, given.types, given.weights}
     kinds = {name for name in of_nodes | of_edges if name is not None}
@@ -57,13 +60,14 @@ def read_npz(source: Source) -> Iterator[Item | Skipped]:
     for name, values in rows.items():
         if values.dtype.kind not in NUMBERS:
             raise GLNError(f"{name}: the array holds {quote(str(values.dtype))}; expected numbers.")
-    if not rows:
-        raise GLNError("the archive has neither pos nor x; save the nodes under one of these names.")
     edges, predicted = _pairs(arrays), "edge_prob" in there
+    bare = not rows and edges is not None and "batch" in arrays  # it says how many nodes there are
+    if not rows and not bare:
+        raise GLNError("the archive has neither pos nor x; save the nodes under one of these names.")
     if source.chances and predicted:
         of_edges.add("edge_prob")
         arrays |= load_archive(source.path, ["edge_prob", "names"])
-    nodes_said = _values(arrays, of_nodes, next(iter(rows.values())))
+    nodes_said = _values(arrays, of_nodes, arrays["batch"] if bare else next(iter(rows.values())))
     edges_said = {} if edges is None else _values(arrays, of_edges, edges)
     directed = bool(arrays["directed"].any()) if "directed" in arrays else None
     if "batch" not in arrays:
@@ -71,8 +75,10 @@ def read_npz(source: Source) -> Iterator[Item | Skipped]:
         yield source.item(**rows, edges=listed, predicted=predicted, of_nodes=nodes_said)
         return
     batch = arrays["batch"]
+    if batch.ndim != 1:
+        raise GLNError(f"batch has shape {list(batch.shape)}; expected one number per node.")
     for name, value in rows.items():
-        if batch.ndim != 1 or value.ndim != 2 or len(value) != len(batch):
+        if value.ndim != 2 or len(value) != len(batch):
             raise GLNError(
                 f"batch has shape {list(batch.shape)} and {name} {list(value.shape)}; expected one number per node."
             )
@@ -96,7 +102,7 @@ def read_npz(source: Source) -> Iterator[Item | Skipped]:
             listed = FileEdges(edges[mine] - start, said, directed)
         labels = {name: _part(each, np.arange(start, end)) for name, each in nodes_said.items()}
         part = str(arrays["names"][number]) if "names" in arrays else int(batch[start])
-        more: dict[str, Any] = {"part": part, "predicted": predicted, "of_nodes": labels}
+        more: dict[str, Any] = {"part": part, "predicted": predicted, "of_nodes": labels, "bare": end - start}
         yield source.attempt(part, partial(source.item, **nodes, edges=listed, **more))
 
 

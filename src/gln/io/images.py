@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gln.errors import GLNError
+from gln.errors import GLNError, needed
 from gln.graphs.regions import region_edges
 from gln.io.items import Item, ReadOptions, Source, decoding, load
 from gln.later import torch
@@ -59,15 +59,12 @@ def labels_of(path: Path, options: ReadOptions) -> Path | None:
 
 def _open(data: bytes, formats: tuple[str, ...]) -> Image:
     """Open an image, reading only its header."""
-    try:
-        from PIL import Image, UnidentifiedImageError
-    except ImportError:
-        raise GLNError("images are read with Pillow; install it with pip install 'gln[image]'.") from None
+    pil = needed("PIL.Image", "images", "image")
     kind = f"{' or '.join(formats)} image"
     with decoding(kind):
         try:
-            image = Image.open(io.BytesIO(data), formats=formats)
-        except UnidentifiedImageError:  # its own message names an object in memory
+            image: Image = pil.open(io.BytesIO(data), formats=formats)
+        except pil.UnidentifiedImageError:  # its own message names an object in memory
             raise GLNError(f"this is not a readable {kind}.") from None
     if image.width * image.height > DECODED:
         raise GLNError(

@@ -64,6 +64,10 @@ class Item:
         """The label and the title, for a reader."""
         return f"{self.label} · {self.title}" if self.title else self.label
 
+    def skipped(self, error: object) -> Skipped:
+        """That it was left out, and why."""
+        return Skipped(self.path, f"{'' if self.part is None else f'graph {self.part}: '}{error}")
+
     def numbers(self) -> dict[str, int]:
         """The number of every node by its id."""
         return {str(node): number for number, node in enumerate(self.ids or range(self.graph.num_nodes))}
@@ -166,6 +170,7 @@ class Source:
         symbols: Sequence[str] | None = None,
         groups: Sequence[str] | None = None,
         of_nodes: Mapping[str, Values] | None = None,
+        bare: int = 0,
         **more: torch.Tensor,
     ) -> Item:
         """A checked item.
@@ -176,11 +181,14 @@ class Source:
             predicted: the edges carry probabilities: they are somebody's prediction and not the truth.
             ids, x_names, title, symbols, groups: as in :class:`Item`.
             of_nodes: what the file says of each node, by name, from which its type may be chosen.
+            bare: how many nodes there are, if the file says so apart from ``pos`` and ``x``, which true edges may lack.
             more: further attributes of the graph.
         """
         given = [rows for rows in (pos, x) if rows is not None]
         if all(np.ndim(rows) == 2 and np.shape(rows)[1] == 0 for rows in given):
-            raise GLNError("its nodes have no positions or features; edges are predicted from these.")
+            if not bare or edges is None or predicted:
+                raise GLNError("its nodes have no positions or features; edges are predicted from these.")
+            given, pos, x = [range(bare)], None, None
         nodes = len(given[0]) if np.ndim(given[0]) else 0
         self.check_count(nodes)
         origin = None if pos is None else far_from(pos)
@@ -202,7 +210,7 @@ class Source:
             fields: dict[str, Any] = {
                 name: as_rows(name, rows) for name, rows in (("pos", pos), ("x", x)) if rows is not None
             }
-            graph = check_graph(Graph(**fields, **as_tensors(kinds), **dict[str, Any](more)))
+            graph = check_graph(Graph(nodes, **fields, **as_tensors(kinds), **dict[str, Any](more)))
             if edges is None:
                 del graph.edge_index
         own, labelled = None if part is None else whole_text(str(part)), edges is not None and not predicted

@@ -5,14 +5,13 @@ Bonds are written in one resonance form, so every program reads them alike; rdki
 
 from __future__ import annotations
 
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from gln.decoding.valences import SYMBOLS, valences
-from gln.errors import GLNError
+from gln.errors import GLNError, needed
 from gln.files import Staged
 from gln.graphs.check import as_record
 from gln.graphs.record import Graph
@@ -22,17 +21,8 @@ from gln.io.table_writers import Writer
 MOLECULES = (".sdf", ".smi")
 V2000 = 999  # the most atoms and bonds
 FARTHEST = 9_999  # ångström: farther positions do not fit its columns
+RDKIT = ("rdkit.Chem", "Molecules that are not written as .sdf", "molecules")
 NUMBER = {symbol: number for number, symbol in enumerate(SYMBOLS, start=1)}
-
-
-def rdkit(module: str) -> Any:
-    """A module of rdkit, or a sentence about how to install it."""
-    try:
-        return import_module(f"rdkit.{module}")
-    except ImportError:
-        raise GLNError(
-            "This needs rdkit, which is not installed: pip install 'gln[molecules]', or write an .sdf."
-        ) from None
 
 
 def mol_block(title: str, symbols: list[str], where: np.ndarray, molecule: Graph) -> str:
@@ -99,7 +89,7 @@ def _usual(symbol: str, charge: int, total: int) -> int:
 
 def to_mol(title: str, symbols: list[str], where: np.ndarray, molecule: Graph) -> Any:
     """The same as a sanitised rdkit ``Mol``."""
-    chem, block = rdkit("Chem"), mol_block(title, symbols, where, molecule)
+    chem, block = needed(*RDKIT), mol_block(title, symbols, where, molecule)
     found = chem.MolFromMolBlock(block, removeHs=False)
     if found is None:
         raise GLNError(f"rdkit refuses the molecule {title}; it says why above.")
@@ -143,13 +133,12 @@ class SmilesWriter(SDFWriter):
     """Writes a line for each molecule: its canonical SMILES, its name and how sure it is."""
 
     def __init__(self, path: Path, force: bool) -> None:
-        rdkit("Chem")
+        self.chem = needed(*RDKIT)
         super().__init__(path, force)
 
     def add(self, item: Item, answer: Graph) -> None:
         title, symbols, where, molecule = molecule_of(item, answer)
-        chem = rdkit("Chem")
-        text = chem.MolToSmiles(chem.RemoveHs(to_mol(title, symbols, where, molecule)))
+        text = self.chem.MolToSmiles(self.chem.RemoveHs(to_mol(title, symbols, where, molecule)))
         name = " ".join(item.label.split())
         line = f"{text}\t{name}\t{answer.molecule_prob:.4f}\n"
         self.staged[""].write(line.encode("utf-8", "backslashreplace"))

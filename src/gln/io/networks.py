@@ -181,9 +181,12 @@ def _item(
         ends = np.array([(number[a], number[b]) for a, b in pairs], dtype=np.int64).reshape(-1, 2)
         words = [f"the edge {quote(a)} to {quote(b)}" for a, b in pairs]
         edges = FileEdges(ends, _values(source, links), directed, words.__getitem__)
-    pos, x, of_nodes = _rows(source, ids, attributes)
+    told = (source.options.pos, source.options.x, source.options.node_types) != (None, None, None)
+    bare = bool(pairs) and not told and not any(map(_has_numbers, attributes))
+    pos, x, of_nodes = (None, None, {}) if bare else _rows(source, ids, attributes)
     predicted = any("probability" in link for link in links)
-    return source.item(pos=pos, x=x, edges=edges, ids=tuple(ids), predicted=predicted, of_nodes=of_nodes)
+    rows: dict[str, Any] = {"pos": pos, "x": x, "bare": len(ids) if pairs else 0}
+    return source.item(**rows, edges=edges, ids=tuple(ids), predicted=predicted, of_nodes=of_nodes)
 
 
 def _values(source: Source, links: Sequence[dict[str, Any]]) -> dict[str, list[Any]]:
@@ -232,6 +235,10 @@ def _matrix(name: str, ids: list[str], attributes: list[dict[str, Any]]) -> np.n
         if wrong != 0:
             raise GLNError(f"{name} of node {quote(node)} is {_shown(wrong)}; expected a finite number.")
     return np.array(rows, dtype=np.float64)
+
+
+def _has_numbers(attributes: dict[str, Any]) -> bool:
+    return any(_is_number(value) or isinstance(value, list) for value in attributes.values())
 
 
 def _is_number(value: Any) -> bool:

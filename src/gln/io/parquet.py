@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from gln.errors import GLNError
+from gln.errors import GLNError, needed
 from gln.files import open_regular
 from gln.graphs.columns import GRAPHS, first_of
 from gln.io.items import Item, ReadOptions, Skipped, Source, decoding, quote
@@ -32,10 +32,7 @@ WHOLE = ("pos", "positions", "points"), ("x", "features")  # list columns of who
 
 def arrow(module: str = "pyarrow") -> Any:
     """pyarrow, or a sentence that says how to get it."""
-    try:
-        return __import__(module, fromlist=["_"])
-    except ImportError:
-        raise GLNError("Parquet and Arrow files need pyarrow; pip install 'gln[arrow]'.") from None
+    return needed(module, "Parquet and Arrow files", "arrow")
 
 
 def is_list(kind: Any) -> bool:

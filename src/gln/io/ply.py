@@ -105,7 +105,8 @@ def parse_ply(data: bytes) -> Mesh:
     if vertex and len(axes) < 2:
         raise GLNError("the vertices have no properties x and y.")
     corners = next((face[name] for name in ("vertex_indices", "vertex_index") if name in face), None)
-    ends = [edge[name] for name in ("vertex1", "vertex2") if _is_whole(edge.get(name))]
+    ends = [edge[name] for name in ("vertex1", "vertex2") if isinstance(edge.get(name), np.ndarray)]
+    ends = [numbers for numbers in ends if numbers.dtype.kind in "iu"]
     if face and not isinstance(corners, list):
         raise GLNError("the faces have no list vertex_indices.")
     if edge and len(ends) != 2:
@@ -256,7 +257,3 @@ def _uniform(each: Property, values: np.ndarray) -> Any:
     if each.count is None:
         return values
     return [values.astype(np.int64)] if each.whole and values.shape[1] > 1 else []
-
-
-def _is_whole(values: Any) -> bool:
-    return isinstance(values, np.ndarray) and values.dtype.kind in "iu"

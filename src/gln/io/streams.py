@@ -11,7 +11,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from gln.errors import GLNError
+from gln.errors import GLNError, needed
 from gln.files import open_regular
 from gln.io.arrays import NUMBERS, npy_header
 from gln.io.items import Item, ReadOptions, Source, decoding
@@ -107,10 +107,7 @@ def read_las(source: Source) -> Iterator[Item]:
 
 
 def _open_las(path: Path) -> Any:
-    try:
-        import laspy
-    except ImportError:
-        raise GLNError("LAS and LAZ files are read with laspy; pip install 'gln[las]'.") from None
+    laspy = needed("laspy", "LAS and LAZ files", "las")
     with open_regular(path) as file:
         head, size = file.read(247), path.stat().st_size
         chunks = _chunks(file, head, size)

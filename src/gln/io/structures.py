@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gln.errors import GLNError
+from gln.errors import needed
+from gln.graphs.convert import components
 from gln.io.items import Item, Skipped, Source, decoding, load
 from gln.io.molecules import Molecule, element, item_of
 from gln.later import spatial
@@ -26,10 +27,7 @@ JOINED = 1.9  # ångström: residues with heavy atoms so near are one molecule
 
 def read_structure(source: Source) -> Iterator[Item | Skipped]:
     """Read the molecules of a ``.pdb``, ``.ent``, ``.cif`` or ``.mmcif`` file."""
-    try:
-        import gemmi
-    except ImportError:
-        raise GLNError("PDB and mmCIF files need gemmi; pip install 'gln[molecules]'.") from None
+    gemmi = needed("gemmi", "PDB and mmCIF files", "molecules")
     text = load(source.path)
     pdb = source.path.suffix.lower() in (".pdb", ".ent")
     with decoding("PDB file" if pdb else "mmCIF file"):
@@ -75,13 +73,9 @@ def _joined(residues: list[Residue]) -> list[list[int]]:
         heavy = [atom.pos.tolist() for atom in residue if not atom.is_hydrogen()]
         owner += [number] * len(heavy)
         places += heavy
-    group = list(range(len(residues)))
-    if places:
-        for a, b in spatial.cKDTree(np.array(places)).query_pairs(JOINED):
-            one, other = group[owner[a]], group[owner[b]]
-            if one != other:
-                group = [min(one, other) if each in (one, other) else each for each in group]
-    return [[place for place, each in enumerate(group) if each == first] for first in sorted(set(group))]
+    near = spatial.cKDTree(np.array(places)).query_pairs(JOINED, output_type="ndarray") if places else []
+    group = components(np.array(owner, dtype=int)[near].reshape(-1, 2), len(residues))
+    return [np.flatnonzero(group == number).tolist() for number in range(group.max(initial=-1) + 1)]
 
 
 def _item(source: Source, residues: list[Residue], part: str | None, title: str) -> Item:

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from gln.graphs.batch import pair_mask
 from gln.later import spatial
 from gln.models.contract import StructureOutput
-from gln.models.crowds import Crowds
+from gln.models.crowds import Crowds, as_numpy
 from gln.models.features import mlp
 from gln.models.pairs import AllPairs, ListedPairs, Pairs, block_size
 
@@ -99,11 +99,6 @@ def spatial_order(where: Tensor) -> Tensor:
     return (order + nodes * torch.arange(count, device=where.device)[:, None]).flatten()
 
 
-def _as_numpy(where: Tensor) -> np.ndarray:
-    """NumPy has no bfloat16."""
-    return where.to(torch.promote_types(where.dtype, torch.float32)).numpy(force=True)
-
-
 def _near_by_matrix(where: Tensor, mask: Tensor, nearest: Tensor) -> Tensor:
     """True at ``[b, i, j]`` if ``j`` is among the ``nearest[b]`` of ``i``: ``[B, N, N]``."""
     everything = pair_mask(mask)
@@ -126,7 +121,7 @@ def _near_by_matrix(where: Tensor, mask: Tensor, nearest: Tensor) -> Tensor:
 def _near_by_tree(where: Tensor, mask: Tensor, nearest: Tensor) -> Tensor:
     """The same as ends ``[2, q]``, for sets too large for a matrix."""
     parts = [torch.empty(2, 0, dtype=torch.long, device=where.device)]
-    for number, points in enumerate(_as_numpy(where)):
+    for number, points in enumerate(as_numpy(where)):
         own = mask[number].nonzero()[:, 0]
         if len(own):
             # A tree that is not balanced is built in less time, and asked in no more.

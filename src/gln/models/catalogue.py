@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
-from collections.abc import Iterator, Mapping, MutableMapping
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
@@ -69,12 +69,15 @@ class Models(MutableMapping[str, "type[nn.Module]"]):
         text = spec.loader.get_source(spec.name)  # type: ignore[union-attr]
         return next(part for part in ast.parse(text).body if getattr(part, "name", None) == name)
 
-    def find(self, text: str) -> tuple[str, dict[str, Any]]:
-        """The name of a model, whatever its case, and its settings, from ``GLN:width=64``; refuse what is unknown."""
+    def find(self, text: str, others: Iterable[str] = ()) -> tuple[str, dict[str, Any]]:
+        """The name of a model, whatever its case, and its settings, from ``GLN:width=64``; refuse what is unknown.
+
+        ``others`` are further names that would do.
+        """
         asked, settings = parse_spec(text)
         name = next((name for name in self if name.lower() == asked.lower()), None)
         if name is None:
-            raise GLNError(f"There is no model {asked!r}; {instead(asked, sorted(self))}")
+            raise GLNError(f"There is no model {asked!r}; {instead(asked, [*sorted(self), *others])}")
         known = self.settings(name)
         for setting in settings:
             if setting not in known:

@@ -20,8 +20,6 @@ from gln.ops.replay import Replay, padded_size
 if TYPE_CHECKING:
     from gln.models.flow import GraphFlow
 
-RARE = 1e-3  # the least chance of a state that guidance divides by
-
 
 @dataclass(frozen=True)
 class Sampling:
@@ -30,14 +28,14 @@ class Sampling:
     Args:
         steps: how many; more are better and take longer.
         stochasticity: η. More gives more valid and less varied graphs, and needs more steps.
-        guidance: ω. More gives more certain and less varied graphs.
-        lateness: 1 for even steps; the more, the shorter are the last ones: times are ``1 − (1 − u)^lateness`` for
-            even ``u``.
+        start: where times begin after 0: what a network cannot tell from noise yet needs no steps.
+        lateness: 1 for even steps; the more, the shorter are the last ones: after 0, times are ``1 − (1 − start) (1 −
+            u)^lateness`` for even ``u``.
     """
 
     steps: Any = None
     stochasticity: Any = None
-    guidance: Any = None
+    start: Any = None
     lateness: Any = None
 
     def __post_init__(self) -> None:
@@ -50,7 +48,8 @@ class Sampling:
 
     def times(self) -> list[float]:
         """From 0 to 1, one more than there are steps."""
-        return [1 - (1 - number / self.steps) ** self.lateness for number in range(self.steps + 1)]
+        left = ((1 - number / self.steps) ** self.lateness for number in range(1, self.steps + 1))
+        return [0.0, *(1 - (1 - self.start) * rest for rest in left)]
 
 
 AS_SET = Sampling()
@@ -65,12 +64,12 @@ class Chain:
         self.replay = Replay(self._replayed) if self.device.type == "cuda" else None
 
     def run(self, sets: list[Graph], rng: torch.Generator) -> Iterator[tuple[GraphBatch, Tensor]]:
-        """The nodes of all graphs, and after each step the states ``[B, N, N]`` of their pairs."""
+        """The nodes of all graphs, and at first and after each step the states ``[B, N, N]`` of their pairs."""
         size = padded_size(max(graph.num_nodes for graph in sets), self.alike or self.replay is None)
         batch = GraphBatch.from_graphs(sets, edges=False, nodes=size).to(self.device)
         states = self.flow.corrupted(batch.mask, None, batch.mask.new_zeros(len(sets)), rng)
-        times = self.how.times()
-        for now, then in pairwise(times):
+        yield batch, states
+        for now, then in pairwise(self.how.times()):
             time = torch.full((len(sets),), now, device=self.device)
             states = self.move(self.chances(batch, time, states), states, now, then, batch.mask, rng)
             yield batch, states
@@ -83,9 +82,7 @@ class Chain:
         if then >= 1:
             return chances.argmax(-1) * pair_mask(mask)
         clean = choose(chances, flow.uniform(mask, rng))
-        hurry = 1 + how.guidance / (flow.states * flow.marginal.clamp(min=RARE))  # [S]
-        stays = ((1 - then) / (1 - now)) ** hurry
-        after = states.where(flow.uniform(mask, rng) < stays[states], clean)
+        after = states.where(flow.uniform(mask, rng) < (1 - then) / (1 - now), clean)
         if how.stochasticity:
             renewed = flow.uniform(mask, rng) > np.exp(-how.stochasticity * (then - now))
             time = torch.full((len(mask),), then, device=mask.device)

@@ -61,11 +61,13 @@ def find_crowds(where: Tensor, x: Tensor, mask: Tensor, nearest: Tensor, known: 
     has_known[known.numpy(force=True)] = True
     for number, (k, most) in enumerate(zip(nearest.tolist(), most_at(nearest).tolist(), strict=True)):
         own = np.flatnonzero(seen[number])
-        place = _numbered(_plain(where[number])[own])
+        place = _numbered(as_numpy(where[number])[own])
         crowded = own[np.bincount(place)[place] > most]
         if len(crowded):
             place = place[np.searchsorted(own, crowded)]
-            alone, first = _distinct(_plain(x[number])[crowded], place, has_known[number * nodes :][crowded])
+            alone, first = _distinct(
+                as_numpy(x[number])[crowded], place, has_known[number * nodes :][crowded]
+            )
             stands[number * nodes + crowded] = number * nodes + crowded[first]
             shown, row = _in_a_row(place[alone], k, most)
             seen[number, crowded] = False
@@ -85,7 +87,7 @@ def _may_be_crowded(where: Tensor, mask: Tensor, most: Tensor) -> bool:
     return bool((equal & (later < mask.sum(1, keepdim=True))).any())
 
 
-def _plain(values: Tensor) -> np.ndarray:
+def as_numpy(values: Tensor) -> np.ndarray:
     """As NumPy, which has no bfloat16; zeros of either sign are equal."""
     return values.to(torch.promote_types(values.dtype, torch.float32)).numpy(force=True) + 0.0
 

@@ -15,7 +15,7 @@ To sample, start from noise and go from ``t`` to ``s > t`` until ``s = 1``, ever
 For a fixed ``c`` each of the two leaves exactly the distribution of time ``s``, however long the step. For short steps
 and two states they are the rates ``R* + η R^DB`` of DeFoG (Qin et al., 2024); more states jump straight to ``c``. The
 stochasticity ``η`` lets the chain correct its mistakes: the more, the more graphs are valid, and the less varied they
-are. Guidance ``ω`` makes jumps more likely, by DeFoG's ``ω / (S m_x (1 − t))`` from state ``x``.
+are.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class GraphFlow(nn.Module):
         walks: let nodes and pairs also read the chances that a random walk on the noisy graph, of one to so many
             steps, leads from one end to the other.
         late: train more often at times near 1, where a graph is almost clean.
-        sampling_steps, stochasticity, guidance, lateness: those of :meth:`sample`, unless others are asked for.
+        sampling_steps, stochasticity, start, lateness: those of :meth:`sample`, unless others are asked for.
         marginal: how common each state of a pair is; found in the training graphs unless given.
         x_mean, x_std: as in :class:`gln.GLN`.
     """
@@ -95,7 +95,7 @@ class GraphFlow(nn.Module):
         late: bool = False,
         sampling_steps: int = 200,
         stochasticity: float = 50.0,
-        guidance: float = 0.0,
+        start: float = 0.0,
         lateness: float = 2.0,
         marginal: Sequence[float] | None = None,
         x_mean: Sequence[float] | None = None,
@@ -202,7 +202,7 @@ class GraphFlow(nn.Module):
         nodes: Any = None,
         steps: int | None = None,
         stochasticity: float | None = None,
-        guidance: float | None = None,
+        start: float | None = None,
         lateness: float | None = None,
         batch_size: int = 64,
         progress: bool = False,
@@ -215,13 +215,13 @@ class GraphFlow(nn.Module):
             seed: the same seed gives the same graphs, for one ``count``, ``batch_size`` and device.
             nodes: what to draw graphs over: rows of numbers, or a ``Data``, or a list of these. For bare nodes, how
                 many of them; default: a number drawn from those of the training graphs.
-            steps, stochasticity, guidance, lateness: as in :class:`Sampling`; default: those of the model.
+            steps, stochasticity, start, lateness: as in :class:`Sampling`; default: those of the model.
             batch_size: graphs at a time, fewer if they are large.
             progress: show a progress bar.
-            keep: also keep the noisy graph at so many times, evenly spread over the steps: ``forming`` is a list of
+            keep: also keep the noise and the noisy graph after so many steps, evenly spread: ``forming`` is a list of
                 their ``edge_index``.
         """
-        how = Sampling(steps, stochasticity, guidance, lateness)
+        how = Sampling(steps, stochasticity, start, lateness)
         made = self.sampled(count, seed, nodes, how, batch_size, progress, keep)
         return [graph.to_data() for graph in made]
 
@@ -258,8 +258,8 @@ class GraphFlow(nn.Module):
         for number, numbers in enumerate(some):
             rng = torch.Generator(device).manual_seed(seed_of(GENERATE, seed, number) % 2**63)
             kept: list[list[Graph]] = []
-            for step, (batch, states) in enumerate(chain.run([sets[place] for place in numbers], rng), 1):
-                bar.update()
+            for step, (batch, states) in enumerate(chain.run([sets[place] for place in numbers], rng)):
+                bar.update(step > 0)
                 if keep and (step * keep) // how.steps > ((step - 1) * keep) // how.steps:
                     kept.append(self._graphs(batch, states))
             for place, graph in zip(numbers, self._graphs(batch, states), strict=True):

@@ -25,14 +25,24 @@ from torch.nn.functional import gelu, linear, one_hot
 from gln.errors import GLNError
 from gln.graphs import GraphBatch
 from gln.graphs.batch import as_batch
-from gln.graphs.check import whole_number
 from gln.models.candidates import Proposal, all_pairs, candidate_pairs
 from gln.models.contract import Kinds, ScoredPairs, StructureOutput, kinds_of
 from gln.models.crowds import find_crowds
 from gln.models.features import feature_count, index_features, local_unit, mlp, pair_features
-from gln.models.pairs import AllPairs, Block, ListedPairs, Pairs, block_size, joined, never_compiled
+from gln.models.pairs import (
+    AllPairs,
+    Block,
+    ListedPairs,
+    Pairs,
+    block_size,
+    in_one_piece,
+    joined,
+    never_compiled,
+    replace_state,
+)
+from gln.models.region import Region
 from gln.models.series import Explain, Series
-from gln.models.settings import APART, Lengths, check_gln
+from gln.models.settings import APART, Lengths, check_gln, check_steps
 from gln.models.structure import (
     Structure,
     checked_structure,
@@ -266,8 +276,12 @@ class GLN(nn.Module):
         block: int | None = None,
         tick: Tick | None = None,
         told: tuple[Tensor, Tensor] | None = None,
+        region: Region | None = None,
     ) -> Iterator[After]:
-        """What each step gives, from ``A⁰``: ``a`` ``[...]`` or, for each type, ``[..., T]``."""
+        """What each step gives, from ``A⁰``: ``a`` ``[...]`` or, for each type, ``[..., T]``.
+
+        With a ``region``, every step is for fewer nodes and ``pairs``: for those of ``region.pairs``.
+        """
         blocks, h, e = self.embed(pairs, inputs, block)
         if told is not None:
             h, known = h + pairs.from_batch(told[0]), pairs.on_pairs(told[1])
@@ -279,6 +293,8 @@ class GLN(nn.Module):
         nothing = 0 * joined([part[..., 0] for part in e])
         structure = first_structure(self.kinds, pairs, a, nothing)
         for number in range(steps):
+            if region is not None and number:
+                pairs, blocks, h, structure = region.narrowed(number, h, e, structure)
             seen = structure if self.feedback else structure.hidden(pairs)
             if self.series is not None:
                 read = self.explain[0 if self.shared else number](blocks, moments, seen.channels())
@@ -286,7 +302,9 @@ class GLN(nn.Module):
             h, score, kinds = self.step(number)(pairs, blocks, h, e, seen, tick)
             types, weights = types_and_weights(self.kinds, kinds)
             structure = next_structure(self.kinds, pairs, score, types, weights)
-            nodes = None if self.label is None else self.label(pairs, blocks, h, e, structure)
+            nodes = None
+            if self.label is not None and region is None:
+                nodes = self.label(pairs, blocks, h, e, structure)
             yield After(h, score, types, weights, nodes)
 
     def embed(
@@ -298,11 +316,8 @@ class GLN(nn.Module):
         unit = joined([local_unit(block, where) for block in blocks])[..., None]
         h = self.embed_node(x if x.shape[-1] else x.new_ones(*x.shape[:-1], 1))
         how = (self.lengths, self.directions, self.kinds.edge_weights)
-        return (
-            blocks,
-            h,
-            [self.embed_pair(pair_features(block, where, pos, x, unit, *how)) for block in blocks],
-        )
+        states = (self.embed_pair(pair_features(block, where, pos, x, unit, *how)) for block in blocks)
+        return blocks, h, in_one_piece(states, [block.shape[0] for block in blocks])
 
     @never_compiled
     def _choose(
@@ -352,13 +367,7 @@ class GLN(nn.Module):
 
     def checked_steps(self, steps: int | None) -> int:
         """The number of steps to run; refuse one that the weights do not allow."""
-        wanted = self.steps if steps is None else whole_number(steps)
-        if wanted is None or wanted < 1 or (wanted > len(self.blocks) and not self.shared):
-            raise GLNError(
-                f"Got steps={steps!r}; expected 1 to {len(self.blocks)}, the steps that have weights, "
-                "or a model trained with shared=True."
-            )
-        return wanted
+        return check_steps(steps, self.steps, self.shared)
 
     def inputs(self, batch: GraphBatch) -> tuple[Tensor, Tensor, Tensor]:
         """Checked inputs ``[B, N, ·]``: where the nodes are, ``pos``, and ``x``, scaled; of width 0 if not taken."""
@@ -439,15 +448,18 @@ class Step(nn.Module):
         h = h + self.think(h)
         ends = self.ends.project(h)
         for number, block in enumerate(blocks):
-            e[number] = self.ends(block, e[number], *ends, structure)
+            replace_state(e, number, self.ends(block, e[number], *ends, structure))
         before: list[Tensor | None] = list(
             e
         )  # a block reads its surroundings as they were before any block mixed
         scores, kinds = [], []
         for number, block in enumerate(blocks):
+            state = e[number]
             if self.mix is not None:
-                e[number] = e[number] + self.mix(block, block.around(before, number))
-            e[number] = normed_mlp(self.weigh, e[number])
+                state = state + self.mix(block, block.around(before, number))
+                if before[number] is not None and len(blocks) > 1:  # a later block reads what is replaced now
+                    before[number] = e[number].clone()
+            replace_state(e, number, normed_mlp(self.weigh, state))
             scores.append(normed_linear(self.score[0], self.score[1], e[number]).squeeze(-1))
             if self.kind is not None:
                 kinds.append(normed_linear(self.kind[0], self.kind[1], e[number]))

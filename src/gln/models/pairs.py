@@ -27,10 +27,10 @@ a block's ``fused``               is what ``source`` and ``target`` tell, for ke
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, wraps
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import NamedTuple, ParamSpec, TypeVar
 
 import torch
@@ -69,6 +69,37 @@ def block_size(device: torch.device) -> int:
 def joined(parts: list[Tensor]) -> Tensor:
     """The values of all blocks."""
     return parts[0] if len(parts) == 1 else torch.cat(parts)
+
+
+def in_one_piece(
+    parts: Iterable[Tensor], lengths: list[int], instead: list[Tensor] | None = None
+) -> list[Tensor]:
+    """The parts in one stretch of memory, where :func:`replace_state` keeps them; a single part as it is.
+
+    States that came and went one by one, between other values, would leave holes that nothing fits into. ``instead``
+    are longer ones in one piece, whose memory is taken; ``parts`` may be made from them, each from what is not before.
+    """
+    parts = iter(parts)
+    first = next(parts)
+    if len(lengths) == 1:
+        return [first]
+    shape = (sum(lengths), *first.shape[1:])
+    if instead is None or len({state.untyped_storage().data_ptr() for state in instead}) > 1:
+        whole = first.new_empty(shape)
+    else:
+        whole = instead[0].as_strided(shape, first.stride())
+    places = list(whole.split(lengths))
+    for place, part in zip(places, chain([first], parts), strict=True):
+        place.copy_(part)
+    return places
+
+
+def replace_state(states: list[Tensor], number: int, state: Tensor) -> None:
+    """Put ``state`` in the place of an old one; in the memory of that one, if there are several."""
+    if len(states) == 1 or state.dtype != states[number].dtype:
+        states[number] = state
+    else:
+        states[number].copy_(state)
 
 
 @dataclass(frozen=True)

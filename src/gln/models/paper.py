@@ -40,9 +40,8 @@ from torch import Tensor, nn
 from gln.errors import GLNError
 from gln.graphs import GraphBatch
 from gln.graphs.batch import as_batch
-from gln.graphs.check import whole_number
 from gln.models import contract
-from gln.models.settings import APART, Variant, check_paper
+from gln.models.settings import APART, Variant, check_paper, check_steps
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
@@ -137,7 +136,7 @@ class PaperGLN(nn.Module):
             check_batch(self.config, batch, initial)
         H = batch.features.to(self.A0.dtype)  # [B, N, f]
         A = self.A0 if initial is None else initial.to(self.A0)  # [N, N] or [B, N, N]
-        scores, states = self.recur(H, A, check_steps(self.config, steps))
+        scores, states = self.recur(H, A, check_steps(steps, self.config["steps"], self.config["shared"]))
         return contract.StructureOutput(tuple(scores), tuple(states), mask=batch.pair_mask)
 
     def recur(self, H: Tensor, A: Tensor, steps: int) -> tuple[list[Tensor], list[Tensor]]:
@@ -266,17 +265,6 @@ def check_batch(config: dict[str, Any], batch: GraphBatch, initial: Tensor | Non
             f"Got an initial structure of shape {list(initial.shape)}; expected [{n}, {n}] or "
             f"[{len(batch)}, {n}, {n}]: pass one for all graphs, or one for each."
         )
-
-
-def check_steps(config: dict[str, Any], steps: int | None) -> int:
-    """The number of steps to run."""
-    most = config["steps"]
-    wanted = most if steps is None else whole_number(steps)
-    if wanted is None or wanted < 1 or (wanted > most and not config["shared"]):
-        raise GLNError(
-            f"Got steps={steps!r}; this PaperGLN has weights for 1 to {most}: build one with shared=True to run more."
-        )
-    return wanted
 
 
 def initial_structure(nodes: int, share: str | float, seed: int = 0) -> Tensor:

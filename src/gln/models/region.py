@@ -4,13 +4,13 @@ A pair's score depends on nodes a few candidate pairs, *hops*, away, so that a p
 that part and a halo around it. Call ``E`` the depth below the edge of the halo, in hops, from which the states of pairs
 are those of the whole set. At first it is 1: a pair's features need the unit of length of both ends, hence all their
 pairs. In a step, a node hears its neighbours, each by way of its degree, the sum of ``A`` over the neighbour's own
-pairs: two hops. A pair then reads third nodes: one more. So ``E`` is 3 after the first step and grows by 3 in every
-other, and after a step all that is less deep can be dropped.
+pairs: two hops; in the first, when ``A`` is 0, it hears nothing. A pair then reads third nodes: one more. So ``E`` is 2
+after the first step and grows by 3 in every other, and after a step all that is less deep can be dropped.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import torch
@@ -19,8 +19,8 @@ from torch import Tensor
 from gln.errors import GLNError
 from gln.graphs import GraphBatch
 from gln.models.candidates import spatial_order
-from gln.models.contract import Kinds, kinds_of
-from gln.models.pairs import ListedBlock, ListedPairs, block_size
+from gln.models.contract import ScoredPairs
+from gln.models.pairs import ListedBlock, ListedPairs, block_size, in_one_piece
 from gln.models.structure import Structure
 
 if TYPE_CHECKING:
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 
 
 def check_local(model: object) -> None:
-    """Refuse a model whose scores depend on more than the nodes around a pair."""
+    """Refuse a model whose scores depend on more than the nodes around a pair, or that reads series."""
     config = getattr(model, "config", {})
     far = [name for name in ("proposals", "index_channels") if config.get(name)]
-    far += ["kinds of edges"] if kinds_of(model) != Kinds() or config.get("moments", 1) > 1 else []
+    far += ["moments"] if config.get("moments", 1) > 1 else []
     if not hasattr(model, "score_set") or far:
         what = f"a model with {far[0]}" if hasattr(model, "score_set") else f"a {type(model).__name__}"
         raise GLNError(
@@ -41,12 +41,11 @@ def check_local(model: object) -> None:
 
 def depths(model: GLN, steps: int) -> list[int]:
     """``E`` before every step and, last, after all of them."""
-    found, node = [1], 0
+    found = [1]
     for step in range(steps):
-        pair = found[-1]
-        # Of a neighbour all pairs must be there and right; at first A is 0 everywhere, and nothing was dropped.
-        node = max(node + 1, pair + (2 if step else 1))
-        found.append(node + int(model.config["mixing"]))
+        # Of a neighbour all pairs must be there and right; without feedback every A is 1, and right wherever it is.
+        heard = found[-1] + 2 if step else found[-1] + (not model.feedback)
+        found.append(heard + int(model.config["mixing"]))
     return found
 
 
@@ -56,44 +55,58 @@ def hops(model: GLN, steps: int) -> int:
 
 
 @torch.no_grad()
-def score_region(
-    model: GLN, batch: GraphBatch, ends: Tensor, hop: Tensor, steps: int
-) -> tuple[Tensor, Tensor]:
-    """The candidate pairs ``[2, m]`` of the part, in both directions and perhaps more, and their scores ``[m]``.
+def score_region(model: GLN, batch: GraphBatch, ends: Tensor, hop: Tensor, steps: int) -> ScoredPairs:
+    """The candidate pairs of a part of a set, in both directions and perhaps more, and what the last step says of them.
 
     Args:
         batch: the nodes of the part and its halo.
-        ends: candidate pairs ``[2, q]``, all of every node but the outermost.
+        ends: their candidate pairs ``[2, q]``, those of the outermost left out.
         hop: how many hops each node is away from the part ``[n]``; the outermost have :func:`hops`.
     """
     inputs = model.inputs(batch)
-    order = spatial_order(inputs[0])
-    pairs = ListedPairs.from_ends(ends, (1, len(hop)), order)
-    blocks, h, e = model.embed(pairs, inputs)
-    node, depth = order, hops(model, steps) - hop[order]
-    a = h.new_zeros(pairs.ends.shape[1])
-    for number, needed in enumerate(depths(model, steps)[:-1]):
-        if number:
-            kept = depth >= needed
-            node, depth, h = node[kept], depth[kept], h[kept]
-            pairs, blocks, a = _inner(pairs, kept, a, e)
-        seen = Structure(a) if model.feedback else Structure(a).hidden(pairs)
-        h, score, _ = model.step(number)(pairs, blocks, h, e, seen)
-        a = score.sigmoid()
-    return node[pairs.ends], score
+    pairs = ListedPairs.from_ends(ends, (1, len(hop)), spatial_order(inputs[0]))
+    region = Region(model, pairs, hop, steps)
+    for after in model.unroll(pairs, inputs, None, steps, region=region):  # noqa: B007
+        pass  # only the last step counts
+    source, target = region.node[region.pairs.ends]
+    return ScoredPairs(source, target, after.score, after.types, after.weights)
 
 
-def _inner(
-    pairs: ListedPairs, kept: Tensor, a: Tensor, e: list[Tensor]
-) -> tuple[ListedPairs, Sequence[ListedBlock], Tensor]:
-    """The pairs among the nodes that are ``kept [n]``, and their ``a``; the states ``e`` are replaced."""
-    among = kept[pairs.ends].all(0)  # [m]
-    ends = (kept.cumsum(0) - 1)[pairs.ends[:, among]]
-    start = 0
-    for number, state in enumerate(e):  # one by one, so that there is never a second copy of all
-        e[number] = state[among[start : start + len(state)]]
-        start += len(state)
-    smaller = ListedPairs.sorted(ends, (1, int(kept.sum())))
-    blocks = smaller.blocks(block_size(a.device))
-    e[:] = torch.cat(e).split([block.shape[0] for block in blocks])
-    return smaller, blocks, a[among]
+class Region:
+    """The nodes and ``pairs`` that are left: before every step, those that lie too far out to matter are dropped.
+
+    ``node`` is the number that each had in the beginning.
+    """
+
+    def __init__(self, model: GLN, pairs: ListedPairs, hop: Tensor, steps: int) -> None:
+        assert pairs.order is not None
+        self.pairs, self.node, self.depths = pairs, pairs.order, depths(model, steps)
+        self.depth = hops(model, steps) - hop[pairs.order]
+
+    def narrowed(
+        self, step: int, h: Tensor, e: list[Tensor], structure: Structure
+    ) -> tuple[ListedPairs, Sequence[ListedBlock], Tensor, Structure]:
+        """The pairs that ``step`` needs, their blocks, and the states of their nodes; pair states are replaced."""
+        kept = self.depth >= self.depths[step]  # [n]
+        self.node, self.depth = self.node[kept], self.depth[kept]
+        among = kept[self.pairs.ends].all(0)  # [m]
+        ends = (kept.cumsum(0) - 1)[self.pairs.ends[:, among]]
+        self.pairs = ListedPairs.sorted(ends, (1, len(self.node)))
+        blocks = self.pairs.blocks(block_size(h.device))
+        lengths = [block.shape[0] for block in blocks]
+        rest = (state[own] for state, own in zip(e, among.split(list(map(len, e))), strict=True))
+        e[:] = in_one_piece(_cut_anew(rest, lengths), lengths, instead=e)
+        left = {name: part[among] for name, part in structure._asdict().items() if part is not None}
+        return self.pairs, blocks, h[kept], Structure(**left)
+
+
+def _cut_anew(parts: Iterator[Tensor], lengths: list[int]) -> Iterator[Tensor]:
+    """The same rows, one after another, in parts of other ``lengths``."""
+    rest = next(parts)
+    for length in lengths:
+        some, count = [rest], len(rest)
+        while count < length:
+            some.append(next(parts))
+            count += len(some[-1])
+        part, rest = torch.cat(some).tensor_split([length])
+        yield part

@@ -79,9 +79,11 @@ def check_sampling(owner: str, given: Settings) -> None:
     for name in ("steps", "sampling_steps"):
         if name in given:
             check_whole(owner, name, given[name], 1)
-    for name, least in (("stochasticity", 0), ("guidance", 0), ("lateness", 1)):
+    for name, least in (("stochasticity", 0), ("start", 0), ("lateness", 1)):
         if name in given and not least <= given[name] < float("inf"):
             raise GLNError(f"{owner} got {name}={given[name]!r}; expected a number of at least {least}.")
+    if given.get("start", 0) >= 1:
+        raise GLNError(f"{owner} got start={given['start']!r}; expected a time below 1.")
 
 
 def check_set2graph(given: Settings) -> Settings:
@@ -132,6 +134,17 @@ def check_paper(options: Settings) -> Settings:
     return config
 
 
+def check_steps(steps: int | None, trained: int, shared: bool) -> int:
+    """How many steps to run: as ``trained``, or fewer; weights that all steps share allow any number."""
+    wanted = trained if steps is None else whole_number(steps)
+    if wanted is None or wanted < 1 or (wanted > trained and not shared):
+        raise GLNError(
+            f"Got steps={steps!r}; expected 1 to {trained}, the steps that have weights, or a model trained with "
+            "shared=True."
+        )
+    return wanted
+
+
 CHECKS: dict[str, Callable[[Settings], Settings]] = {
     "GLN": check_gln,
     "GraphFlow": check_flow,
@@ -144,7 +157,8 @@ def _check_inputs(given: Settings) -> None:
     features, positions = given["in_channels"], given["pos_channels"]
     if features < 0 or positions < 0 or features + positions < 1:
         raise GLNError(
-            f"Got in_channels={features} and pos_channels={positions}; a node needs a position or a feature."
+            f"Got in_channels={features} and pos_channels={positions}; a node needs a position or a feature, "
+            "or train GraphFlow."
         )
 
 

@@ -14,7 +14,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints, is_typeddict
+from typing import (
+    Any,
+    Literal,
+    NotRequired,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+    is_typeddict,
+)
 
 from gln.errors import GLNError
 from gln.files import read_regular
@@ -92,7 +102,9 @@ def conform(value: Any, kind: Any, name: str = "") -> Any:
             raise Misfit(f"{name} is {_shown(value)}, expected one of {', '.join(map(str, inner))}")
         return value
     if is_typeddict(kind):
-        return _object(value, get_type_hints(kind), kind.__required_keys__, name)
+        hints = get_type_hints(kind, include_extras=True)  # which the class itself does not look into
+        free = {key for key, hint in hints.items() if get_origin(hint) is NotRequired}
+        return _object(value, get_type_hints(kind), kind.__required_keys__ - free, name)
     if dataclasses.is_dataclass(kind) and isinstance(kind, type):
         return kind(**accepted(kind, value, name))
     if origin in (list, tuple, Sequence) and isinstance(value, list):

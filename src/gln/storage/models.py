@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Any, NotRequired, TypedDict, TypeVar
 
 from gln import models
 from gln.errors import GLNError, instead
@@ -51,15 +51,12 @@ class Spread(TypedDict):
     std: list[float]
 
 
-class Sizes(TypedDict):
-    sizes: list[list[int]]
-
-
-class Noise(Sizes, total=False):
+class Noise(TypedDict):
     """What :func:`gln.graphs.features.feature_noise` found."""
 
-    pos: Spread
-    x: Spread
+    sizes: list[list[int]]
+    pos: NotRequired[Spread]
+    x: NotRequired[Spread]
 
 
 class Training(TypedDict, total=False):
@@ -85,10 +82,7 @@ class Saved(TypedDict):
 class SavedModel(Saved):
     model: str
     threshold: float
-
-
-class SavedTraining(SavedModel, total=False):
-    training: Training | None
+    training: NotRequired[Training | None]
 
 
 K = TypeVar("K", bound=Saved)
@@ -140,7 +134,7 @@ def load_model(path: Path | str) -> nn.Module:
 
         return load_onnx(folder)
     expected = "a model written by gln.save or a run (gln.load also reads baselines)"
-    facts, tensors = read_saved(folder, expected, SavedTraining)
+    facts, tensors = read_saved(folder, expected, SavedModel)
     name, path = facts["model"], folder / "model.json"
     if name not in models.MODELS:
         raise GLNError(

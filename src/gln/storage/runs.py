@@ -222,9 +222,8 @@ def write_checkpoint(
     average: Mapping[str, Tensor] = MappingProxyType({}),
 ) -> None:
     """Write the state of a run to ``path`` atomically."""
-    tensors = {f"weights.{name}": tensor for name, tensor in weights.items()}
-    tensors |= {f"best.{name}": tensor for name, tensor in best.items()}
-    tensors |= {f"average.{name}": tensor for name, tensor in average.items()}
+    groups = {"weights": weights, "best": best, "average": average}
+    tensors = {f"{group}.{name}": value for group, some in groups.items() for name, value in some.items()}
     for index, values in optimizer.state_dict()["state"].items():
         tensors |= {f"optimizer.{index}.{name}": torch.as_tensor(value) for name, value in values.items()}
     write_tensors(path, tensors, {"format": CHECKPOINT, "progress": progress})

@@ -13,23 +13,20 @@ import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from gln.errors import GLNError
 from gln.files import digest_of, read_safetensors, write_atomically
-from gln.later import safetensors
+from gln.later import safetensors, torch
 from gln.storage.facts import Facts, parse_facts
-
-if TYPE_CHECKING:
-    from torch import Tensor, nn
 
 # Written by versions that did not seal files: a model has its seal in model.json.
 UNSEALED = ("gln model 1", "gln checkpoint 1")
 
 
-def write_tensors(path: Path, tensors: Mapping[str, Tensor], facts: dict[str, Any]) -> None:
+def write_tensors(path: Path, tensors: Mapping[str, torch.Tensor], facts: dict[str, Any]) -> None:
     """Write ``tensors`` and the JSON ``facts`` to ``path`` atomically; if the disk is full, the old file stays."""
     # Cloned, because safetensors refuses tensors that share memory, as tied weights do.
     whole = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
@@ -39,7 +36,7 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], facts: dict[str, An
         write_atomically(path, safetensors.save(whole, metadata=sealed))
 
 
-def read_tensors(path: Path) -> tuple[dict[str, Tensor], Facts]:
+def read_tensors(path: Path) -> tuple[dict[str, torch.Tensor], Facts]:
     """Read the tensors and facts of a file written by :func:`write_tensors`; a single changed bit is noticed."""
     try:
         tensors, header = read_safetensors(path)
@@ -61,7 +58,7 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], Facts]:
     return tensors, facts
 
 
-def _seal(facts: Facts, tensors: Mapping[str, Tensor]) -> str:
+def _seal(facts: Facts, tensors: Mapping[str, torch.Tensor]) -> str:
     """A hash of all that a file holds."""
     return hashlib.sha256(f"{_to_json(facts)}{digest_of(tensors)}".encode()).hexdigest()
 
@@ -77,13 +74,13 @@ def _to_json(value: Any, indent: int | None = None) -> str:
     return json.dumps(value, indent=indent, allow_nan=False, default=np.generic.item)
 
 
-def load_weights(model: nn.Module, tensors: Mapping[str, Tensor], path: Path) -> None:
+def load_weights(model: torch.nn.Module, tensors: Mapping[str, torch.Tensor], path: Path) -> None:
     """Load ``tensors`` into ``model``, or say which of them does not fit."""
     check_weights(model, tensors, path)
     model.load_state_dict(dict(tensors))
 
 
-def check_weights(model: nn.Module, tensors: Mapping[str, Tensor], path: Path) -> None:
+def check_weights(model: torch.nn.Module, tensors: Mapping[str, torch.Tensor], path: Path) -> None:
     """Refuse ``tensors`` of other names, shapes or kinds of numbers than the weights of ``model``."""
     wanted = model.state_dict()
     for name in sorted(wanted.keys() | tensors.keys()):
@@ -95,7 +92,7 @@ def check_weights(model: nn.Module, tensors: Mapping[str, Tensor], path: Path) -
             )
 
 
-def _outline(tensor: Tensor | None) -> str:
+def _outline(tensor: torch.Tensor | None) -> str:
     """The shape, and the type unless it is a floating-point one: weights may be kept in any precision."""
     if tensor is None:
         return "absent"

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import copy
 import hashlib
-import math
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -22,10 +21,10 @@ from torch.utils.data import DataLoader, Dataset
 
 from gln.errors import GLNError
 from gln.graphs import GraphBatch, as_graphs
-from gln.graphs.batch import values_of_all
+from gln.graphs.batch import GraphRows
 from gln.graphs.check import as_record
 from gln.graphs.features import feature_scale
-from gln.graphs.record import KINDS, ROWS, Graph, is_per_edge
+from gln.graphs.record import KINDS, Graph
 from gln.models.contract import ScalesFeatures, check_kinds, kinds_of
 from gln.ops.replay import padded_size
 from gln.seeds import FRESH, NOISE, ORDER, SEEDS, STEP, check_seed, seed_of
@@ -157,70 +156,12 @@ class Shares(Dataset[Share]):
         return np.random.default_rng([NOISE, self.seed, self.epoch, number])
 
 
-class Resident:
-    """Graphs on a device, one after another, of which padded batches are made there: memory O(nodes + edges)."""
-
-    def __init__(self, graphs: Sequence[Graph], kinds: tuple[str, ...], device: torch.device) -> None:
-        self.device, self.directed = device, bool(graphs[0].get("directed"))
-        self.sizes = np.array([graph.num_nodes for graph in graphs])
-        self.columns = np.array([graph.num_edges for graph in graphs])
-        self.rows: dict[str, Tensor] = {}  # a row for every node
-        self.entries: dict[str, Tensor] = {}  # a value for every column of edge_index
-        for name in (*ROWS, *kinds):
-            if (values := values_of_all(name, graphs)) is not None:
-                (self.entries if is_per_edge(name) else self.rows)[name] = values.to(device)
-        listed = [graph.edge_index for graph in graphs if graph.num_edges]
-        self.ends = torch.cat(listed or [torch.empty(2, 0, dtype=torch.long)], dim=1).to(device)
-
-    def batch(self, numbers: np.ndarray, nodes: int) -> GraphBatch:
-        """The graphs with these numbers, padded to ``nodes``, which none of them exceeds."""
-        shape = len(numbers), nodes
-        rows, graph, place = _ranges(self.sizes, numbers)
-        slot = self.there(graph * nodes + place)  # of every node in the batch
-        mask = self._filled(torch.ones(len(rows), dtype=torch.bool, device=self.device), slot, shape, False)
-        chosen = self.there(rows)
-        fields: dict[str, Any] = dict.fromkeys(ROWS)
-        for name, values in self.rows.items():
-            fields[name] = self._filled(values[chosen], slot, shape, -1 if name == "node_type" else 0)
-        columns, graph, _ = _ranges(self.columns, numbers)
-        chosen = self.there(columns)
-        source, target = self.ends[:, chosen]
-        slot = (self.there(graph) * nodes + source) * nodes + target
-        edges = torch.ones(len(columns), dtype=torch.bool, device=self.device)
-        fields["adj"] = self._filled(edges, slot, (*shape, nodes), False)
-        for name, values in self.entries.items():
-            fields[name] = self._filled(
-                values[chosen], slot, (*shape, nodes), -1 if name == "edge_type" else 0
-            )
-        return GraphBatch(**fields, mask=mask, directed=self.directed)
-
-    def there(self, array: np.ndarray) -> Tensor:
-        """The array on the device, without waiting for the copy."""
-        host = torch.from_numpy(array)
-        return (host.pin_memory() if self.device.type == "cuda" else host).to(self.device, non_blocking=True)
-
-    @staticmethod
-    def _filled(values: Tensor, slot: Tensor, shape: tuple[int, ...], empty: int) -> Tensor:
-        """The values at their slots of a batch, ``empty`` elsewhere."""
-        out = values.new_full((math.prod(shape), *values.shape[1:]), empty)
-        out[slot] = values
-        return out.view(*shape, *values.shape[1:])
-
-
-def _ranges(counts: np.ndarray, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Of what each graph has ``counts`` of: where it stands, which of ``numbers`` it is of, and its place there."""
-    some = counts[numbers]
-    graph = np.repeat(np.arange(len(numbers)), some)
-    place = np.arange(len(graph)) - np.repeat(np.cumsum(some) - some, some)
-    return (np.cumsum(counts) - counts)[numbers][graph] + place, graph, place
-
-
 @dataclass(frozen=True)
 class SharesOnDevice:
     """The batches of the only process, of graphs that are on the device already, padded to few sizes."""
 
     shares: Shares
-    graphs: Resident
+    graphs: GraphRows
 
     def __iter__(self) -> Iterator[Share]:
         sizes = self.graphs.sizes
@@ -288,7 +229,7 @@ class Feed:
     world: int = 1
     pin_memory: bool = False
     device: torch.device | None = None  # a GPU on which batches are to be made, in few shapes
-    resident: Resident | None = None  # the training graphs on it
+    resident: GraphRows | None = None  # the training graphs on it
     checked: bool = False  # what a function makes: checking takes about as long, so only the first graphs are
     model: Any = None  # whose kinds the graphs must have
 
@@ -312,7 +253,7 @@ class Feed:
         shares = Shares(graphs, batches[batch:], *mine, self.augment, seed, epoch, self.kinds)
         if self.device is not None and self._fits(graphs):
             if self.resident is None or callable(self.train):
-                self.resident = Resident(graphs, self.kinds, self.device)
+                self.resident = GraphRows(graphs, self.kinds, self.device)
             return SharesOnDevice(shares, self.resident), len(batches)
         return self._loader(shares), len(batches)
 

@@ -26,7 +26,7 @@ from gln.graphs.features import feature_noise
 from gln.graphs.kinds import share_kinds
 from gln.graphs.record import NAMES, Graph
 from gln.models import StructureOutput
-from gln.models.contract import Prepares, Replayable, check_kinds, kinds_of
+from gln.models.contract import Generates, Prepares, Replayable, check_kinds, kinds_of
 from gln.ops.replay import Ahead, Replay, on_the_way
 from gln.storage.models import annotate, check_model, save, write_model
 from gln.storage.runs import (
@@ -312,7 +312,9 @@ class Loop:
                 return None
             share = share.to(self.device)
             at = self.progress
-            seed_step(self.device, self.config.seed, at.epoch, at.batch)  # alike in all processes
+            # Alike in all processes, which so score as many candidates; but each draws noise of its own.
+            own = [self.place.rank] if self.place.world > 1 and isinstance(self.model, Generates) else []
+            seed_step(self.device, self.config.seed, at.epoch, at.batch, *own)
             # The last batch of an epoch may be short.
             whole = len(share.batch) == self.config.batch_size
             replayed = self.replay is not None and whole

@@ -99,7 +99,11 @@ class Loss:
         """The losses ``[B]``; only the regulariser needs ``model``."""
         target, mask = output.target(batch.adj) & output.mask, output.mask  # [B, N, N | K]
         steps = torch.stack(output.logits if self.every_step else output.logits[-1:])  # [S, B, N, N | K]
-        losses = self._steps(_masked(steps, mask), target, mask, batch.sizes).mean(dim=0)
+        scores = _masked(steps, mask)
+        terms = self.psi1 * edge_term(scores, target, mask, batch.sizes, self.edge)
+        if self.structure != "none":
+            terms = terms + self.psi2 * structure_term(scores, target, mask, self.structure)
+        losses = terms.mean(dim=0)
         for psi, term in self._kinds(output, batch, target):
             losses = losses + psi * term.mean(dim=0)
         if output.proposal is not None:
@@ -125,12 +129,6 @@ class Loss:
             else:
                 nodes, real = scores[..., None, :], batch.mask[..., None]  # as of pairs with one candidate
                 yield self.psi5, type_term(nodes, _known(batch, "node_type")[..., None], real, "plain")
-
-    def _steps(self, scores: Tensor, target: Tensor, mask: Tensor, sizes: Tensor) -> Tensor:
-        edge = edge_term(scores, target, mask, sizes, self.edge)
-        if self.structure == "none":
-            return self.psi1 * edge
-        return self.psi1 * edge + self.psi2 * structure_term(scores, target, mask, self.structure)
 
 
 def usual_loss(model: Any, **settings: Any) -> Loss:

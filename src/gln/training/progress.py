@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any, NotRequired, TypedDict
 
 from tqdm.auto import tqdm  # type: ignore[import-untyped]
 
@@ -16,8 +16,8 @@ from gln.training.config import FitConfig
 EVERY = 10  # steps between entries for single steps in TensorBoard
 
 
-class PlainEpoch(TypedDict):
-    """A row of the history."""
+class Epoch(TypedDict):
+    """A row of the history, perhaps with the scores of :class:`gln.training.losses.KindScores`."""
 
     epoch: int
     step: int
@@ -26,15 +26,10 @@ class PlainEpoch(TypedDict):
     val_iou: float
     threshold: float
     seconds: float
-
-
-class Epoch(PlainEpoch, total=False):
-    """The same with the scores of :class:`gln.training.losses.KindScores`."""
-
-    val_types: float
-    val_weights: float
-    val_nodes: float
-    val_score: float
+    val_types: NotRequired[float]
+    val_weights: NotRequired[float]
+    val_nodes: NotRequired[float]
+    val_score: NotRequired[float]
 
 
 def merit(row: Mapping[str, Any]) -> tuple[float, float]:

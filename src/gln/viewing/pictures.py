@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-import networkx as nx
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.colors import LinearSegmentedColormap, to_rgba, to_rgba_array
 
 from gln.errors import GLNError
-from gln.graphs import as_graph, to_networkx
+from gln.graphs import as_graph
 from gln.graphs.record import Graph
 from gln.graphs.regions import is_image
+from gln.viewing.layout import laid_out
 from gln.viewing.style import (
     DEPTH,
     EDGE,
@@ -208,11 +208,10 @@ def not_flat(points: np.ndarray) -> np.ndarray:
 def places(graph: Graph) -> np.ndarray:
     """Where the nodes are: in the plane ``[n, 2]`` or, along their axes of largest spread, in space ``[n, 3]``.
 
-    Nodes without positions get a spring layout.
+    Nodes without positions are laid out (:func:`gln.viewing.layout.laid_out`).
     """
     if not graph.widths[0]:
-        layout = nx.spring_layout(to_networkx(graph), seed=0)
-        return np.array([layout[node] for node in range(graph.num_nodes)])
+        return laid_out(graph)
     points = graph.pos.numpy(force=True).astype(float)
     if points.shape[1] < 3:
         return np.pad(points, ((0, 0), (0, 2 - points.shape[1])))

@@ -12,7 +12,6 @@ from gln.training.config import FitConfig
 from gln.viewing.pages import embed, pack, write_html
 from gln.workflows.judge import Gallery, Judged, RunReport
 from gln.workflows.runs import COMFORT, RunFacts, command_of
-from gln.workflows.views import View
 
 GALLERY = 1_200_000  # the most characters of the packed graphs
 
@@ -81,7 +80,8 @@ def pack_gallery(gallery: Gallery) -> dict[str, Any]:
         return {"words": [], "note": note}
     packed = pack(views, "")
     if len(embed(packed)) > GALLERY:
-        packed = pack([_last_step(view) for view in views], "")
+        ends = [view.seen and replace(view.seen, chances=view.seen.chances[-1:]).decided() for view in views]
+        packed = pack([replace(view, seen=end) for view, end in zip(views, ends, strict=True)], "")
         note = f"{note} The steps before the last have too many edges for this page.".strip()
     sizes = [len(embed(view)) for view in packed["views"]]
     kept: list[int] = []
@@ -94,12 +94,6 @@ def pack_gallery(gallery: Gallery) -> dict[str, Any]:
     kept.sort()
     packed["views"] = [packed["views"][i] for i in kept]
     return packed | {"words": [words[i] for i in kept], "note": note}
-
-
-def _last_step(view: View) -> View:
-    if view.seen is None:
-        return view
-    return replace(view, seen=replace(view.seen, chances=view.seen.chances[-1:]).decided())
 
 
 def _state(facts: RunFacts) -> dict[str, Any]:

@@ -241,7 +241,7 @@ def save_gallery(
             raise GLNError(f"Got {len(graphs)} graphs and {len(others)} {name}; give one for each graph.")
     sheet = Sheet(len(graphs), title, width, columns)
     for index, graph in enumerate(graphs):
-        caption = f"{graph.num_nodes} nodes, {len(graph.edges_once())} edges"
+        caption = f"{graph.num_nodes:,} nodes, {len(graph.edges_once()):,} edges"
         caption = caption if captions is None else captions[index]
         sheet.draw(graph, None if truths is None else truths[index], caption)
     sheet.add_legend()

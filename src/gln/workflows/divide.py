@@ -265,9 +265,10 @@ def _shared(train: Sequence[Graph], test: Sequence[Graph], way_out: str) -> list
 
 
 def _rows(graph: Graph) -> list[bytes]:
-    """What each node is known again by: its row, or with positions, which a grid repeats, the whole graph."""
-    if graph.widths[0]:
-        return [graph.pos.numpy().tobytes()] * graph.num_nodes
+    """What each node is known again by: its row, or with positions, which a grid repeats, or bare, the whole graph."""
+    if graph.widths[0] or not graph.widths[1]:
+        whole = graph.pos if graph.widths[0] else graph.edge_index
+        return [whole.numpy().tobytes()] * graph.num_nodes
     return [row.tobytes() for row in graph.x.numpy()]
 
 

@@ -44,20 +44,22 @@ def in_processes(count: int) -> Engine:
     """``count`` processes on this machine; one that is killed is replaced, and its task tried again."""
 
     def run(work: Work, tasks: Iterable[Task]) -> Iterator[tuple[int, Any]]:
-        threads = None if "OMP_NUM_THREADS" in os.environ else max(1, (os.cpu_count() or 1) // count)
+        threads = None if "OMP_NUM_THREADS" in os.environ else max(1, torch.get_num_threads() // count)
         todo, copy = iter(tasks), pickled(work)
         workers = [_Worker(copy, local, threads) for local in range(count)]
         lost: Counter[int] = Counter()
         ahead = next(todo, None)
+
+        def give() -> None:
+            nonlocal ahead
+            for worker in workers:
+                if ahead is not None and worker.task is None:
+                    worker.give(ahead)
+                    ahead = next(todo, None)  # read while the workers compute, as results are written
+
         try:
-            while True:
-                for worker in workers:
-                    if ahead is not None and worker.task is None:
-                        worker.give(ahead)
-                        ahead = next(todo, None)  # read while the workers compute
-                busy = {worker.pipe: worker for worker in workers if worker.task is not None}
-                if not busy:
-                    return
+            give()
+            while busy := {worker.pipe: worker for worker in workers if worker.task is not None}:
                 for pipe in wait(list(busy)):
                     worker = busy[pipe]
                     number, task = worker.take()
@@ -72,6 +74,7 @@ def in_processes(count: int) -> Engine:
                             continue
                     if isinstance(result, BaseException):
                         raise result
+                    give()
                     yield number, result
         finally:
             for worker in workers:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 import numpy as np
 
 from gln.decoding.valences import ELEMENTS
-from gln.errors import GLNError, instead
+from gln.errors import GLNError
 from gln.graphs.kinds import TYPES, rename_types
 from gln.graphs.record import KINDS, NAMES, Graph
 from gln.io import ReadOptions
@@ -84,16 +84,10 @@ def find_method(spec: str) -> tuple[str, bool]:
     from gln.baselines.base import BASELINES, MOVED, baseline  # as in load
 
     asked, settings = parse_spec(spec)
-    names = {name.lower(): name for name in (*MODELS, *BASELINES, *MOVED)}
-    if asked.lower() not in names:
-        known = (*sorted(MODELS), *sorted(BASELINES))
-        raise GLNError(f"There is no model {asked!r}; {instead(asked, known)}")
-    name = names[asked.lower()]
-    if name in MODELS:
-        MODELS.find(spec)
-    else:
+    if asked.lower() in {*BASELINES, *MOVED}:
         baseline(spec)
-    return write_spec(name, settings), name not in MODELS
+        return write_spec(asked.lower(), settings), True
+    return write_spec(*MODELS.find(spec, sorted(BASELINES))), False
 
 
 def put_on(model: T, name: str, local: int | None = None) -> T:

@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gln.decoding.confidence import calibrate, chance
+from gln.decoding.confidence import chance
 from gln.decoding.molecules import LEAST, Decoded, decode
 from gln.decoding.valences import BONDS, ELEMENTS, STATES, SYMBOLS, State, group, parse_states
 from gln.errors import GLNError
-from gln.graphs.check import as_record
 from gln.graphs.record import Graph
-from gln.inference.choice import AS_TRAINED, Choice
-from gln.io.items import Item, Skipped
+from gln.inference.choice import Choice
+from gln.io.items import Item
 from gln.io.molfiles import MOLECULES
 from gln.later import spatial, torch
 
@@ -93,8 +92,7 @@ class Chemistry:
             try:
                 kept.append(_known_part(item))
             except GLNError as error:
-                where = "" if item.part is None else f"graph {item.part}: "
-                bad.append(Skipped(item.path, f"{where}{error}"))
+                bad.append(item.skipped(error))
         return replace(window, items=kept, bad=bad)
 
     def finished(self, done: Outcome, items: Sequence[Item]) -> None:
@@ -106,8 +104,7 @@ class Chemistry:
             try:
                 molecule = self.molecule(answer, item.symbols or (), known_atoms(item))
             except GLNError as error:
-                where = "" if item.part is None else f"graph {item.part}: "
-                done.skipped.append(Skipped(item.path, f"{where}{error}"))
+                done.skipped.append(item.skipped(error))
                 continue
             done.answers.append((item, molecule))
             done.edges += int(molecule.listed_once().sum())
@@ -186,42 +183,7 @@ class Chemistry:
         return done
 
 
-def fit_confidence(model: Any, graphs: Sequence[Graph], batch_size: int = 64) -> dict[str, list[float]]:
-    """How sure answers are, learned from ``graphs`` that the model was not trained on: what their doubts are worth.
-
-    A molecule is right if every bond and every atom has its true type. The result is kept as
-    ``model.training_facts["confidence"]`` and is saved with the model.
-
-    Args:
-        graphs: with ``pos``, ``x``, ``edge_type`` and ``node_type`` as in training.
-    """
-    from gln.inference.predict import predict_graphs  # here, as it loads torch
-
-    chemistry = Chemistry.of(model)
-    graphs = [as_record(graph) for graph in graphs]
-    answers = predict_graphs(model, graphs, replace(AS_TRAINED, threshold=LEAST, batch_size=batch_size))
-    rows: dict[str, list[np.ndarray]] = {"molecule": [], "bond": []}
-    right: dict[str, list[np.ndarray]] = {"molecule": [], "bond": []}
-    for graph, answer in zip(graphs, answers, strict=True):
-        numbers = np.array([NUMBER[ELEMENTS[place]] for place in graph.x.argmax(1).tolist()])
-        found = chemistry.decoded(answer, numbers)
-        if found is None:
-            continue
-        once = graph.listed_once()
-        orders = [chemistry.orders[kind] for kind in graph.edge_type[once].tolist()]
-        true = dict(zip(map(tuple, graph.edges_once().tolist()), orders, strict=True))
-        bonds = dict(zip(map(tuple, found.bonds.tolist()), found.types.tolist(), strict=True))
-        rows["molecule"].append(found.doubts[None])
-        rows["bond"].append(found.bond_doubts)
-        same = true == bonds and (found.states == graph.node_type.numpy(force=True)).all()
-        right["molecule"].append(np.array([same]))
-        right["bond"].append(np.array([true.get(pair) == kind for pair, kind in bonds.items()], dtype=bool))
-    fitted = {name: calibrate(np.concatenate(rows[name]), np.concatenate(right[name])) for name in rows}
-    model.training_facts = {**(getattr(model, "training_facts", None) or {}), "confidence": fitted}
-    return fitted
-
-
-def in_words(molecule: Graph) -> Graph:
+def drawing(molecule: Graph) -> Graph:
     """A molecule whose node types are the charges and hydrogens of its resonance form, for a drawing."""
     drawn = copy.copy(molecule)
     drawn.edge_type = torch.where(_in_chains(molecule), molecule.edge_order - 1, molecule.edge_type)

@@ -16,22 +16,24 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 from tqdm.auto import tqdm  # type: ignore[import-untyped]
 
 from gln.errors import GLNError
 from gln.files import write_atomically
 from gln.graphs.record import Graph
 from gln.inference.choice import Choice
-from gln.inference.predict import LARGE
+from gln.inference.predict import LARGE, chosen_edges
 from gln.io.streams import Stream, open_stream
-from gln.io.table_writers import facts_in, pack_edges
+from gln.io.table_writers import Columns, edge_columns, facts_in, pack_edges
+from gln.models.contract import kind_names, kinds_of, products
 from gln.models.crowds import MOST_COPIES
 from gln.models.region import check_local, hops, score_region
 from gln.models.settings import misfit
 from gln.threads import at_most, threads_for
 from gln.workflows import Say, Skip, silent
 from gln.workflows.answers import Outcome
-from gln.workflows.bins import Bins, make_bins
+from gln.workflows.bins import Bins, distinct, make_bins
 from gln.workflows.engines import Engine, in_this_process
 from gln.workflows.methods import put_on
 from gln.workflows.predict_files import Job, predict_files
@@ -42,6 +44,7 @@ STATE = (
 )
 SHARE = 0.5  # of the free memory that a prediction may take
 SMALLEST = 1000  # nodes of a tile
+NOTHING = {"source": np.int64, "target": np.int64, "probability": np.float32}
 
 
 @dataclass
@@ -64,59 +67,66 @@ class TileWork:
             tile
         )
 
-    def edges(self, tile: int) -> tuple[np.ndarray, np.ndarray, int]:
-        """The edges ``[m, 2]`` that the tile keeps, by row in the file, their probabilities, and the nodes scored."""
-        nothing = np.empty((0, 2), np.int64), np.empty(0, np.float32), 0
+    def edges(self, tile: int) -> tuple[Columns, int]:
+        """The edges that the tile keeps, with their ends by row in the file, and how many nodes it read."""
         bins, steps = self.bins, self.model.checked_steps(self.choice.steps)
-        first, last = bins.first[tile], bins.first[tile + 1]
-        if first == last:
-            return nothing
-        nodes, hop, ends = self.surroundings(np.arange(first, last), hops(self.model, steps))
-        batch = bins.nodes(nodes)
+        if not bins.counts[tile]:
+            return {name: np.empty(0, kind) for name, kind in NOTHING.items()}, 0
+        nodes, hop, ends = self.surroundings(tile, hops(self.model, steps))
         device = next(self.model.parameters()).device
-        with at_most(threads_for(1, len(nodes))):
-            away = torch.from_numpy(hop).to(device)
-            found, score = score_region(
-                self.model, batch.to(device), torch.from_numpy(ends).to(device), away, steps
-            )
-        if score.isnan().any():
-            raise GLNError("The model's scores are NaN; its weights are broken.")
-        prob = score.float().sigmoid()
-        chosen = (prob >= self.choice.cut(self.model)) & (away[found[0]] == 0)
-        pairs, chance = nodes[found[:, chosen].numpy(force=True)], prob[chosen].numpy(force=True)
-        pairs, chance = self.expanded(pairs, chance)
-        both = [bins.file_rows(end) for end in pairs]
-        mine = both[0] < both[1]  # from the other end it is seen too, by its tile
-        return np.stack(both, axis=1)[mine], chance[mine], len(nodes)
+        with at_most(threads_for(1, len(nodes))), products(self.model, device):
+            batch = bins.nodes(nodes).to(device)
+            scored = score_region(self.model, batch, ends.to(device), hop.to(device), steps)
+        found = chosen_edges(scored, self.choice.cut(self.model), len(nodes))
+        given = {name: value.cpu() for name, value in found.items()} | kind_names(self.model)
+        answer = Graph(len(nodes), **given, directed=kinds_of(self.model).directed)
+        ours = hop[answer.edge_index[0]] == 0  # from the other end an edge is seen too, by its tile
+        answer = answer.some_edges(self.choice.keeps(self.model, answer) & ours)
+        columns = edge_columns(answer, nodes)
+        pairs, place = self.expanded(np.stack([columns["source"], columns["target"]]))
+        rows = np.stack([bins.file_rows(end) for end in pairs])
+        rows = rows if answer.directed else np.sort(rows, axis=0)
+        columns = {name: column[place] for name, column in columns.items()}
+        return columns | {"source": rows[0], "target": rows[1]}, len(nodes)
 
-    def surroundings(self, part: np.ndarray, far: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The nodes up to ``far`` hops from ``part``, sorted, their hops, and the candidate pairs ``[2, q]``, by place.
+    def surroundings(self, tile: int, far: int) -> tuple[np.ndarray, Tensor, Tensor]:
+        """The nodes up to ``far`` hops from those of the tile, sorted, their hops, and their pairs ``[2, q]``.
 
-        The pairs are all pairs of every node but the outermost.
+        The pairs are by place among these nodes, each in one direction, those of the outermost left out.
         """
-        found, hop, frontier = [part], [np.zeros(len(part), np.int64)], part
-        known, pairs = part, []
-        for distance in range(1, far + 1):
+        first, last = self.bins.first[tile : tile + 2]
+        frontier, halo, pairs = np.arange(first, last), np.empty(0, np.int64), []
+        rings = [frontier]
+        for _ in range(far):
             place, target = self.bins.rows(frontier)
             pairs.append(np.stack([frontier[place], target]))
-            frontier = np.setdiff1d(target, known)
-            known = np.union1d(known, frontier)
-            found.append(frontier)
-            hop.append(np.full(len(frontier), distance))
-        nodes = np.concatenate(found)
+            found = distinct(target[(target < first) | (target >= last)])
+            frontier = np.setdiff1d(found, halo, assume_unique=True)
+            halo = np.union1d(halo, frontier)
+            rings.append(frontier)
+        nodes = np.concatenate(rings)
         order = nodes.argsort()
-        return nodes[order], np.concatenate(hop)[order], np.searchsorted(known, np.concatenate(pairs, axis=1))
+        nodes, hop = nodes[order], np.repeat(np.arange(far + 1), list(map(len, rings)))[order]
+        ends = np.concatenate(pairs, axis=1)
+        outside = (ends < first) | (ends >= last)
+        places = np.searchsorted(nodes, ends[outside])
+        ends -= first - np.searchsorted(nodes, first)
+        ends[outside] = places
+        source, target = ends
+        once = (source < target) | (hop[target] == far)
+        return nodes, torch.from_numpy(hop), torch.from_numpy(np.stack([source[once], target[once]]))
 
-    def expanded(self, pairs: np.ndarray, chance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The same pairs ``[2, m]`` for all nodes that are alike at crowded places."""
+    def expanded(self, pairs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The pairs ``[2, m]`` of all nodes that are alike at crowded places, and the place of each in ``pairs``."""
+        place = np.arange(pairs.shape[1])
         if not self.copies:
-            kept = (np.stack([self.bins.copies(end) for end in pairs]) == 1).any(0)
-            pairs, chance = pairs[:, kept], chance[kept]
+            place = np.flatnonzero((np.stack([self.bins.copies(end) for end in pairs]) == 1).any(0))
+            pairs = pairs[:, place]
         for end in (0, 1):
-            alike, place = self.bins.alike(pairs[end])
-            pairs, chance = pairs[:, place], chance[place]
+            alike, which = self.bins.alike(pairs[end])
+            pairs, place = pairs[:, which], place[which]
             pairs[end] = alike
-        return pairs, chance
+        return pairs, place
 
 
 def too_large(job: Job, tile: int | None, say: Say) -> Stream | None:
@@ -146,7 +156,10 @@ def room_for(job: Job) -> int:
     """How many nodes the memory has room for at once."""
     model: Any = job.model
     state = STATE * nearest_of(model, job.choice) * model.config["pair_width"]
-    return int(SHARE * free_memory() / state)
+    free = free_memory()
+    if job.device != "cpu" and torch.cuda.is_available():
+        free = min(free, torch.cuda.mem_get_info()[0])
+    return int(SHARE * free / state)
 
 
 def free_memory() -> float:
@@ -243,12 +256,14 @@ def _compute(
                         f"Tile {tile} needs more memory than there is; repeat the command with smaller --tile-nodes."
                     )
                 if mark is None:
-                    pairs, chance, nodes = found
-                    facts = Outcome(edges=len(chance)).facts() | {"tiles": tiles, "nodes": nodes}
-                    columns = {"source": pairs[:, 0], "target": pairs[:, 1], "probability": chance}
+                    columns, nodes = found
+                    facts = Outcome(edges=len(columns["source"])).facts() | {"tiles": tiles, "nodes": nodes}
                     write_atomically(folder.file(tile), pack_edges([(label, columns)], facts))
                     scored += nodes
                 bar.update(int(bins.counts[tile]))
+        if stage == "rows":  # nobody reads these again
+            for tile in range(tiles):
+                bins.path(tile, "near.npy").unlink(missing_ok=True)
     say(
         f"{scored / max(int(bins.counts[todo].sum()), 1):.2f} nodes were scored for each one, halos included."
     )

@@ -29,7 +29,7 @@ from gln.workflows import Say, Skip, silent
 from gln.workflows.answers import ask
 from gln.workflows.meshes import faces_of, keep_faces
 from gln.workflows.methods import check_fit, compared, load, load_for
-from gln.workflows.molecules import in_words
+from gln.workflows.molecules import drawing
 from gln.workflows.predict_files import Job
 from gln.workflows.runs import is_run, learned_from, run_data
 from gln.workflows.training_data import find_data, is_family
@@ -88,6 +88,19 @@ def views_of(graphs: Iterable[Any], names: Sequence[str] | None = None) -> list[
         raise GLNError(f"Got {len(graphs)} graphs and {len(names)} names; give one for each graph.")
     names = [f"graph {number}" for number in range(len(graphs))] if names is None else names
     return [View(graph, name) for graph, name in zip(graphs, names, strict=True)]
+
+
+def views_of_made(graphs: Iterable[Graph]) -> list[View]:
+    """Views of generated graphs; of a flow that kept them, with the noisy graphs on the way."""
+    return [
+        View(
+            graph,
+            f"sample {number}",
+            "forming" not in graph,
+            seen=Seen.forming(graph) if "forming" in graph else None,
+        )
+        for number, graph in enumerate(graphs)
+    ]
 
 
 def watch(
@@ -189,10 +202,7 @@ def views_from(
     if len(source) == 1 and is_run(source[0]) and model is None and predicted is None:
         method = load(source[0])
         if isinstance(method, Generates) and method.kind == "sample":
-            made = method.sampled(count, seed, None, None, progress=True, keep=KEPT)
-            return [
-                View(graph, f"sample {i}", False, seen=Seen.forming(graph)) for i, graph in enumerate(made)
-            ], title
+            return views_of_made(method.sampled(count, seed, None, None, progress=True, keep=KEPT)), title
     if len(source) == 1 and is_run(source[0]):
         views = run_views(Path(source[0]), count, seed, skip, say)
         model = source[0] if predicted is None and model is None else model
@@ -331,7 +341,7 @@ def job_views(job: Job, shown: list[Item]) -> list[View]:
     if job.chemistry is not None:
         found = job.chemistry.ask(job.model, shown, job.choice).answers
         views = [replace(View.of(item), labelled=False) for item, _ in found]
-        return [_with_edges(view, in_words(answer)) for view, (_, answer) in zip(views, found, strict=True)]
+        return [_with_edges(view, drawing(answer)) for view, (_, answer) in zip(views, found, strict=True)]
     if job.choice.top_k is None and job.known is None and job.meshing is None:
         seen = every_step(job.model, [item.graph for item in shown], job.choice)
     else:  # these change only what the last step says

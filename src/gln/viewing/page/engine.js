@@ -6,6 +6,7 @@ const LOCAL = 4; // the unit of length at a node is its mean distance to this ma
 const WAVES = [8, 4, 2, 1, 0.5, 0.25]; // wavelengths in it
 const SCALES = [0.1, 0.3, 1, 3, 10]; // lengths in the data's own unit that a pair is compared with
 const CHUNK = 128; // pairs at a time: what fits a cache
+const MOST_THIRDS = 2 ** 26; // pairs times third nodes: above, nobody would wait for the answer
 const up = (count) => (count + 3) & ~3; // to whole fours
 
 /** Memory of the arithmetic: weights stay, and what one set needs is laid out anew for every set. */
@@ -146,6 +147,7 @@ class Engine {
     memory.top = this.base;
     const pairs = choosePairs(pos, config.pos_channels, nodes, nearest, config.sparse ? 0 : SMALL), { count } = pairs;
     const longest = pairs.start.reduce((most, begin, node) => Math.max(most, node ? begin - pairs.start[node - 1] : 0), 0);
+    if (count * longest > MOST_THIRDS) throw new Error("too many points lie at one place");
     const mixed = wide + kernels, rows = Math.max(CHUNK, nodes), most = up(Math.max(width, mixed));
     const lists = ["start", "source", "target"].map((name) => {
       const at = memory.take(pairs[name].length + 1);

@@ -4,6 +4,7 @@ const LEVELS = 65_000, FAINT = 0.005; // probabilities are drawn in so many leve
 const MOST = 2000; // points
 const USUAL = 50; // points at the beginning
 const LARGEST_FILE = 20e6;
+const NARROWEST = 1e-14, WIDEST = 1e18; // spreads whose squared distances fit into single precision
 
 /** A drawing whose points can be placed, dragged and selected; `edit` says what then happens. */
 class Board extends GraphView {
@@ -120,7 +121,13 @@ function readPoints(text, name, wanted) {
       pos[row * width + axis] = value;
     }
   }
-  return { pos, width };
+  return misfit(pos, width, name) || { pos, width };
+}
+
+/** Why points cannot be computed with, as a sentence; empty if they can. */
+function misfit(pos, width, name) {
+  const far = spread(pos, width);
+  return far && !(far >= NARROWEST && far <= WIDEST) ? `${name} spreads over ${far.toExponential(0)}; expected ${NARROWEST} to 1e18, so change the unit.` : "";
 }
 
 /** The bytes of numbers as letters that a link may hold, and back. */
@@ -243,11 +250,11 @@ class Play extends Page {
   receive(found) {
     const { busy } = this;
     this.busy = 0;
-    if (found.error) { this.notice(`The graph could not be computed (${found.error}); use fewer points.`); return; }
     this.answered = busy;
+    if (found.error) this.notice(`The graph could not be computed (${found.error}); use fewer points.`);
+    else if (this.nodes === found.nodes) this.found = found;
     this.frames++;
     this.first ||= performance.now(); // since the page was opened
-    if (this.nodes === found.nodes) this.found = found;
     if (this.asked > busy) this.ask();
     this.redraw();
   }
@@ -355,7 +362,7 @@ class Play extends Page {
     const model = this.data.models[Math.max(number, 0)];
     let pos = null;
     try { pos = fromLetters(said.get("points")); } catch { /* said below */ }
-    if (!pos || pos.length % model.dimensions || !pos.every(Number.isFinite) || pos.length > MOST * model.dimensions) {
+    if (!pos || pos.length % model.dimensions || !pos.every(Number.isFinite) || pos.length > MOST * model.dimensions || misfit(pos, model.dimensions, "")) {
       this.example();
       this.notice("The link is broken: it holds no points that can be read. Here are others.");
       return true;
@@ -445,10 +452,19 @@ function torus(count) {
 /** Coordinates so large that single precision would lose what keeps points apart are counted from their mean. */
 function centre(pos, width) {
   const mean = new Array(width).fill(0), count = pos.length / width;
-  let most = 0, spread = 0;
+  let most = 0;
   pos.forEach((value, index) => { mean[index % width] += value / count; most = Math.max(most, Math.abs(value)); });
-  pos.forEach((value, index) => { spread = Math.max(spread, Math.abs(value - mean[index % width])); });
-  return most > 1000 * spread ? pos.map((value, index) => value - mean[index % width]) : pos;
+  return most > 500 * spread(pos, width) ? pos.map((value, index) => value - mean[index % width]) : pos;
+}
+
+/** The widest range of a coordinate. */
+function spread(pos, width) {
+  const low = new Array(width).fill(Infinity), high = new Array(width).fill(-Infinity);
+  pos.forEach((value, index) => {
+    low[index % width] = Math.min(low[index % width], value);
+    high[index % width] = Math.max(high[index % width], value);
+  });
+  return pos.length ? Math.max(...high.map((most, axis) => most - low[axis])) : 0;
 }
 
 /** The edges of the Delaunay triangulation, each as i · nodes + j with i < j. */

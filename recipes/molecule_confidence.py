@@ -1,0 +1,72 @@
+"""How sure answers of a model of molecules are, learned from molecules that it was not trained on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from gln.decoding.confidence import logs
+from gln.decoding.molecules import LEAST
+from gln.decoding.valences import ELEMENTS
+from gln.errors import GLNError
+from gln.graphs.record import Graph
+from gln.inference.choice import AS_TRAINED
+from gln.inference.predict import predict_graphs
+from gln.workflows.molecules import NUMBER, Chemistry
+
+
+def fit_confidence(model: Any, graphs: Sequence[Graph], batch_size: int = 64) -> dict[str, list[float]]:
+    """How sure answers are, learned from ``graphs`` that the model was not trained on: what their doubts are worth.
+
+    A molecule is right if every bond and every atom has its true type. The result is kept as
+    ``model.training_facts["confidence"]`` and is saved with the model.
+
+    Args:
+        graphs: with ``pos``, ``x``, ``edge_type`` and ``node_type`` as in training.
+    """
+    chemistry = Chemistry.of(model)
+    answers = predict_graphs(model, graphs, replace(AS_TRAINED, threshold=LEAST, batch_size=batch_size))
+    rows: dict[str, list[np.ndarray]] = {"molecule": [], "bond": []}
+    right: dict[str, list[np.ndarray]] = {"molecule": [], "bond": []}
+    for graph, answer in zip(graphs, answers, strict=True):
+        numbers = np.array([NUMBER[ELEMENTS[place]] for place in graph.x.argmax(1).tolist()])
+        found = chemistry.decoded(answer, numbers)
+        if found is None:
+            continue
+        once = graph.listed_once()
+        orders = [chemistry.orders[kind] for kind in graph.edge_type[once].tolist()]
+        true = dict(zip(map(tuple, graph.edges_once().tolist()), orders, strict=True))
+        bonds = dict(zip(map(tuple, found.bonds.tolist()), found.types.tolist(), strict=True))
+        rows["molecule"].append(found.doubts[None])
+        rows["bond"].append(found.bond_doubts)
+        same = true == bonds and (found.states == graph.node_type.numpy(force=True)).all()
+        right["molecule"].append(np.array([same]))
+        right["bond"].append(np.array([true.get(pair) == kind for pair, kind in bonds.items()], dtype=bool))
+    fitted = {name: calibrate(np.concatenate(rows[name]), np.concatenate(right[name])) for name in rows}
+    model.training_facts = {**(getattr(model, "training_facts", None) or {}), "confidence": fitted}
+    return fitted
+
+
+def calibrate(doubts: np.ndarray, right: np.ndarray) -> list[float]:
+    """Weights with which ``chance`` says how often answers with such ``doubts [N, F]`` were ``right [N]``.
+
+    The logarithm of the odds against an answer is linear in the logarithms of its doubts: logistic regression, with
+    just enough of a penalty to be unique.
+    """
+    if not 0 < np.sum(right) < len(right):
+        raise GLNError("Got answers that are all right or all wrong; calibration needs some of both.")
+    inputs = np.concatenate([np.ones((len(doubts), 1)), logs(doubts)], axis=1)
+    weights, wrong = np.zeros(inputs.shape[1]), 1.0 - np.asarray(right, dtype=float)
+    penalty = np.diag([0.0, *[1e-3] * doubts.shape[1]])
+    for _ in range(100):
+        odds = 1 / (1 + np.exp(-np.clip(inputs @ weights, -30, 30)))
+        slope = inputs.T @ (odds - wrong) + penalty @ weights
+        curve = (inputs.T * np.maximum(odds * (1 - odds), 1e-9)) @ inputs + penalty
+        step = np.linalg.solve(curve, slope)
+        weights = weights - step * min(1, 3 / np.abs(step).max())
+        if np.abs(step).max() < 1e-8:
+            break
+    return weights.tolist()

@@ -1,0 +1,226 @@
+"""Conformers from files as graphs to learn from: whole or without hydrogens, exact or with noise, alone or in pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from gln.graphs.record import Graph
+from recipes.molecule_labels import ELEMENTS, MOST_HYDROGENS, read
+
+LARGEST = 112  # atoms in training
+EPOCH = 150_000  # molecules from one validation to the next,
+ROUNDS = 4  # but no molecule more often than this
+FIRST = 4000  # in the first epoch of a call, whose molecules are checked
+GROWN = 1.25  # files are read again when there are so many times as many
+SHARES = {"all": 0.2, "heavy": 0.36, "noisy": 0.22, "heavy noisy": 0.1, "some hydrogens": 0.12}
+MOST_NOISE = 0.12  # ångström, the largest deviation of noisy positions
+LESS_CHARGED = 0.5  # of charged molecules without hydrogens, the share that is given with them instead
+TWO = 0.04  # share of molecules with another one beside them
+NEAR, FAR = 1.8, 4.0  # ångström between the two
+TWICE = 2
+HYDROGEN = ELEMENTS.index("H")
+CLASSES = MOST_HYDROGENS + 1
+
+
+@dataclass
+class Molecules:
+    """Conformers, one after another.
+
+    ==============  ==========  ==================================================================
+    ``atoms``       ``[M]``     how many atoms each has
+    ``bonds``       ``[M]``     how many bonds
+    ``element``     ``[n]``     of every atom, its place in ``ELEMENTS``
+    ``charge``      ``[n]``     neutral, positive, negative or shared
+    ``pos``         ``[n, 3]``  in ångström
+    ``ends``        ``[m, 2]``  of every bond, two atoms of the molecule
+    ``order``       ``[m]``     of every bond
+    ``how``         ``[M]``     how the conformer was made
+    ``held_out``    ``[M]``     whether it is for validation (1), or there already (2)
+    ==============  ==========  ==================================================================
+    """
+
+    atoms: np.ndarray
+    bonds: np.ndarray
+    element: np.ndarray
+    charge: np.ndarray
+    pos: np.ndarray
+    ends: np.ndarray
+    order: np.ndarray
+    how: np.ndarray
+    held_out: np.ndarray
+
+    def __post_init__(self) -> None:
+        self.first = np.cumsum(self.atoms, dtype=np.int64) - self.atoms
+        self.first_bond = np.cumsum(self.bonds, dtype=np.int64) - self.bonds
+        whole = self.ends.astype(np.int32) + np.repeat(self.first, self.bonds).astype(np.int32)[:, None]
+        # Of every hydrogen that may be left out, its one neighbour, which is heavier.
+        self.carrier = np.full(len(self.element), -1, np.int32)
+        degree = np.bincount(whole.ravel(), minlength=len(self.element))
+        for one, two in (whole.T, whole.T[::-1]):
+            may = (self.element[one] == HYDROGEN) & (self.element[two] != HYDROGEN) & (degree[one] == 1)
+            self.carrier[one[may]] = two[may]
+        self.whole = whole
+        # Whether a molecule has an atom that is not neutral.
+        owner = np.repeat(np.arange(len(self)), self.atoms)
+        self.charged = np.bincount(owner, self.charge > 0, len(self)) > 0
+
+    def __len__(self) -> int:
+        return len(self.atoms)
+
+    def graphs(
+        self, chosen: np.ndarray, kept: np.ndarray, noise: np.ndarray, rng: np.random.Generator
+    ) -> list[Graph]:
+        """The ``chosen`` molecules with a share of hydrogens ``kept`` and noise of such deviations, each ``[M']``."""
+        rows, mol, _ = ranges(self.first, self.atoms, chosen)
+        stays = (self.carrier[rows] < 0) | (rng.random(len(rows)) < kept[mol])
+        place = np.full(len(self.element), -1)  # of every atom, its row below; molecules are chosen once
+        rows_kept, mol_kept = rows[stays], mol[stays]
+        place[rows_kept] = np.arange(len(rows_kept))
+        count = np.bincount(mol_kept, minlength=len(chosen))
+        lost = np.bincount(np.maximum(self.carrier[rows[~stays]], 0), minlength=len(self.element))[rows_kept]
+        deviation = noise[mol_kept][:, None]
+        stretch = (1 + 0.05 * noise * rng.standard_normal(len(chosen)))[mol_kept][:, None]
+        pos = self.pos[rows_kept] * stretch + deviation * rng.standard_normal((len(rows_kept), 3))
+        bonds, mol_of_bond, _ = ranges(self.first_bond, self.bonds, chosen)
+        ends = place[self.whole[bonds]]
+        there = (ends >= 0).all(1)
+        ends, order, mol_of_bond = ends[there], self.order[bonds[there]], mol_of_bond[there]
+        ends = ends - (np.cumsum(count) - count)[mol_of_bond][:, None]
+        both = np.concatenate([ends[:, None], ends[:, None, ::-1]], axis=1).reshape(
+            -1, 2
+        )  # one after the other
+        bond_count = 2 * np.bincount(mol_of_bond, minlength=len(chosen))
+        flat = {
+            "pos": torch.from_numpy(pos.astype(np.float32)),
+            "x": torch.from_numpy(np.eye(len(ELEMENTS), dtype=np.float32)[self.element[rows_kept]]),
+            "node_type": torch.from_numpy(CLASSES * self.charge[rows_kept].astype(np.int64) + lost),
+            "edge_type": torch.from_numpy(order.astype(np.int64).repeat(2)),
+        }
+        sizes, columns = count.tolist(), bond_count.tolist()
+        parts = [flat[name].split(sizes) for name in ("pos", "x", "node_type")]
+        parts += [flat["edge_type"].split(columns), torch.from_numpy(both.T.copy()).split(columns, dim=1)]
+        names = ("pos", "x", "node_type", "edge_type", "edge_index")
+        return [
+            Graph(size, **dict(zip(names, values, strict=True)))
+            for size, values in zip(sizes, zip(*parts, strict=True), strict=True)
+        ]
+
+
+def ranges(
+    first: np.ndarray, counts: np.ndarray, chosen: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Of some molecules, the rows of all their atoms (or bonds), which molecule each is of, and its place there."""
+    some = counts[chosen].astype(np.int64)
+    mol = np.repeat(np.arange(len(chosen)), some)
+    place = np.arange(len(mol)) - np.repeat(np.cumsum(some) - some, some)
+    return first[chosen][mol] + place, mol, place
+
+
+def beside(one: Graph, two: Graph, rng: np.random.Generator) -> Graph:
+    """Two molecules in one graph, the second turned, and so far away that they nearly touch."""
+    turn = np.linalg.qr(rng.standard_normal((3, 3)))[0]
+    first, second = one.pos.numpy(), two.pos.numpy() @ turn.astype(np.float32)
+    way = rng.standard_normal(3)
+    way /= np.linalg.norm(way)
+    gap = rng.uniform(NEAR, FAR)
+    second = second - second.mean(0) + first[rng.integers(len(first))]
+    for _ in range(60):
+        nearest = np.linalg.norm(first[:, None] - second[None], axis=-1).min()
+        if nearest >= gap:
+            break
+        second = (second + max(0.3, (gap - nearest) / 2) * way).astype(np.float32)
+    joined = {name: torch.cat([one[name], two[name]]) for name in ("x", "node_type", "edge_type")}
+    edges = torch.cat([one.edge_index, two.edge_index + one.num_nodes], dim=1)
+    pos = torch.from_numpy(np.concatenate([first, second]).astype(np.float32))
+    return Graph(one.num_nodes + two.num_nodes, pos=pos, edge_index=edges, **joined)
+
+
+class Store:
+    """The conformers in some files and folders, into which more may be written meanwhile."""
+
+    def __init__(self, paths: Sequence[Path]) -> None:
+        self.paths = paths
+        self.found: dict[Path, dict[str, np.ndarray]] = {}
+        self.data: Molecules | None = None
+
+    def listed(self) -> list[Path]:
+        """All files, those in folders in the order of their names."""
+        inside = [sorted(path.glob("*.npz*")) if path.is_dir() else [path] for path in self.paths]
+        return [path for some in inside for path in some if path.suffix != ".tmp"]
+
+    def molecules(self) -> Molecules:
+        """All that is there, or what was there the last time, if it is not much less."""
+        listed = self.listed()
+        if self.data is None or len(listed) > GROWN * len(self.found):
+            for path in listed:
+                if path not in self.found:
+                    self.found[path] = read(path)
+            self.data = joined(list(self.found.values()))
+        return self.data
+
+
+def joined(files: list[dict[str, np.ndarray]]) -> Molecules:
+    """What several files hold; of a molecule that was drawn twice, the first."""
+    names = set(files[0]) - {"smiles", "key"}
+    data = Molecules(**{name: np.concatenate([arrays[name] for arrays in files]) for name in names})
+    keys = np.concatenate([arrays["key"] for arrays in files])
+    first = np.unique(keys, return_index=True)[1]
+    data.held_out[np.setdiff1d(np.arange(len(keys)), first)] = TWICE
+    return data
+
+
+def load(paths: Sequence[Path]) -> Molecules:
+    """What ``recipes/molecule_conformers.py`` wrote."""
+    return Store(paths).molecules()
+
+
+class Epochs:
+    """The molecules of every epoch, by its number and what is there: made while the one before is learned."""
+
+    def __init__(self, store: Store, most: int = EPOCH) -> None:
+        self.store, self.most, self.begun = store, most, False
+        self.ahead: dict[int, Future[list[Graph]]] = {}
+        self.thread = ThreadPoolExecutor(1)
+
+    def __call__(self, epoch: int) -> list[Graph]:
+        ahead = self.ahead.pop(epoch, None)
+        most, self.begun = self.most if self.begun else FIRST, True
+        graphs = self.make(epoch, most) if ahead is None else ahead.result()
+        self.ahead = {epoch + 1: self.thread.submit(self.make, epoch + 1, self.most)}
+        return graphs
+
+    def make(self, epoch: int, most: int) -> list[Graph]:
+        """Up to so many molecules, each in a situation that is drawn."""
+        data, rng = self.store.molecules(), np.random.default_rng([30, epoch])
+        chosen, graphs = np.flatnonzero(data.held_out == 0), []
+        for _ in range(ROUNDS):
+            some = rng.permutation(chosen)[: most - len(graphs)]
+            graphs += drawn(data, some, rng)
+        return graphs
+
+
+def drawn(data: Molecules, chosen: np.ndarray, rng: np.random.Generator) -> list[Graph]:
+    """The ``chosen`` molecules, each in a situation that is drawn, some with another one beside them."""
+    count = len(chosen)
+    situation = rng.choice(len(SHARES), count, p=list(SHARES.values()))
+    # Without hydrogens, geometry says little of charges; that drugs rarely have one is then worth knowing.
+    bare = (situation == 1) | (situation == 3)
+    situation[data.charged[chosen] & bare & (rng.random(count) < LESS_CHARGED)] -= 1
+    some = (situation == 4) * rng.random(count)
+    kept = np.where((situation == 0) | (situation == 2), 1.0, some)
+    # Half of the noise is of the deviations that are tried, and half of any up to the largest.
+    tried, any_other = rng.choice([0.05, 0.1], count), MOST_NOISE * rng.random(count)
+    deviation = np.where(rng.random(count) < 0.5, tried, any_other)
+    noisy = (situation == 2) | (situation == 3) | ((situation == 4) & (deviation > 0.06))
+    graphs = data.graphs(chosen, kept, np.where(noisy, deviation, 0.0), rng)
+    small = [number for number, graph in enumerate(graphs) if graph.num_nodes <= LARGEST // 2]
+    pairs = rng.choice(small, (int(TWO * len(small)) // 2 * 2,), replace=False).reshape(-1, 2)
+    for one, two in pairs:
+        graphs[one] = beside(graphs[one], graphs[two], rng)
+    return [graph for graph in graphs if 1 < graph.num_nodes <= LARGEST]

@@ -1,0 +1,182 @@
+"""Train the model of molecules on a machine with a GPU that is lent for a few calls of ten minutes.
+
+First, here: what the machine lacks, packed into a folder that travels with the tree (``WHEEL`` is rdkit's, for the
+Python of that machine; about 9 MB, with the list of molecules 10 MB)::
+
+    python recipes/molecule_smiles.py list STATE/molecules.json.xz --moses FOLDER --more FILES
+    python recipes/molecule_session.py pack STATE --wheel WHEEL
+
+Then there, three times, each as soon as the one before has ended; what it leaves in ``$OUT``, a file ``run.tar`` of at
+most 11 MB, is first copied into ``STATE``, so that a fresh machine goes on as well as the one before::
+
+    PYTHONPATH=src:. python3 recipes/molecule_session.py train STATE --out $OUT --call 1
+    PYTHONPATH=src:. python3 recipes/molecule_session.py train STATE --out $OUT --call 2
+    PYTHONPATH=src:. python3 recipes/molecule_session.py train STATE --out $OUT --call 3
+
+Other processes make conformers all the while, and what is there is learned; they stay on the machine and do not travel.
+The last call also tests the model and learns how sure it may be. Each call ends by itself within ``--minutes``; the
+rate of learning falls over all of them. A call that failed is given again, with its number.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import os
+import subprocess
+import sys
+import tarfile
+import tempfile
+import time
+import traceback
+import zipfile
+from pathlib import Path
+
+import numpy as np
+
+from recipes.molecule_labels import PART, write
+
+BEGUN = time.monotonic()
+CALLS = 3
+SPARE = 20  # seconds at the end of a call, for what is kept,
+LAST = 80  # and of the last one, for tests and confidence
+HELD_OUT = 700  # molecules
+ENOUGH = 4000  # conformers, with which training begins
+TRIES = 4  # to train, if it fails
+PATIENCE = 100  # seconds, after which it begins with fewer
+# Of rdkit: what the recipes import, what that loads, and no more.
+PARTS = """
+__init__ rdBase RDConfig RDLogger RDPaths Chem/__init__ Chem/inchi Chem/rdCIPLabeler Chem/rdCoordGen Chem/rdDistGeom
+Chem/rdForceFieldHelpers Chem/rdMolInterchange Chem/rdchem Chem/rdinchi Chem/rdmolfiles Chem/rdmolops
+DataStructs/__init__ DataStructs/cDataStructs ForceField/__init__ ForceField/rdForceField Geometry/__init__
+Geometry/rdGeometry
+"""
+
+
+def pack(given: argparse.Namespace) -> None:
+    """Put the parts of rdkit that conformers need into ``STATE``."""
+    given.state.mkdir(parents=True, exist_ok=True)
+    with zipfile.ZipFile(given.wheel) as wheel, tarfile.open(given.state / "rdkit.tar.xz", "w:xz") as packed:
+        libraries = {Path(name).name.encode(): name for name in wheel.namelist() if "/lib" in name}
+        wanted = {f"rdkit/{name}{end}" for name in PARTS.split() for end in (".py", ".so")}
+        todo = sorted(wanted & set(wheel.namelist()))
+        for name in todo:
+            content = wheel.read(name)
+            about = tarfile.TarInfo(name)
+            about.size = len(content)
+            packed.addfile(about, io.BytesIO(content))
+            # A library names those that it loads.
+            todo += [path for word, path in libraries.items() if word in content and path not in todo]
+
+
+def unpacked(file: Path, folder: Path) -> Path:
+    """The folder with what is in the file, unless it is there already."""
+    if not folder.exists() and file.exists():
+        with tarfile.open(file) as packed, tempfile.TemporaryDirectory(dir=folder.parent) as new:
+            packed.extractall(f"{new}/it", filter="data")
+            os.rename(f"{new}/it", folder)
+    return folder
+
+
+def train(given: argparse.Namespace) -> None:
+    """One call: make conformers, learn from them, keep the state."""
+    last = given.call == CALLS
+    end = BEGUN + 60 * given.minutes - SPARE - (LAST if last else 0)
+    given.place.mkdir(parents=True, exist_ok=True)
+    run, parts = unpacked(given.state / "run.tar", given.place / "run"), given.place / "parts"
+    makers = started_makers(given, parts, end)
+    try:
+        held_out = run / "held-out.npz.xz"
+        run.mkdir(exist_ok=True)
+        wait(makers, parts, held_out, given.enough)
+        words = ["train", "--data", str(parts), "--held-out", str(held_out), "--run", str(run / "model")]
+        words += ["--call", str(given.call), "--calls", str(CALLS), *given.more]
+        learn(words, end)
+    finally:
+        makers.terminate()
+        keep(run, given.out)
+    if last:
+        from recipes.molecules import calibrate, settings, test
+
+        chosen = settings([*words, "--minutes", "0"])
+        test(chosen)
+        calibrate(chosen)
+        keep(run, given.out)
+    print(f"call {given.call} ended after {time.monotonic() - BEGUN:.0f} seconds", flush=True)
+
+
+def started_makers(given: argparse.Namespace, parts: Path, end: float) -> subprocess.Popen[bytes]:
+    """The processes that make conformers; each call and each machine makes others."""
+    where = unpacked(given.state / "rdkit.tar.xz", given.place / "rdkit")
+    paths = [str(where), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
+    own = os.environ | {"PYTHONPATH": os.pathsep.join(paths), "OMP_NUM_THREADS": "1"}
+    held_out = 0 if (given.place / "run" / "held-out.npz.xz").exists() else given.held_out
+    words = [
+        str(given.state / "molecules.json.xz"),
+        str(parts),
+        "--parts",
+        "--processes",
+        str(given.processes),
+    ]
+    words += ["--minutes", str((end - time.monotonic()) / 60), "--seed", str(given.call)]
+    words += ["--held-out", str(held_out)]
+    program = Path(__file__).with_name("molecule_conformers.py")
+    return subprocess.Popen(["nice", sys.executable, str(program), *words], env=own)
+
+
+def wait(makers: subprocess.Popen[bytes], parts: Path, held_out: Path, enough: int) -> None:
+    """Until there is something to learn from; what is held out is kept in a file of its own, once."""
+    while len(list(parts.glob("part-*.npz"))) * PART < enough and time.monotonic() < BEGUN + PATIENCE:
+        if makers.poll() is not None:
+            sys.exit("No conformers are made; see above why.")
+        time.sleep(0.5)
+    if not held_out.exists():
+        write([dict(np.load(path)) for path in sorted(parts.glob("held-out-*.npz"))], held_out)
+    print(f"training begins after {time.monotonic() - BEGUN:.0f} seconds", flush=True)
+
+
+def learn(words: list[str], end: float) -> None:
+    """Train until the end; where training fails, go on from what was kept last, more carefully."""
+    from recipes.molecules import Timed, settings, train
+
+    for _ in range(TRIES):
+        try:
+            return train(settings([*words, "--minutes", str((end - time.monotonic()) / 60)]))
+        except Exception:
+            traceback.print_exc()
+            Timed.slowed /= 2
+
+
+def keep(run: Path, out: Path) -> None:
+    """The state of the training as one file."""
+    new = out / "run.new"
+    with tarfile.open(new, "w") as packed:
+        for path in sorted(run.rglob("*")):
+            if path.is_file() and "tensorboard" not in path.parts:
+                packed.add(path, str(path.relative_to(run)))
+    new.rename(out / "run.tar")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("action", choices=["pack", "train"])
+    parser.add_argument("state", type=Path)
+    parser.add_argument("--wheel", type=Path)
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--call", type=int, default=1, choices=range(1, CALLS + 1))
+    parser.add_argument("--minutes", type=float, default=9.2)
+    parser.add_argument("--processes", type=int, default=14)
+    parser.add_argument("--place", type=Path, default=Path(tempfile.gettempdir(), "gln-molecules"))
+    parser.add_argument("--held-out", type=int, default=HELD_OUT)
+    parser.add_argument("--enough", type=int, default=ENOUGH)
+    parser.add_argument(
+        "--more", nargs=argparse.REMAINDER, default=[], help="settings of recipes/molecules.py"
+    )
+    given = parser.parse_args()
+    {"pack": pack, "train": train}[given.action](given)
+
+
+if __name__ == "__main__":
+    main()
