@@ -68,6 +68,18 @@ def test_a_triangle_is_closed_even_where_it_folds() -> None:
     assert describe(4, faces).watertight
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_a_closed_surface_is_watertight_even_where_faces_are_in_the_way_of_filling_its_holes(
+    seed: int,
+) -> None:
+    points, triangles = ball(150, seed)
+    pairs = np.stack(np.triu_indices(150, 1), axis=1)
+    pairs = pairs[np.linalg.norm(points[pairs[:, 0]] - points[pairs[:, 1]], axis=1) < 0.5]
+    true = np.isin(pairs @ [150, 1], edges_of(triangles) @ [150, 1])
+    score = np.where(true, 2, -3) + 2 * np.random.default_rng(seed).standard_normal(len(pairs))
+    assert describe(150, find_faces(points, pairs, 1 / (1 + np.exp(-score)))).watertight
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_any_chances_give_an_oriented_manifold(seed: int) -> None:
     rng = np.random.default_rng(seed)

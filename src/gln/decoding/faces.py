@@ -23,7 +23,7 @@ FOLD = -0.99  # the least cosine between the normals of neighbours
 FLAT = 0.95  # the cosine above which faces may overlap
 LOOSE = -2.0, 2.0  # the same where nothing else closes a hole
 SMALL = 8  # edges of a hole that is also closed on an open surface
-LARGEST = 500  # edges of a hole that can be filled
+LARGEST = 1500  # edges of a hole that can be filled
 CRUMB = 12  # faces of a piece that is left out if it is open
 BEND, AREA = 3.0, 0.5  # what it costs to fill a hole with faces that bend, and with large ones; in nats
 TRIES = 4  # rounds of filling holes
@@ -47,12 +47,21 @@ def find_faces(points: np.ndarray, pairs: np.ndarray, chances: np.ndarray, open:
     order = np.argsort(-likely, kind="stable")
     order = order[likely[order] > UNLIKELY]
     faces = without_crumbs(_grown(where, corners[order], FOLD, FLAT))
-    bends = [(FOLD, FLAT)] * TRIES + ([] if open else [LOOSE] * 2)
-    for fold, flat in bends:
-        filled = _fill(where, faces, pairs, chances, SMALL if open else LARGEST, fold)
-        if len(filled):
-            faces = _grown(where, np.concatenate([faces, filled]), fold, flat, sure=len(faces))
-    return outward(where, faces)
+
+    def closed(faces: np.ndarray) -> np.ndarray:
+        for fold, flat in [(FOLD, FLAT)] * TRIES + ([] if open else [LOOSE] * 2):
+            filled = _fill(where, faces, pairs, chances, SMALL if open else LARGEST, fold)
+            if len(filled):
+                faces = _grown(where, np.concatenate([faces, filled]), fold, flat, sure=len(faces))
+        return faces
+
+    faces = best = closed(faces)
+    for _ in range(0 if open else TRIES):
+        if not boundary(best).any():
+            break
+        faces = closed(_grown(where, _widened(faces), *LOOSE))
+        best = min(best, faces, key=lambda some: int(boundary(some).sum()))
+    return outward(where, best)
 
 
 def _sorted_pairs(count: int, pairs: np.ndarray, chances: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -169,6 +178,21 @@ def _fill(
         if close(where, normals[loop // 3], cost, fold, BEND, AREA / edge**2, found):
             filled.append(nodes[found])
     return np.concatenate(filled)
+
+
+def _widened(faces: np.ndarray) -> np.ndarray:
+    """Without the faces whose sides join two points of one hole across it: where they are in the way of its filling."""
+    count, halves = int(faces.max(initial=0)) + 1, half_edges(faces)
+    key = np.sort(halves, axis=1) @ [count, 1]
+    stays = np.ones(len(faces), bool)
+    for loop in loops_of(faces):
+        if len(loop) > LARGEST:
+            continue
+        nodes = np.sort(halves[loop, 0])
+        across = (nodes[:, None] * count + nodes)[np.triu_indices(len(nodes), 1)]
+        in_way = np.isin(key, np.setdiff1d(across, key[loop]))
+        stays[np.flatnonzero(in_way) // 3] = False
+    return faces[stays]
 
 
 def _places(ascending: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

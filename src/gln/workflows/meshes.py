@@ -7,17 +7,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
-import torch
 
 from gln.errors import GLNError
 from gln.graphs.record import Graph
 from gln.inference.choice import Choice
-from gln.inference.predict import Method, as_method, as_points, predict_graphs
 from gln.io.items import Skipped
 from gln.io.meshfiles import MESHES
+from gln.later import torch
 from gln.models.settings import input_widths
 
 if TYPE_CHECKING:
+    from gln.inference.predict import Method
     from gln.workflows.answers import Outcome, Window
 
 FEWEST = 4  # points of a solid
@@ -57,6 +57,8 @@ def mesh(
         A ``trimesh.Trimesh`` or, if trimesh is not installed, a tuple of ``vertices [n, 3]`` and ``faces [f, 3]``. The
         vertices are the points, all of them, in their order; faces are counterclockwise, seen from outside.
     """
+    from gln.inference.predict import as_method, as_points, predict_graphs  # here, as they load torch
+
     model = as_method(model)
     graph = as_points(points, None, input_widths(model))
     choice = Choice(LEAST, steps=steps, candidates=candidates)
