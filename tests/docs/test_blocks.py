@@ -46,7 +46,9 @@ ELSEWHERE = {"several-machines": "starts processes; the tests of several process
 SHORTER = {
     "anywhere": {"export delaunay -o": "export delaunay-small -o"},
     "README": {
-        "--count 8 -o": "--count 2 --sampling-steps 2 -o",
+        "--count 8 -o": "--count 8 --sampling-steps 2 -o",
+        "--model GraphFlow -o": "--model GraphFlow:width=16,pair_width=8,steps=1 --epochs 1 -o",
+        "--count 100 -o": "--count 2 --sampling-steps 2 -o",
         "points=100)": "points=16)",
         "view surfaces:points=400": "view surfaces:points=64",
         "sample(1200": "sample(20",

@@ -13,7 +13,7 @@ from torch_geometric.data import Data
 import gln
 from gln.errors import GLNError
 from gln.families import parse_family
-from gln.graphs import GraphBatch
+from gln.graphs import GraphBatch, as_graph
 from gln.inference.predict import answers_of
 from reproduction.baselines import GraphRNN, graphrnn
 from reproduction.cells import Cell, Places, cells_of, choose
@@ -117,7 +117,8 @@ def test_a_network_read_after_k_steps_is_one_forward_of_k_steps(tmp_path: Path) 
     (folder,) = {cell.run_folder(places) for cell in cells}
     measured = {cell.settings.steps: run_cell(cell, places, quiet) for cell in (cells[2], cells[7], cells[0])}
     assert len({kept["system"]["training_seconds"] for kept in measured.values()}) == 1  # trained once
-    model, test = gln.load(folder), parts_of("smoke", "ordered", cells[0].column).test
+    model = gln.load(folder)
+    test = [as_graph(graph) for graph in parts_of("smoke", "ordered", cells[0].column).test]
     assert model.config["steps"] == 8
     batch = GraphBatch.from_graphs(test)
     with torch.no_grad():
