@@ -71,11 +71,10 @@ def train(
             positions per node.
         resume: Continue the run in RUN exactly where it stopped.
     """
-    from gln.workflows.asked import check_graphs, check_labelled
     from gln.workflows.divide import check_patches
     from gln.workflows.methods import find_method
     from gln.workflows.recipe import Recipe
-    from gln.workflows.training_data import find_data, is_family
+    from gln.workflows.training_data import check_graphs, find_data, is_family
 
     config = settings.config()
     _check_outputs(output, recipe, view, resume)
@@ -94,15 +93,13 @@ def train(
     losses = {"edge_loss": edge_loss, "structure_loss": structure_loss, "every_step": every_step}
     if is_baseline:
         _refuse_for_baseline(vars(config) | losses | {"turned": turned})
-    check_graphs(data, count)
     for words in filter(None, held.values()):
         find_data(words)
     check_patches(patches)
+    options, skip = replace(read.options(), group=group), Skips()
+    check_graphs(data, options if ready is None else ready.read, count, skip=skip)
     if count is not None and count < 3:
         raise GLNError(f"Got --count {count}; expected at least 3 graphs: to train, to validate and to test.")
-    options, skip = replace(read.options(), group=group), Skips()
-    if not is_family(data):
-        check_labelled(find_data(data), options if ready is None else ready.read, skip)
     from gln.viewing.reports import write_report
     from gln.workflows.judge import NO_TEST, report_of
     from gln.workflows.runs import read_run

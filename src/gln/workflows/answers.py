@@ -19,7 +19,7 @@ from gln.io.csvfile import CSVFile
 from gln.io.items import as_tensors
 from gln.models.contract import kinds_of
 from gln.models.settings import misfit, unread, unseen
-from gln.workflows import Say, silent
+from gln.workflows import silent
 from gln.workflows.methods import comparable, compared, out_of_memory
 
 if TYPE_CHECKING:
@@ -154,10 +154,12 @@ class Outcome:
     def from_facts(cls, facts: dict[str, Any]) -> Outcome:
         return cls(**facts | {"skipped": [Skipped(Path(path), reason) for path, reason in facts["skipped"]]})
 
-    def score(self, rules: Rules, model: Any = None, say: Say = silent) -> None:
+    def score(self, rules: Rules, model: Any = None) -> None:
         """Compare the answers with the true edges, where an item has them, and with what the rules predict."""
         labelled = [(item, answer) for item, answer in self.answers if item.labelled]
-        true = [(compared(model, item.graph, item.name, say), answer) for item, answer in labelled]
+        true = [
+            (compared(model, item.graph, item.name, self.remarks.append), answer) for item, answer in labelled
+        ]
         if not true:
             return
         from gln.evaluation.edges import edge_scores  # here, as it loads torchmetrics
@@ -215,7 +217,6 @@ def answer_window(
     window: Window,
     choice: Choice,
     known: KnownEdges | None = None,
-    say: Say = silent,
     tick: Tick = silent,
 ) -> Outcome:
     """Predict the items of ``window``; skip those that do not fit the model.
@@ -229,17 +230,16 @@ def answer_window(
             done.answers.append((item, result))
             done.edges += int(result.listed_once().sum())
         else:
-            where = "" if item.part is None else f"graph {item.part}: "
-            done.skipped.append(Skipped(item.path, f"{where}{result}"))
+            done.skipped.append(item.skipped(result))
     done.graphs = len(done.answers)
     if window.items and window.number == 0:
         if not done.answers:
             nothing = f"None of the first {len(results)} sets of nodes can be predicted; "
             raise Unfit(f"{nothing if len(results) > 1 else ''}{window.items[0].name}: {results[0]}")
         for name in unread(model, done.answers[0][0].graph):
-            say(f"the model does not read {name}; it was trained without it.")
+            done.remarks.append(f"the model does not read {name}; it was trained without it.")
     for item, _ in done.answers:
         if new := unseen(model, item.graph):
             names = item.x_names or [f"column {number} of x" for number in range(item.graph.widths[1])]
-            say(f"never seen in training: {', '.join(names[number] for number in new)}")
+            done.remarks.append(f"never seen in training: {', '.join(names[number] for number in new)}")
     return done

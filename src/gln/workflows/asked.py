@@ -1,4 +1,4 @@
-"""What a command is asked for, checked by name before anything is loaded: torch alone takes seconds."""
+"""What a prediction is asked for, checked by name before anything is loaded: torch alone takes seconds."""
 
 from __future__ import annotations
 
@@ -7,40 +7,14 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from gln.errors import GLNError
-from gln.families import parse_family
 from gln.files import apart_from, open_regular, same_place
-from gln.graphs.check import check_whole
 from gln.io import EdgeTable, Item, ReadOptions, find_files
 from gln.io.parquet import arrow
 from gln.io.reading import GLANCE, reasons_against
 from gln.io.writing import check_output
 from gln.models.settings import unfit
-from gln.seeds import check_seed
-from gln.storage.models import find_saved, saved_facts
-from gln.workflows import Skip, silent
-from gln.workflows.runs import is_run
-from gln.workflows.training_data import NO_EDGES, NONE_LABELLED, find_data, is_family
-
-
-def check_graphs(words: Sequence[str], count: int | None = None, seed: int = 0) -> None:
-    """Refuse words that name neither a family, from which ``count`` graphs are drawn by ``seed``, nor files."""
-    if not is_family(words):
-        find_data(words)
-        return
-    parse_family(words[0])
-    if count is not None:
-        check_whole("sample", "count", count, 1)
-    check_seed("sample", seed)
-
-
-def check_labelled(paths: Sequence[Path], options: ReadOptions, skip: Skip, model: str | None = None) -> None:
-    """Refuse files of which none has true edges, or none that ``model`` can read."""
-    fits = _fits(model)
-
-    def reason(item: Item) -> str | None:
-        return fits(item) if item.labelled else NO_EDGES
-
-    _refuse(paths, options, reason, skip, NONE_LABELLED)
+from gln.storage.models import saved_facts
+from gln.workflows import Skip
 
 
 def check_device(name: str) -> None:
@@ -77,19 +51,21 @@ def check_prediction(
         if known.stat().st_size <= GLANCE:
             EdgeTable(known, options)
     if nodes := apart_from(paths, (output, known)):
-        _refuse(nodes, options, _fits(model), skip, "Nothing can be predicted; the reasons are above.")
+        nothing = "Nothing can be predicted; the reasons are above."
+        check_readable(nodes, options, unfit_for(model), skip, nothing)
     if not in_folder:
         check_output(output, force, clustered)
     return paths
 
 
-def _refuse(
+def check_readable(
     paths: Sequence[Path],
     options: ReadOptions,
     reason: Callable[[Item], str | None],
     skip: Skip,
     nothing: str,
 ) -> None:
+    """Refuse files if there is a ``reason`` against every one, or it cannot be read; ``nothing`` says so of several."""
     reasons = reasons_against(paths, options, reason)
     if len(reasons) == 1:
         raise GLNError(str(reasons[0]))
@@ -99,37 +75,9 @@ def _refuse(
         raise GLNError(nothing)
 
 
-def _fits(model: str | None) -> Callable[[Item], str | None]:
+def unfit_for(model: str | None) -> Callable[[Item], str | None]:
     """Why the saved ``model`` cannot read an item, as far as its settings say."""
     facts = {} if model is None else saved_facts(model)
     config = facts.get("config")
     told = config if isinstance(config, dict) and "nodes" not in config else {}
     return lambda item: unfit(told, item.graph)
-
-
-def check_view(
-    source: Sequence[str],
-    count: int,
-    model: str | None,
-    predicted: Path | None,
-    seed: int = 0,
-    options: ReadOptions | None = None,
-) -> None:
-    """Refuse graphs to view that are nowhere, a file that cannot be read, and a page with two predictions."""
-    if not source:
-        raise GLNError("Got nothing to show; name a family, files or a run.")
-    if count < 1:
-        raise GLNError(f"Got count={count}; expected at least 1.")
-    if model is not None and predicted is not None:
-        raise GLNError(
-            "Got both --model and --predicted; a page shows only one of them: leave the other out."
-        )
-    stored = all(word.endswith(".safetensors") for word in source)
-    if not stored and not (len(source) == 1 and is_run(source[0])):
-        check_graphs(source, count, seed)
-        if options is not None and not is_family(source):
-            _refuse(find_data(source), options, lambda item: None, silent, "None of the files can be read.")
-    if predicted is not None:
-        predicted.stat()
-    if model is not None:
-        find_saved(model)

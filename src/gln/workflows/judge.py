@@ -75,21 +75,19 @@ def evaluate_on(
     options: ReadOptions,
     count: int,
     seed: int,
-    steps: int | None,
+    choice: Choice,
     largest_component: bool,
     skip: Skip,
     say: Say,
 ) -> tuple[Any, list[Graph], Scores]:
     """The model of this name, the graphs it was scored on, of a family or from files, and its scores."""
     method, rules = load_for("predict", model), load_rules(model)
-    floor, note = (
-        None,
-        FROM_TRAINING if rules else "k and radius are those that suit other graphs of the family best",
-    )
+    floor, note = None, FROM_TRAINING
     if is_family((on,)):
         graphs = parse_family(on).graphs(2 * count, seed=seed)
         true, floor = graphs[:count], graphs[count:]
-        rules = rules or fit_rules(floor)
+        if not rules:
+            rules, note = fit_rules(floor), "k and radius are those that suit other graphs of the family best"
     else:
         paths = find_data([on])
         if words := has_learned_from(model, paths):
@@ -103,7 +101,7 @@ def evaluate_on(
                 raise GLNError(f"{graph.name}: {error}") from None
         if not rules:
             rules, note = rules_of_scored(true)
-    _, _, scores = evaluated(method, true, floor, largest_component, Choice(steps=steps), rules)
+    _, _, scores = evaluated(method, true, floor, largest_component, choice, rules)
     scores.notes += (note,) if scores.rules else ()
     return method, true, scores
 

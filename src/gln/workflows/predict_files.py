@@ -115,29 +115,31 @@ class Job:
     def begin(self, local: int | None) -> None:
         self.model, self.known_table = put_on(self.model, self.device, local), self.known_edges()
 
-    def __call__(self, window: Window) -> Outcome:
-        remarks: list[str] = []
+    def answer(self, window: Window) -> Outcome:
+        """What is predicted for the items of ``window``: graphs, molecules or meshes."""
         some = window if self.chemistry is None else self.chemistry.prepared(window)
         some = some if self.meshing is None else self.meshing.prepared(some)
-        done = answer_window(self.model, some, self.choice, self.known_table, remarks.append, self.tick)
+        done = answer_window(self.model, some, self.choice, self.known_table, self.tick)
         if self.chemistry is not None:
             self.chemistry.finished(done, window.items)
         if self.meshing is not None:
             self.meshing.finished(done)
-            remarks += done.remarks
+        return done
+
+    def __call__(self, window: Window) -> Outcome:
+        done = self.answer(window)
         if self.scored:
-            done.score(self.rules or {}, self.model, remarks.append)
+            done.score(self.rules or {}, self.model)
         done.used = self.known_table is not None and self.known_table.used
         for item, _ in [] if self.remarked else done.answers:
             if count := coinciding(self.model, item.graph):
                 # Of several processes only one says what follows the colon.
-                remarks.append(
+                done.remarks.append(
                     f"{count:,} of {item.graph.num_nodes:,} nodes of {item.name} lie exactly on another node: "
                     "such nodes cannot be told apart by their positions."
                 )
                 self.remarked = True
                 break
-        done.remarks = remarks
         return done
 
     def answers(

@@ -15,7 +15,6 @@ from typing import Any, TypedDict
 import numpy as np
 
 from gln.errors import GLNError
-from gln.families import FAMILIES
 from gln.files import read_regular
 from gln.io import find_files
 from gln.storage.facts import MOST_BYTES, Facts, as_kind, conform, read_facts
@@ -123,11 +122,6 @@ class RunFacts:
         seconds = np.interp(chosen + 1, done, [0, *(row["seconds"] for row in self.history)])
         places = {"epoch": (chosen + 1) / batches, "step": chosen + 1, "seconds": seconds.round(3)}
         return {name: values.tolist() for name, values in places.items()} | {"lr": lr}
-
-
-def is_run(word: str) -> bool:
-    """Whether this is the folder of a run or of a saved model."""
-    return word not in FAMILIES and any(Path(word, name).is_file() for name in ("config.json", "model.json"))
 
 
 def read_run(run: Path) -> RunFacts:
