@@ -23,7 +23,7 @@ from gln.errors import GLNError
 from gln.evaluation import mmd
 from gln.graphs import make_graph
 from gln.training.config import FitConfig
-from gln.viewing import Seen, View
+from gln.viewing import View
 from gln.viewing.reports import GALLERY, pack_gallery, write_report
 from gln.workflows.divide import TrainValTest
 from gln.workflows.judge import Gallery, Judged, best_to_worst, judge, judge_run, report_of
@@ -278,7 +278,9 @@ def worst(nodes: int, steps: int, share: float, seed: int = 0) -> View:
     """A graph of which a share of all pairs is predicted after every step."""
     rng = np.random.default_rng(seed)
     pairs = np.stack(np.triu_indices(nodes, 1), axis=1)
-    seen = Seen(pairs, np.where(rng.random((steps, len(pairs))) < share, rng.uniform(0.5, 1), 0).astype("f4"))
+    seen = decoding.seen_of(
+        pairs, np.where(rng.random((steps, len(pairs))) < share, rng.uniform(0.5, 1), 0).astype("f4")
+    )
     return View(make_graph(pos=rng.random((nodes, 3)), edges=pairs[::50]), "worst", seen=seen)
 
 

@@ -14,13 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
 from gln.errors import GLNError
 from gln.files import check_page, write_atomically
 from gln.graphs import make_graph
 from gln.graphs.check import as_record
-from gln.graphs.record import Graph
 from gln.graphs.regions import is_image
 from gln.inference.steps import Seen
 from gln.viewing.pictures import main_axes, places
@@ -145,8 +143,7 @@ def to_levels(chances: np.ndarray, thresholds: np.ndarray, levels: int = LEVELS)
 def pack_view(view: View, thresholds: np.ndarray) -> dict[str, Any]:
     """One view as plain data."""
     graph, nodes = view.graph, view.graph.num_nodes
-    known = view.labelled and graph.edge_index is not None
-    true = graph.edges_once() if known else np.empty((0, 2), dtype=np.int64)
+    true = graph.edges_once() if _is_known(view) else np.empty((0, 2), dtype=np.int64)
     seen = view.seen
     packed: dict[str, Any] = {"name": view.name, "nodes": nodes, "truth": view.labelled}
     if view.labels is not None:
@@ -177,6 +174,11 @@ def pack_view(view: View, thresholds: np.ndarray) -> dict[str, Any]:
     return packed | _kinds(view, keys) | _faces(view) | _drawing(view, true)
 
 
+def _is_known(view: View) -> bool:
+    """Whether there are true edges."""
+    return view.labelled and view.graph.edge_index is not None
+
+
 def _faces(view: View) -> dict[str, Any]:
     """Triangles: those that are right (or all, where there is nothing to compare), missing, and one too many."""
     face = view.graph.get("face") if view.labelled else None
@@ -200,34 +202,34 @@ def _kinds(view: View, keys: np.ndarray) -> dict[str, Any]:
 
     It is as predicted, with what is true beside it or, without a prediction, as it is.
     """
-    graph, known = view.graph, None
-    if view.labelled and graph.edge_index is not None:
-        known = Seen.last(Graph(**vars(graph) | {"edge_prob": torch.ones(graph.num_edges)}), 0.5)
-    shown = known if view.seen is None else view.seen
+    graph, nodes = view.graph, view.graph.num_nodes
+    known = graph.some_edges(graph.listed_once()) if _is_known(view) else None
+    shown = known if view.seen is None else view.seen.graph
     if shown is None:
         return {}
     packed: dict[str, Any] = {"directed": True} if shown.directed else {}
     told = {"": shown} | ({} if known is None or known is shown else {"true_": known})
     for what, words in (("edge_type", "type_names"), ("node_type", "node_names")):
-        if what in shown.kinds:
-            names = next(
-                (one.names[f"{what}_names"] for one in told.values() if f"{what}_names" in one.names), ()
-            )
-            types = [one.kinds[what].max(initial=-1) for one in told.values() if what in one.kinds]
-            packed[words] = [*names, *(f"type {number}" for number in range(len(names), int(max(types)) + 1))]
+        if shown[what] is not None:
+            names = next((one[f"{what}_names"] for one in told.values() if f"{what}_names" in one), ())
+            types = [one[what].max() for one in told.values() if one[what] is not None and len(one[what])]
+            packed[words] = [
+                *names,
+                *(f"type {number}" for number in range(len(names), int(max(types, default=-1)) + 1)),
+            ]
     for before, one in told.items():
-        own = one.pairs @ [graph.num_nodes, 1]
+        own = one.edge_index.T.numpy(force=True) @ [nodes, 1]
         here = np.isin(own, keys)
         for name, short, kind, most in (
             ("edge_type", "types", "u1", 255),
             ("edge_weight", "weights", "<f4", np.inf),
         ):
-            if name in one.kinds:
+            if one[name] is not None:
                 full = np.zeros(len(keys), dtype=kind)
-                full[np.searchsorted(keys, own[here])] = one.kinds[name][here].clip(max=most)
+                full[np.searchsorted(keys, own[here])] = one[name].numpy(force=True)[here].clip(max=most)
                 packed[before + short] = encode(full)
-        if "node_type" in one.kinds:
-            packed[f"{before}node_types"] = encode(one.kinds["node_type"].clip(max=255).astype("u1"))
+        if one.node_type is not None:
+            packed[f"{before}node_types"] = encode(one.node_type.numpy(force=True).clip(max=255).astype("u1"))
     return packed | ({"dashes": TYPE_DASHES} if "type_names" in packed else {})
 
 

@@ -95,24 +95,20 @@ def completed(answer: Graph, known: Graph) -> Graph:
     return answer
 
 
-def ask(
-    model: Method, items: list[Item], choice: Choice, known: KnownEdges | None, tick: Tick = silent
-) -> list[Graph]:
-    """A graph for every item, with the known edges."""
-    sure = None if known is None else [known.of(item) for item in items]
-    answers = predict_graphs(model, [item.graph for item in items], choice, tick=tick)
-    return answers if sure is None else list(map(completed, answers, sure))
-
-
 def ask_each(
     model: Method, items: list[Item], choice: Choice, known: KnownEdges | None = None, tick: Tick = silent
 ) -> list[Graph | str]:
-    """A graph for every item, or the reason why there is none; items that fail together are tried one by one."""
+    """A graph for every item, with the known edges, or the reason why there is none.
+
+    Items that fail together are tried one by one.
+    """
     reasons = [misfit(model, item.graph) for item in items]
     fitting = [item for item, reason in zip(items, reasons, strict=True) if reason is None]
     found: list[Any]
     try:
-        found = ask(model, fitting, choice, known, tick)
+        sure = None if known is None else [known.of(item) for item in fitting]
+        found = predict_graphs(model, [item.graph for item in fitting], choice, tick=tick)
+        found = found if sure is None else list(map(completed, found, sure))
     except (GLNError, MemoryError, RuntimeError) as error:
         if len(fitting) > 1:
             found = [answer for item in fitting for answer in ask_each(model, [item], choice, known, tick)]

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
 from gln.decoding.clusters import Grouping, clusters
 from gln.errors import GLNError, quote
@@ -134,7 +133,7 @@ def _shown(view: View, seen: Seen) -> View:
     judged = graph.get("judged")
     if judged is None:
         return view
-    counts = judged[torch.from_numpy(seen.pairs)].sum(1).numpy() >= 2
+    counts = judged[seen.graph.edge_index].sum(0) >= 2
     part = graph.some_edges(judged[graph.edge_index].sum(0) >= 2)
     return replace(view, graph=part, seen=seen.some(counts), title="only what was held out to test on")
 
