@@ -87,7 +87,7 @@ def generate(
     from gln.graphs.check import check_whole
     from gln.seeds import check_seed
     from gln.storage.models import find_saved
-    from gln.workflows.asked import check_device
+    from gln.workflows.methods import check_device
 
     pictured = output.suffix.lstrip(".").lower() in FORMATS
     on_page = output.suffix.lower() == ".html"

@@ -83,9 +83,8 @@ def predict(
     """
     from gln.inference.choice import Choice
     from gln.storage.models import saved_facts
-    from gln.workflows.asked import check_prediction
     from gln.workflows.meshes import Meshing
-    from gln.workflows.methods import options_for
+    from gln.workflows.methods import check_prediction, options_for
     from gln.workflows.molecules import as_molecules, check_molecules
 
     if view is not None:

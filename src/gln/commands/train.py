@@ -97,7 +97,8 @@ def train(
         find_data(words)
     check_patches(patches)
     options, skip = replace(read.options(), group=group), Skips()
-    check_graphs(data, options if ready is None else ready.read, count, skip=skip)
+    asked = ready or Recipe(options, patches, config.seed, spec, config.batch_size, turned=turned)
+    check_graphs(data, asked.read, count, skip=skip)
     if count is not None and count < 3:
         raise GLNError(f"Got --count {count}; expected at least 3 graphs: to train, to validate and to test.")
     from gln.viewing.reports import write_report
@@ -108,18 +109,15 @@ def train(
     trained = train_on(
         data,
         output,
-        spec,
+        asked,
         config,
         say=remark,
         skip=skip,
         count=count,
-        read=options,
-        patches=patches,
         **held,
+        ready=ready is not None,
         recipe=recipe,
-        ready=ready,
         losses={name.removesuffix("_loss"): value for name, value in losses.items() if value is not None},
-        turned=turned,
         resume=resume,
         typed=sys.argv[2:],
     )

@@ -41,48 +41,40 @@ def write_page(path: Path | str, views: Sequence[View], title: str = "gln") -> P
 
 
 def write_html(
-    path: Path | str, name: str, scripts: Sequence[str], content: dict[str, Any], title: str, **more: Any
-) -> Path:
-    """Write the page ``name`` with ``content`` as its data; see :func:`assemble`."""
-    path = check_page(path)
-    page = assemble(name, scripts, embed(content), title, **more)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(path, page.encode("utf-8", "backslashreplace"))
-    return path
-
-
-def assemble(
+    path: Path | str,
     name: str,
     scripts: Sequence[str],
-    data: str,
+    content: dict[str, Any],
     title: str,
     styles: Sequence[str] = (),
     worker: Sequence[str] = (),
-) -> str:
-    """Assemble the page ``name`` from the files in ``page/``: style, script and data in one text.
+) -> Path:
+    """Write the page ``name`` from the files in ``page/``: style, script and ``content`` in one text.
 
     Its template is a whole page, or parts under ``<!-- names -->`` that stand at these places of ``stage.html``.
 
     The policy in its head allows exactly this style and this script, by their hashes, and forbids every request. A
     ``worker`` is a script that the page starts from its own text, and that may compile WebAssembly.
     """
+    path = check_page(path)
     style = "\n".join([_variables(), *map(_part, ("common.css", *styles, f"{name}.css"))])
     script = "\n".join(['"use strict";', *map(_part, (*COMMON, *scripts, f"{name}.js"))])
     script = re.sub(r"(?m)^ +", "", script)  # what indents a script is a fifteenth of it
-    policy = "; ".join(
-        [
-            "default-src 'none'",
-            f"script-src {_hash(script)}" + (" 'wasm-unsafe-eval'; worker-src blob:" if worker else ""),
-            f"style-src {_hash(style)}",
-            "img-src data:",
-            "base-uri 'none'",
-            "form-action 'none'",
-        ]
-    )
-    slots = {"policy": policy, "title": escape(title), "style": style, "script": script, "data": data}
-    slots["worker"] = "\n".join(map(_part, worker))
+    policy = [
+        "default-src 'none'",
+        f"script-src {_hash(script)}" + (" 'wasm-unsafe-eval'; worker-src blob:" if worker else ""),
+        f"style-src {_hash(style)}",
+        "img-src data:",
+        "base-uri 'none'",
+        "form-action 'none'",
+    ]
+    slots = {"policy": "; ".join(policy), "title": escape(title), "style": style, "script": script}
+    slots |= {"data": embed(content), "worker": "\n".join(map(_part, worker))}
     # In one pass, so that inserted text is never taken for a slot.
-    return re.sub(r"\{\{(\w+)\}\}", lambda match: slots[match[1]], _template(name))
+    page = re.sub(r"\{\{(\w+)\}\}", lambda match: slots[match[1]], _template(name))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(path, page.encode("utf-8", "backslashreplace"))
+    return path
 
 
 def _template(name: str) -> str:
@@ -148,25 +140,25 @@ def pack_view(view: View, thresholds: np.ndarray) -> dict[str, Any]:
     packed: dict[str, Any] = {"name": view.name, "nodes": nodes, "truth": view.labelled}
     if view.labels is not None:
         packed["labels"] = [str(label) for label in view.labels]
-    packed |= {"title": view.title} if view.title else {}
-    packed |= {"symbols": list(view.symbols)} if view.symbols is not None else {}
-    packed |= (
-        {"clusters": encode(view.clusters.astype(number_kind(nodes)))} if view.clusters is not None else {}
-    )
-    keys = true[:, 0] * nodes + true[:, 1]
+    if view.title:
+        packed["title"] = view.title
+    if view.symbols is not None:
+        packed["symbols"] = list(view.symbols)
+    if view.clusters is not None:
+        packed["clusters"] = encode(view.clusters.astype(number_kind(nodes)))
+    keys = true @ [nodes, 1]
     if seen is not None:
-        numbers = seen.pairs[:, 0] * nodes + seen.pairs[:, 1]
+        numbers = seen.pairs @ [nodes, 1]
         first = max(0, int(np.searchsorted(thresholds, np.float32(seen.floor))))
         own = max(first, int(np.abs(thresholds - np.float32(seen.threshold)).argmin()))
         first, levels = _spare(numbers, keys, seen, thresholds, first, own)
         stays = (seen.chances.max(axis=0, initial=0) >= thresholds[first]) | np.isin(numbers, keys)
         numbers, chances = numbers[stays], seen.chances[:, stays]
-        everything = np.union1d(numbers, keys)
-        full = np.zeros((len(chances), len(everything)), dtype=np.float32)
-        full[:, np.searchsorted(everything, numbers)] = chances
+        keys, true_keys = np.union1d(numbers, keys), keys
+        full = np.zeros((len(chances), len(keys)), dtype=np.float32)
+        full[:, np.searchsorted(keys, numbers)] = chances
         packed |= {"levels": levels, "steps": len(full), "first": first, "own": own}
         packed["chances"] = encode(to_levels(full, thresholds, levels))
-        keys, true_keys = everything, keys
         packed["true"] = encode(np.packbits(np.isin(keys, true_keys), bitorder="little"))
     packed["source"], packed["target"] = (
         encode(part.astype(number_kind(nodes))) for part in np.divmod(keys, nodes)

@@ -186,44 +186,41 @@ class Job:
         rules, self.about_rules = rules_of_scored(true)
         return rules
 
-    def write(self, done: Iterable[Outcome], skip: Skip) -> Outcome:
-        """Write the answers to ``output`` atomically, unless there are none."""
-        known, outcome = self.known_edges(), Outcome()
-        with open_writer(self.output, force=self.force, clustered=self.clusters is not None) as writer:
-            for some in done:
-                for what in some.skipped:
-                    skip(what)
-                for item, answer in some.answers:
-                    if self.clusters is not None:
-                        from gln.decoding.clusters import clusters  # here, as it loads scipy
-
-                        nodes = item.graph.with_edges(answer.edge_index, edge_prob=answer.edge_prob)
-                        answer["cluster"] = clusters(nodes, self.clusters)
-                        outcome.clusters += int(answer["cluster"].max()) + 1
-                    writer.add(item, answer)
-                outcome.add(some)
-            if known is not None:
-                known.check_used(outcome.used)
-            if not outcome.graphs:
-                raise Unfit(
-                    f"Nothing could be predicted: all of the input was skipped, and {self.output} is not written."
-                )
-        return outcome
-
 
 def predict_files(
     job: Job, engine: Engine = in_this_process, say: Say = silent, skip: Skip = silent
 ) -> Outcome:
     """Predict the edges of every set of nodes in the files and write them to the output, in the order of the input.
 
-    What cannot be read or does not fit the model is skipped; if nothing at all fits, nothing is written.
+    What cannot be read or does not fit the model is skipped; if nothing at all fits, nothing is written. The output is
+    written atomically.
 
     Args:
         engine: what computes the windows, here or elsewhere.
         say: receives guesses and remarks in words.
         skip: receives each skipped file when it is encountered.
     """
-    return job.write(_in_order(job.answers(engine, once(say))), skip)
+    known, outcome = job.known_edges(), Outcome()
+    with open_writer(job.output, force=job.force, clustered=job.clusters is not None) as writer:
+        for done in _in_order(job.answers(engine, once(say))):
+            for what in done.skipped:
+                skip(what)
+            for item, answer in done.answers:
+                if job.clusters is not None:
+                    from gln.decoding.clusters import clusters  # here, as it loads scipy
+
+                    nodes = item.graph.with_edges(answer.edge_index, edge_prob=answer.edge_prob)
+                    answer["cluster"] = clusters(nodes, job.clusters)
+                    outcome.clusters += int(answer["cluster"].max()) + 1
+                writer.add(item, answer)
+            outcome.add(done)
+        if known is not None:
+            known.check_used(outcome.used)
+        if not outcome.graphs:
+            raise Unfit(
+                f"Nothing could be predicted: all of the input was skipped, and {job.output} is not written."
+            )
+    return outcome
 
 
 def _in_order(answers: Iterable[tuple[int, Outcome]]) -> Iterator[Outcome]:

@@ -6,6 +6,7 @@ import glob
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gln.errors import GLNError, instead
 from gln.families import FAMILIES, parse_family
@@ -19,9 +20,11 @@ from gln.io.reading import node_files
 from gln.seeds import check_seed
 from gln.storage.models import find_saved
 from gln.workflows import Say, Skip, silent
-from gln.workflows.asked import check_readable, unfit_for
 from gln.workflows.divide import TrainValTest, divide
-from gln.workflows.methods import put_in_words
+from gln.workflows.methods import check_readable, put_in_words, unfit_for
+
+if TYPE_CHECKING:
+    from gln.workflows.recipe import Recipe
 
 NO_EDGES = "it has no true edges; give a table of edges with --edges."
 NONE_LABELLED = "There is no graph with true edges: none was read, or no file gives them; see --edges."
@@ -148,22 +151,16 @@ def number_alike(graphs: Sequence[Graph]) -> None:
 
 
 def file_data(
-    words: Sequence[str],
-    val: Held,
-    test: Held,
-    *,
-    options: ReadOptions,
-    patches: int | None,
-    seed: int,
-    skip: Skip,
-    say: Say,
+    words: Sequence[str], val: Held, test: Held, recipe: Recipe, skip: Skip, say: Say
 ) -> TrainValTest:
     """Graphs from files, divided by :func:`divide`; files that ``val`` and ``test`` name are not trained on."""
 
     def read(some: Held) -> list[Graph] | None:
-        return read_labelled(find_data(some), options, skip, say) if some else None if some is None else []
+        return (
+            read_labelled(find_data(some), recipe.read, skip, say) if some else None if some is None else []
+        )
 
-    paths = node_files(find_data(words), options)
+    paths = node_files(find_data(words), recipe.read)
     rest = apart_from(paths, [path for some in (val, test) if some for path in find_data(some)])
     if not rest:
         raise GLNError("All files are named with --val or --test; leave some to train on.")
@@ -171,11 +168,11 @@ def file_data(
         say(
             f"{len(paths) - len(rest)} of {len(paths)} files are not trained on, as --val or --test names them"
         )
-    graphs, held = read_labelled(rest, options, skip, say), [read(val), read(test)]
+    graphs, held = read_labelled(rest, recipe.read, skip, say), [read(val), read(test)]
     everything = [*graphs, *(graph for part in held for graph in part or [])]
     _check_alike(everything)
     number_alike(everything)
-    return replace(divide(graphs, patches, seed, *held), read=len(everything))
+    return replace(divide(graphs, recipe.patches, recipe.seed, *held), read=len(everything))
 
 
 def _labelled(item: Item, group: str | None) -> Graph:
