@@ -207,8 +207,8 @@ def _try(shape: Shape, seed: int) -> dict[str, Any]:
         )
         write_tables(Path(folder) / "kept", kept)
         apart = read_labelled(find_data([f"{folder}/kept"]), ReadOptions(), silent, silent)
-        method, judged = trained
-        outside = evaluated(method, apart, rules=load_rules(f"{folder}/run"))[2]
+        judged = trained.judged
+        outside = evaluated(trained.method, apart, rules=load_rules(f"{folder}/run"))[2]
     printed, (low, high) = judged.scores, judged.scores.intervals["dice"]
     return {
         "seed": seed,

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from gln.io import ReadOptions, Skipped
     from gln.workflows.engines import Engine
 
-SHOWN = 8  # reasons in a summary
+REASONS = 8  # reasons in a summary
 
 FamilySpec = Annotated[
     Positional[str],
@@ -219,8 +219,8 @@ class Skips:
         if not self.reasons:
             return
         counts = self.reasons.most_common()
-        lines = [f"{count:>6} × {escaped(reason)}" for reason, count in counts[:SHOWN]]
-        if rest := sum(count for _, count in counts[SHOWN:]):
+        lines = [f"{count:>6} × {escaped(reason)}" for reason, count in counts[:REASONS]]
+        if rest := sum(count for _, count in counts[REASONS:]):
             lines.append(f"{rest:>6} × other reasons, given above")
         print("\n".join([f"\nSkipped {self.reasons.total()}:", *lines]))
         sys.exit(1)

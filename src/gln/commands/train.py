@@ -102,11 +102,9 @@ def train(
     if count is not None and count < 3:
         raise GLNError(f"Got --count {count}; expected at least 3 graphs: to train, to validate and to test.")
     from gln.viewing.reports import write_report
-    from gln.workflows.judge import NO_TEST, report_of
-    from gln.workflows.runs import read_run
     from gln.workflows.train import train as train_on
 
-    trained = train_on(
+    report = train_on(
         data,
         output,
         asked,
@@ -121,14 +119,12 @@ def train(
         resume=resume,
         typed=sys.argv[2:],
     )
-    if trained is None:  # the first process reports
+    if report is None:  # the first process reports
         return
-    method, judged = trained
-    report = report_of(read_run(output), method, judged, "" if judged else NO_TEST)
     page = write_report(output / "report.html", report)
     print(f"Wrote {escaped(str(page))}.")
-    if view is not None and judged is not None:
-        predicts, graphs = (method, judged.graphs) if judged.paired else (None, judged.made)
+    if view is not None and (judged := report.judged) is not None:
+        predicts, graphs = (report.method, judged.graphs) if judged.paired else (None, judged.made)
         write_shown(view, predicts, graphs, f"{output}, {'test' if judged.paired else 'sampled'} graphs")
     skip.end()
 

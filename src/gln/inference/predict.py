@@ -100,8 +100,10 @@ def predict(
 ) -> list[Data]: ...
 
 
-@overload
-def predict(model: Method | Path | str, points: Any, **choice: Any) -> Data | list[Data]: ...
+@overload  # which our own type checker, that does not follow PyG, takes for the first
+def predict(  # type: ignore[overload-cannot-match]
+    model: Method | Path | str, points: Any, **choice: Any
+) -> Data | list[Data]: ...
 
 
 def predict(  # type: ignore[misc]  # the settings are the same in all three

@@ -99,8 +99,8 @@ class Sheet:
         if truth is None:
             draw_graph(graph, ax, self.scale)
         else:
-            _draw_against(graph, truth, ax, self.scale)
             found = {kind: len(pairs) for kind, pairs in differences(graph, truth).items()}
+            _draw_against(graph, truth, ax, self.scale)
             missing, extra, other = found.values()
             counts = f"{missing} missing, {extra} extra" + (f", {other} of another type" if other else "")
             found[RIGHT] = truth.edge_type is None and len(truth.edges_once()) > missing

@@ -28,11 +28,11 @@ from gln.training.losses import usual_loss
 from gln.training.processes import is_first
 from gln.workflows import Say, Skip, silent
 from gln.workflows.divide import TrainValTest
-from gln.workflows.judge import Judged, judge
+from gln.workflows.judge import NO_TEST, RunReport, judge
 from gln.workflows.methods import find_method, kinds_in_words
 from gln.workflows.recipe import Recipe, check_new_recipe, choose_recipe
 from gln.workflows.rules import fit_rules, save_rules
-from gln.workflows.runs import noting_data
+from gln.workflows.runs import noting_data, read_run
 from gln.workflows.training_data import Held, family_data, file_data, is_family
 
 WORSE = 0.1  # IoU that whole graphs may lose against pieces before it is said
@@ -55,8 +55,8 @@ def train(
     losses: dict[str, Any] | None = None,
     resume: bool = False,
     typed: Sequence[str] | None = None,
-) -> tuple[Any, Judged | None] | None:
-    """Train, and score on the test graphs: the method and its scores, if there are test graphs.
+) -> RunReport | None:
+    """Train, and score on the test graphs, if there are any: what a report shows.
 
     Of several processes only the first speaks, scores and returns something. The arguments are those of ``gln train``;
     what ``asked`` leaves open is chosen for the files, unless it is ``ready``, and written to ``recipe``. ``typed`` are
@@ -119,16 +119,16 @@ def _tell_kinds(method: Any, train: Sequence[Graph], tell: Say, say: Say) -> Non
     say(f"{name} does not predict {' and '.join(unused)}, so these are not used.")
 
 
-def _score(method: Any, graphs: TrainValTest, run: Path, seed: int, tell: Say) -> tuple[Any, Judged | None]:
+def _score(method: Any, graphs: TrainValTest, run: Path, seed: int, tell: Say) -> RunReport:
     """Score the trained ``method``, with rules fitted to the training graphs beside it, which the run keeps."""
     rules = fit_rules(graphs.whole or graphs.train)
     save_rules(run, rules)
     if not graphs.test:
         tell("There are no test graphs, so there are no scores.")
-        return method, None
+        return RunReport(read_run(run), method, why=NO_TEST)
     judged = judge(method, graphs, seed, rules)
     tell(judged.printed)
-    return method, judged
+    return RunReport(read_run(run), method, judged)
 
 
 def whole_threshold(model: nn.Module, val: list[Graph], result: FitResult) -> str:
