@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import torch
@@ -208,34 +208,60 @@ class Window:
     bad: list[Skipped] = field(default_factory=list)
 
 
+class Form(Protocol):
+    """What answers are made into: molecules or meshes."""
+
+    @property
+    def least(self) -> float:
+        """Edges that are less likely than this are not looked at."""
+
+    def checked(self, item: Item) -> Item:
+        """The item as the model is to see it; refuses what the form cannot be made of."""
+
+    def made(self, item: Item, answer: Graph, done: Outcome) -> Graph:
+        """The form over the nodes of ``item``, by the ``answer`` to what :meth:`checked` left of it."""
+
+
 def answer_window(
     model: Method,
     window: Window,
     choice: Choice,
     known: KnownEdges | None = None,
     tick: Tick = silent,
+    form: Form | None = None,
 ) -> Outcome:
-    """Predict the items of ``window``; skip those that do not fit the model.
+    """Predict the items of ``window``, in this ``form``; skip those that do not fit the model.
 
     ``tick`` is called with the number of graphs of every batch that is done.
     """
-    done = Outcome(skipped=list(window.bad))
-    results = ask_each(model, window.items, choice, known, tick)
-    for item, result in zip(window.items, results, strict=True):
-        if isinstance(result, Graph):
-            done.answers.append((item, result))
-            done.edges += int(result.listed_once().sum())
-        else:
-            done.skipped.append(item.skipped(result))
-    done.graphs = len(done.answers)
-    if window.items and window.number == 0:
-        if not done.answers:
+    done, items, seen = Outcome(skipped=list(window.bad)), [], []
+    for item in window.items:
+        try:
+            seen.append(item if form is None else form.checked(item))
+            items.append(item)
+        except GLNError as error:
+            done.skipped.append(item.skipped(error))
+    results = ask_each(model, seen, choice, known, tick)
+    answered = [part for part, result in zip(seen, results, strict=True) if isinstance(result, Graph)]
+    if results and window.number == 0:
+        if not answered:
             nothing = f"None of the first {len(results)} sets of nodes can be predicted; "
-            raise Unfit(f"{nothing if len(results) > 1 else ''}{window.items[0].name}: {results[0]}")
-        for name in unread(model, done.answers[0][0].graph):
+            raise Unfit(f"{nothing if len(results) > 1 else ''}{seen[0].name}: {results[0]}")
+        for name in unread(model, answered[0].graph):
             done.remarks.append(f"the model does not read {name}; it was trained without it.")
-    for item, _ in done.answers:
-        if new := unseen(model, item.graph):
-            names = item.x_names or [f"column {number} of x" for number in range(item.graph.widths[1])]
+    for part in answered:
+        if new := unseen(model, part.graph):
+            names = part.x_names or [f"column {number} of x" for number in range(part.graph.widths[1])]
             done.remarks.append(f"never seen in training: {', '.join(names[number] for number in new)}")
+    for item, result in zip(items, results, strict=True):
+        try:
+            if isinstance(result, str):
+                raise GLNError(result)
+            answer = result if form is None else form.made(item, result, done)
+        except GLNError as error:
+            done.skipped.append(item.skipped(error))
+            continue
+        done.answers.append((item, answer))
+        done.edges += int(answer.listed_once().sum())
+    done.graphs = len(done.answers)
     return done

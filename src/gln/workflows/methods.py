@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 import numpy as np
 
-from gln.decoding.valences import ELEMENTS
 from gln.errors import GLNError
 from gln.files import apart_from, open_regular, same_place
 from gln.graphs.kinds import TYPES, rename_types
 from gln.graphs.record import KINDS, NAMES, Graph
 from gln.io import EdgeTable, Item, ReadOptions, find_files
+from gln.io.molfiles import MOLECULES
 from gln.io.parquet import arrow
 from gln.io.reading import GLANCE, reasons_against
 from gln.io.writing import check_output
@@ -30,7 +30,6 @@ from gln.registry import parse_spec, write_spec
 from gln.storage.facts import as_kind, read_facts
 from gln.storage.models import find_saved, load_model, saved_facts
 from gln.workflows import Say, Skip, silent
-from gln.workflows.molecules import knows_molecules
 
 if TYPE_CHECKING:
     from torch import nn
@@ -153,6 +152,11 @@ def check_fit(model: Any, graph: Graph, name: str) -> None:
         raise GLNError(f"{name}: {wrong}")
 
 
+def as_molecules(output: Path) -> bool:
+    """Whether this is a file of molecules."""
+    return output.suffix.lower() in MOLECULES
+
+
 def check_prediction(
     model: str,
     files: Sequence[str],
@@ -230,8 +234,12 @@ def options_for(model: str, options: ReadOptions) -> ReadOptions:
     more: dict[str, Any] = {name: getattr(read, name) for name in (*FLAGS, "threshold_weights")}
     more |= {"directed": True} if config.get("directed") is True else {}
     if options.elements is None:
-        known = knows_molecules(config)
-        more |= {"elements": ELEMENTS if known else read.elements, "only_elements": known}
+        more["elements"] = read.elements
+        if config.get("node_types"):  # as the model of molecules has them; others need nothing of chemistry
+            from gln.decoding.valences import ELEMENTS
+            from gln.workflows.molecules import knows_molecules
+
+            more |= {"elements": ELEMENTS, "only_elements": True} if knows_molecules(config) else {}
     more = {name: value for name, value in more.items() if value and not getattr(options, name)}
     return replace(options, **more, kinds_if_there=bool(set(more) & set(FLAGS)))
 

@@ -13,23 +13,19 @@ from typing import TYPE_CHECKING
 
 from tqdm.auto import tqdm  # type: ignore[import-untyped]
 
-from gln.decoding.molecules import LEAST
 from gln.errors import GLNError
 from gln.files import apart_from
 from gln.inference.predict import Choice, Method, Tick
 from gln.io import Item, ReadOptions, Skipped, open_writer
 from gln.io.reading import node_files, read_all
 from gln.workflows import Say, Skip, silent
-from gln.workflows.answers import KnownEdges, Outcome, Unfit, Window, answer_window
+from gln.workflows.answers import Form, KnownEdges, Outcome, Unfit, Window, answer_window
 from gln.workflows.engines import Engine, in_this_process
-from gln.workflows.meshes import LEAST as LEAST_OF_FACES
-from gln.workflows.meshes import Meshing
-from gln.workflows.methods import coinciding, put_on
-from gln.workflows.molecules import Chemistry, as_molecules
+from gln.workflows.methods import as_molecules, coinciding, put_on
+from gln.workflows.rules import FROM_TRAINING, Rules, rules_of_scored
 
 if TYPE_CHECKING:
     from gln.decoding.clusters import Grouping
-    from gln.workflows.rules import Rules
 
 WINDOW = 256  # items considered together, so that those of similar size share a batch
 WINDOW_NODES = 2**17  # fewer items where they are large
@@ -81,9 +77,10 @@ class Job:
     force: bool = False  # replace ``output`` if it exists
     clusters: Grouping | None = None  # write these instead of edges
     rules: Rules | None = None  # to be scored beside the model; None: those that suit the first window best
-    about_rules: str = ""  # where they come from
     device: str = "cpu"
-    meshing: Meshing | None = None  # write meshes in place of edges
+    form: Form | None = (
+        None  # write meshes in place of edges, or molecules, which the output asks for by its name
+    )
     tick: Tick = silent  # receives the number of graphs of every batch that is done
 
     def __post_init__(self) -> None:
@@ -92,14 +89,16 @@ class Job:
             others = " and ".join(str(other) for other in (self.output, self.known) if other is not None)
             raise GLNError(f"There is nothing to read besides {others}; give files of nodes.")
         self.paths = node_files(paths, self.options)
-        self.chemistry = Chemistry.of(self.model) if as_molecules(self.output) else None
-        if self.chemistry is not None:
-            self.choice = replace(self.choice, threshold=LEAST)
-        if self.meshing is not None:
-            self.choice = replace(self.choice, threshold=LEAST_OF_FACES)
+        if as_molecules(self.output):
+            from gln.workflows.molecules import Chemistry  # here, as most need nothing of chemistry
+
+            self.form = Chemistry.of(self.model)
+        if self.form is not None:
+            self.choice = replace(self.choice, threshold=self.form.least)
         # The edges stored with the nodes may be the known ones, which must not be scored.
         self.scored = self.known is None or self.options.edges is not None
         self.known_table: KnownEdges | None = None
+        self.about_rules = FROM_TRAINING if self.rules else ""  # where they come from
         self.remarked = False
 
     @property
@@ -117,14 +116,7 @@ class Job:
 
     def answer(self, window: Window) -> Outcome:
         """What is predicted for the items of ``window``: graphs, molecules or meshes."""
-        some = window if self.chemistry is None else self.chemistry.prepared(window)
-        some = some if self.meshing is None else self.meshing.prepared(some)
-        done = answer_window(self.model, some, self.choice, self.known_table, self.tick)
-        if self.chemistry is not None:
-            self.chemistry.finished(done, window.items)
-        if self.meshing is not None:
-            self.meshing.finished(done)
-        return done
+        return answer_window(self.model, window, self.choice, self.known_table, self.tick, self.form)
 
     def __call__(self, window: Window) -> Outcome:
         done = self.answer(window)
@@ -159,7 +151,8 @@ class Job:
             def tasks() -> Iterator[tuple[int, Window]]:
                 for window in cut_windows(read_all(self.paths, self.options, say)):
                     if self.rules is None and self.scored:
-                        self.rules = self._fit_rules(window)
+                        true = [item.graph for item in window.items if item.labelled]
+                        self.rules, self.about_rules = rules_of_scored(true) if true else ({}, "")
                     if wanted(window.number):
                         handed[window.number] = window
                         yield window.number, window
@@ -176,15 +169,6 @@ class Job:
                 if window.items:
                     progress.update(max(place[window.items[-1].path] + 1 - progress.n, 0))
                 yield number, done
-
-    def _fit_rules(self, window: Window) -> Rules:
-        true = [item.graph for item in window.items if item.labelled]
-        if not true:
-            return {}
-        from gln.workflows.rules import rules_of_scored  # here, as most predictions need no baselines
-
-        rules, self.about_rules = rules_of_scored(true)
-        return rules
 
 
 def predict_files(

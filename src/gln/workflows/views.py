@@ -26,7 +26,7 @@ from gln.models.contract import Generates
 from gln.models.settings import misfit
 from gln.workflows import Say, Skip, silent
 from gln.workflows.answers import Window
-from gln.workflows.methods import check_fit, compared, load, load_for
+from gln.workflows.methods import as_molecules, check_fit, compared, load, load_for
 from gln.workflows.molecules import drawing
 from gln.workflows.predict_files import Job
 from gln.workflows.runs import learned_from, run_data
@@ -316,21 +316,22 @@ def job_items(job: Job, page: Path, say: Say) -> list[Item]:
 
 def job_views(job: Job, shown: list[Item]) -> list[View]:
     """Items of a prediction with what it predicts for them."""
-    plain = job.chemistry is None and job.meshing is None
-    if plain and job.choice.top_k is None and job.known is None:
+    if job.form is None and job.choice.top_k is None and job.known is None:
         seen = every_step(job.model, [item.graph for item in shown], job.choice)
         views = [_of_job(job, item, what) for item, what in zip(shown, seen, strict=True)]
     else:  # these change only what the last step says
         job.known_table, cut = job.known_edges(), job.choice.cut(job.model)
         answers = job.answer(Window(1, shown)).answers
-        if job.chemistry is not None:
+        if as_molecules(job.output):
             return [
                 _with_edges(replace(View.of(item), labelled=False), drawing(one)) for item, one in answers
             ]
         views = [_of_job(job, item, Seen.last(answer, cut, floor=cut)) for item, answer in answers]
-        if job.meshing is not None:
-            faces = [answer["face"].T.numpy() for _, answer in answers]
-            views = [replace(view, faces=own) for view, own in zip(views, faces, strict=True)]
+        faces = [answer.get("face") for _, answer in answers]
+        views = [
+            view if own is None else replace(view, faces=own.T.numpy())
+            for view, own in zip(views, faces, strict=True)
+        ]
     return views if job.clusters is None else [view.clustered(job.clusters) for view in views]
 
 
