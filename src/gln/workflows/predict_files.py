@@ -78,9 +78,7 @@ class Job:
     clusters: Grouping | None = None  # write these instead of edges
     rules: Rules | None = None  # to be scored beside the model; None: those that suit the first window best
     device: str = "cpu"
-    form: Form | None = (
-        None  # write meshes in place of edges, or molecules, which the output asks for by its name
-    )
+    form: Form | None = None  # write meshes in place of edges; molecules follow from the name of the output
     tick: Tick = silent  # receives the number of graphs of every batch that is done
 
     def __post_init__(self) -> None:

@@ -156,9 +156,9 @@ def file_data(
     """Graphs from files, divided by :func:`divide`; files that ``val`` and ``test`` name are not trained on."""
 
     def read(some: Held) -> list[Graph] | None:
-        return (
-            read_labelled(find_data(some), recipe.read, skip, say) if some else None if some is None else []
-        )
+        if not some:
+            return None if some is None else []
+        return read_labelled(find_data(some), recipe.read, skip, say)
 
     paths = node_files(find_data(words), recipe.read)
     rest = apart_from(paths, [path for some in (val, test) if some for path in find_data(some)])
