@@ -35,7 +35,7 @@ class Seen:
     def last(cls, answer: Graph, threshold: float, floor: float = 0.0) -> Seen:
         """A predicted graph with ``edge_prob [2m]`` as a prediction of one step."""
         once = answer.some_edges(answer.listed_once())
-        return cls(once, once.edge_prob[None].float().numpy(), threshold, floor)
+        return cls(once, once.edge_prob[None].float().numpy(force=True), threshold, floor)
 
     @classmethod
     def forming(cls, graph: Graph) -> Seen:
@@ -50,7 +50,7 @@ class Seen:
     @property
     def pairs(self) -> np.ndarray:
         """The pairs ``[m, 2]``."""
-        return self.graph.edge_index.T.numpy()
+        return self.graph.edge_index.T.numpy(force=True)
 
     def answer(self, nodes: Graph) -> Graph:
         """The predicted graph over ``nodes``, with ``edge_prob``: what reaches the threshold after the last step."""

@@ -320,8 +320,8 @@ def job_views(job: Job, shown: list[Item]) -> list[View]:
         seen = every_step(job.model, [item.graph for item in shown], job.choice)
         views = [_of_job(job, item, what) for item, what in zip(shown, seen, strict=True)]
     else:  # these change only what the last step says
-        job.known_table, cut = job.known_edges(), job.choice.cut(job.model)
-        answers = job.answer(Window(1, shown)).answers
+        job.known_table, job.tick = job.known_edges(), silent  # the bar of the prediction is closed
+        answers, cut = job.answer(Window(1, shown)).answers, job.choice.cut(job.model)
         if as_molecules(job.output):
             return [
                 _with_edges(replace(View.of(item), labelled=False), drawing(one)) for item, one in answers
