@@ -327,13 +327,10 @@ def job_views(job: Job, shown: list[Item]) -> list[View]:
                 _with_edges(replace(View.of(item), labelled=False), drawing(one)) for item, one in answers
             ]
         views = [_of_job(job, item, Seen.last(answer, cut, floor=cut)) for item, answer in answers]
-        faces = [answer.get("face") for _, answer in answers]
-        views = [
-            view if own is None else replace(view, faces=own.T.numpy())
-            for view, own in zip(views, faces, strict=True)
-        ]
     return views if job.clusters is None else [view.clustered(job.clusters) for view in views]
 
 
 def _of_job(job: Job, item: Item, seen: Seen) -> View:
-    return replace(View.of(item), graph=compared(job.model, item.graph), seen=seen)
+    face = seen.graph.get("face")  # of a mesh
+    faces = None if face is None else face.T.numpy()
+    return replace(View.of(item), graph=compared(job.model, item.graph), seen=seen, faces=faces)
