@@ -26,6 +26,7 @@ from gln.inference.evaluate import evaluated
 from gln.io import ReadOptions
 from gln.training import FitConfig
 from gln.workflows import silent
+from gln.workflows.recipe import Recipe
 from gln.workflows.rules import load_rules
 from gln.workflows.train import train
 from gln.workflows.training_data import find_data, read_labelled
@@ -196,19 +197,18 @@ def _try(shape: Shape, seed: int) -> dict[str, Any]:
             lambda: train(
                 [f"{folder}/data"],
                 Path(folder) / "run",
-                MODEL,
+                Recipe(ReadOptions(), shape.patches, config.seed, MODEL, config.batch_size, turned=None),
                 config,
                 say=silent,
                 skip=silent,
                 tell=silent,
-                patches=shape.patches,
                 losses={"edge": "plain"},
             )
         )
         write_tables(Path(folder) / "kept", kept)
         apart = read_labelled(find_data([f"{folder}/kept"]), ReadOptions(), silent, silent)
-        method, judged = trained
-        outside = evaluated(method, apart, rules=load_rules(f"{folder}/run"))[2]
+        judged = trained.judged
+        outside = evaluated(trained.method, apart, rules=load_rules(f"{folder}/run"))[2]
     printed, (low, high) = judged.scores, judged.scores.intervals["dice"]
     return {
         "seed": seed,

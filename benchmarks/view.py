@@ -8,8 +8,10 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
+import torch
 
 from gln.graphs import make_graph
+from gln.graphs.record import Graph
 from gln.inference.steps import Seen
 from gln.viewing import View, write_page
 from tests.viewing.conftest import started
@@ -83,4 +85,7 @@ def torus(side: int, rng: np.random.Generator) -> View:
     pos = np.stack([far * np.cos(u), far * np.sin(u), 1.4 * np.sin(v)], axis=-1).reshape(-1, 3)
     steps = np.linspace(0, 1, STEPS)[:, None]
     chances = (steps * (0.5 + 0.5 * rng.random((STEPS, len(pairs))))).astype(np.float32)
-    return View(make_graph(pos=pos, edges=pairs), f"torus of {len(pairs):,} edges", seen=Seen(pairs, chances))
+    listed = Graph(len(pos), edge_index=torch.from_numpy(pairs.T))
+    return View(
+        make_graph(pos=pos, edges=pairs), f"torus of {len(pairs):,} edges", seen=Seen(listed, chances)
+    )

@@ -32,6 +32,7 @@ from gln.errors import GLNError
 from gln.evaluation import adjusted_rand
 from gln.evaluation.statistics import component_labels
 from gln.files import write_atomically
+from gln.inference.choice import AS_TRAINED
 from gln.io import ReadOptions, find_files, read_items
 from gln.io.molecules import ELEMENTS
 from gln.io.ply import parse_ply
@@ -231,7 +232,7 @@ def measure(name: Positional[Name], folder: Positional[Path], run: str, output: 
 def kind_rows(run: str, files: Path) -> list[dict[str, Any]]:
     """All scores of a run that predicts kinds on test files, read as it has read its own, beside its simple rules."""
     options = options_for(run, ReadOptions())
-    _, true, scores = evaluate_on(run, str(files), options, 1, 0, None, False, print, print)
+    _, true, scores = evaluate_on(run, str(files), options, 1, 0, AS_TRAINED, False, print, print)
     row: dict[str, Any] = {"files": files.name, "graphs": len(true), **scores, "rules": scores.rules}
     for types in scores.tables:
         row["types"] = {"names": types.names, "confusion": types.confusion.tolist()}

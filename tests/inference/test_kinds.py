@@ -139,7 +139,7 @@ def test_every_step_ends_with_the_prediction(directed: bool) -> None:
     model, graph = model_of(directed=directed), make_graph(SETS[3])
     (seen,) = every_step(model, [graph])
     assert seen.chances.shape == (3, 132 if directed else 66)
-    assert seen.directed is directed
+    assert seen.graph.directed is directed
     answer, expected = seen.answer(graph), predict(model, graph)
     assert_same_graph(answer.to_data(), expected)
     assert_same_graph(seen.decided().answer(graph).to_data(), expected)

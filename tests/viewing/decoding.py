@@ -9,6 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
+
+from gln.graphs.record import Graph
+from gln.viewing import Seen
 
 
 def data_of(page: Path) -> dict[str, Any]:
@@ -41,3 +45,8 @@ def true(view: dict[str, Any]) -> np.ndarray:
 
 def cut(data: dict[str, Any], view: dict[str, Any], index: int) -> int:
     return int(np.floor(data["thresholds"][index] * view["levels"] + 0.5))
+
+
+def seen_of(pairs: np.ndarray, chances: np.ndarray, threshold: float = 0.5) -> Seen:
+    """A prediction of ``pairs [m, 2]`` with ``chances [steps, m]``."""
+    return Seen(Graph(edge_index=torch.from_numpy(pairs.T)), chances, threshold)

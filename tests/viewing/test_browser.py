@@ -17,6 +17,7 @@ import gln
 from gln.graphs import make_graph
 from gln.seeds import TEST_SEED
 from gln.viewing import Seen, View, views_of, watch, write_page
+from tests.viewing import decoding
 from tests.viewing.conftest import SIZES
 
 pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
@@ -48,7 +49,9 @@ def judged(nodes: int = 30, steps: int = 4, seed: int = 0, solid: bool = False, 
     chances = chances.astype(np.float32)
     true = np.concatenate([scored[rng.random(len(scored)) < 0.5], unscored])
     graph = make_graph(pos=pos, edges=true)
-    return View(graph, more.pop("name", f"graph {seed}"), seen=Seen(scored, chances, 0.56), **more)
+    return View(
+        graph, more.pop("name", f"graph {seed}"), seen=decoding.seen_of(scored, chances, 0.56), **more
+    )
 
 
 def python_says(view: View, step: int, threshold: float) -> tuple[list[str], Any]:
@@ -152,7 +155,7 @@ def test_a_shipped_model_is_shown_as_it_is_scored(show: Callable, name: str) -> 
 def test_every_layer_is_shown_and_hidden(show: Callable, size: str) -> None:
     (image,) = gln.family("figures", side=6).sample(1)
     pairs = np.array([[a, b] for a, b in image.edge_index.T.tolist() if a < b and a % 5] + [[0, 30]])
-    seen = Seen(pairs, np.ones((2, len(pairs)), np.float32) * 0.9)
+    seen = decoding.seen_of(pairs, np.ones((2, len(pairs)), np.float32) * 0.9)
     for views in ([judged()], [judged(solid=True)], [View(image, seen=seen)]):
         browser = show(views, size)
         boxes = browser.find_elements("css selector", "#layers input")
@@ -170,7 +173,7 @@ def test_every_layer_is_shown_and_hidden(show: Callable, size: str) -> None:
 
 def test_the_image_is_where_its_nodes_are(show: Callable) -> None:
     (graph,) = gln.family("figures", side=8).sample(1)
-    browser = show([View(graph, seen=Seen(np.empty((0, 2), int), np.empty((1, 0), np.float32)))])
+    browser = show([View(graph, seen=decoding.seen_of(np.empty((0, 2), int), np.empty((1, 0), np.float32)))])
     slide_off = "for (const name of ['missing', 'nodes']) page.view.layers[name] = false; page.view.draw();"
     look = (
         "const {view} = page, [x, y] = view.seen.subarray(2 * arguments[0], 2 * arguments[0] + 2);"
@@ -224,7 +227,7 @@ def point_at(browser: Any, x: float, y: float) -> None:
 
 def test_pointing_at_an_edge_tells_its_probability(show: Callable) -> None:
     graph = make_graph(pos=[[0, 0], [4, 1], [2, 3]], edges=[[0, 1]])
-    seen = Seen(np.array([[0, 1], [1, 2]]), np.array([[0.25, 0.75]], np.float32))
+    seen = decoding.seen_of(np.array([[0, 1], [1, 2]]), np.array([[0.25, 0.75]], np.float32))
     browser = show([View(graph, seen=seen)])
     for pair, words in (
         (0, ("0 – 1", "missing, probability 0.250")),
@@ -336,7 +339,7 @@ def test_the_download_is_the_edges_that_are_shown(show: Callable, tmp_path: Path
 
 def test_without_truth_there_are_no_scores_and_probability_is_the_colour(show: Callable) -> None:
     graph = make_graph(pos=[[0, 0], [1, 0], [0, 1]])
-    seen = Seen(np.array([[0, 1], [0, 2], [1, 2]]), np.array([[0.1, 0.6, 0.95]], np.float32))
+    seen = decoding.seen_of(np.array([[0, 1], [0, 2], [1, 2]]), np.array([[0.1, 0.6, 0.95]], np.float32))
     browser = show([View(graph, labelled=False, seen=seen)])
     assert browser.find_element("id", "count-edges").text == "2"
     assert not browser.find_element("id", "scores").is_displayed()
@@ -386,7 +389,7 @@ def test_10_000_edges_stay_smooth(show: Callable, solid: bool) -> None:
     assert len(pairs) > 10_000
     pos = np.concatenate([flat, np.sin(6 * flat[:, :1])], axis=1) if solid else flat
     chances = rng.random((2, len(pairs))).astype(np.float32) ** 0.1
-    browser = show([View(make_graph(pos=pos, edges=pairs), seen=Seen(pairs, chances))])
+    browser = show([View(make_graph(pos=pos, edges=pairs), seen=decoding.seen_of(pairs, chances))])
     gaps, costs = browser.execute_async_script(
         """
         const done = arguments[0], {view} = page, gaps = [], costs = [];
@@ -459,7 +462,7 @@ def mesh(side: int = 90, solid: bool = False) -> View:
     pos = np.stack([column.ravel(), row.ravel(), height], axis=1)[:, : 3 if solid else 2]
     chances = np.full((1, len(pairs)), 0.9, dtype=np.float32)
     chances[:, (pairs < side * side // 8).all(axis=1)] = 0.1
-    return View(make_graph(pos=pos, edges=pairs), "mesh", seen=Seen(pairs, chances, 0.5))
+    return View(make_graph(pos=pos, edges=pairs), "mesh", seen=decoding.seen_of(pairs, chances, 0.5))
 
 
 INK = """

@@ -10,7 +10,7 @@ import pytest
 from gln.families import parse_family
 from gln.graphs.check import make_graph
 from gln.graphs.record import Graph
-from gln.viewing.layout import laid_out
+from gln.viewing.pictures import laid_out
 
 
 @pytest.mark.parametrize("seed", range(3))

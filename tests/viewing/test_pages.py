@@ -124,7 +124,7 @@ def worst(nodes: int, steps: int) -> View:
     rng = np.random.default_rng(0)
     chances = (0.5 + 0.5 * rng.random((steps, len(pairs)))).astype(np.float32)
     graph = make_graph(pos=rng.random((nodes, 3)), edges=pairs[::40])
-    return View(graph, "all pairs", seen=Seen(pairs, chances, 0.5))
+    return View(graph, "all pairs", seen=decoding.seen_of(pairs, chances, 0.5))
 
 
 def test_400_nodes_take_at_most_1_5_megabytes_with_all_steps(tmp_path: Path) -> None:
@@ -186,7 +186,7 @@ def test_nodes_without_positions_are_placed_by_what_there_is(
     tmp_path: Path, features: int, chance: float, placed_by: str
 ) -> None:
     graph = make_graph(x=np.arange(4.0)[:, None][:, :features], num_nodes=4)
-    seen = Seen(np.array([[0, 1]]), np.array([[chance]], np.float32))
+    seen = decoding.seen_of(np.array([[0, 1]]), np.array([[chance]], np.float32))
     (view,) = decoding.data_of(write_page(tmp_path / "a.html", [View(graph, labelled=False, seen=seen)]))[
         "views"
     ]
@@ -232,7 +232,7 @@ def test_a_method_without_steps_is_one_step() -> None:
 def test_unlikely_pairs_are_left_out_but_true_edges_are_not(tmp_path: Path) -> None:
     graph = make_graph(pos=np.eye(4)[:, :2], edges=[[0, 1], [2, 3]])
     pairs = np.array([[0, 1], [0, 2], [1, 2]])
-    seen = Seen(pairs, np.array([[0.001, 0.005, 0.3], [0.002, 0.009, 0.0]], np.float32))
+    seen = decoding.seen_of(pairs, np.array([[0.001, 0.005, 0.3], [0.002, 0.009, 0.0]], np.float32))
     (view,) = decoding.data_of(write_page(tmp_path / "a.html", [View(graph, seen=seen)]))["views"]
     assert decoding.pairs(view).tolist() == [[0, 1], [1, 2], [2, 3]]
     assert decoding.true(view).tolist() == [True, False, True]

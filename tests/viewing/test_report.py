@@ -23,10 +23,10 @@ from gln.errors import GLNError
 from gln.evaluation import mmd
 from gln.graphs import make_graph
 from gln.training.config import FitConfig
-from gln.viewing import Seen, View
+from gln.viewing import View
 from gln.viewing.reports import GALLERY, pack_gallery, write_report
 from gln.workflows.divide import TrainValTest
-from gln.workflows.judge import Gallery, Judged, best_to_worst, judge, judge_run, report_of
+from gln.workflows.judge import Gallery, Judged, RunReport, best_to_worst, judge, judge_run
 from gln.workflows.rules import load_rules
 from gln.workflows.runs import read_run
 from gln.workflows.training_data import family_data
@@ -278,7 +278,9 @@ def worst(nodes: int, steps: int, share: float, seed: int = 0) -> View:
     """A graph of which a share of all pairs is predicted after every step."""
     rng = np.random.default_rng(seed)
     pairs = np.stack(np.triu_indices(nodes, 1), axis=1)
-    seen = Seen(pairs, np.where(rng.random((steps, len(pairs))) < share, rng.uniform(0.5, 1), 0).astype("f4"))
+    seen = decoding.seen_of(
+        pairs, np.where(rng.random((steps, len(pairs))) < share, rng.uniform(0.5, 1), 0).astype("f4")
+    )
     return View(make_graph(pos=rng.random((nodes, 3)), edges=pairs[::50]), "worst", seen=seen)
 
 
@@ -302,7 +304,7 @@ def test_a_report_on_large_graphs_is_small(made: Path, tmp_path: Path) -> None:
     model.threshold = 0.0  # every pair that is scored is an edge, at every step
     page = write_report(
         tmp_path / "a.html",
-        report_of(read_run(made), model, judge(model, TrainValTest(truths, truths, truths))),
+        RunReport(read_run(made), model, judge(model, TrainValTest(truths, truths, truths))),
     )
     assert page.stat().st_size < BUDGET
 
@@ -310,10 +312,10 @@ def test_a_report_on_large_graphs_is_small(made: Path, tmp_path: Path) -> None:
 def test_a_sampler_without_places_and_huge_graphs(made: Path, tmp_path: Path) -> None:
     facts, judged = read_run(made), judge(gln.load(made), family_data("delaunay:points=5", 10, 0))
     huge = [make_graph(num_nodes=5_001)] * 2
-    page = write_report(tmp_path / "a.html", report_of(facts, None, replace(judged, true=huge, made=huge)))
+    page = write_report(tmp_path / "a.html", RunReport(facts, None, replace(judged, true=huge, made=huge)))
     assert "more than 5,000 nodes" in decoding.data_of(page)["gallery"]["note"]
     mixed = replace(judged, true=[*judged.true, huge[0]], made=[*judged.made, huge[0]])
-    shown = decoding.data_of(write_report(tmp_path / "b.html", report_of(facts, gln.load(made), mixed)))[
+    shown = decoding.data_of(write_report(tmp_path / "b.html", RunReport(facts, gln.load(made), mixed)))[
         "gallery"
     ]
     assert shown["note"] == "Among the test graphs of up to 5,000 nodes."
@@ -326,7 +328,7 @@ def test_large_graphs_are_shown_as_they_were_predicted_and_not_predicted_again(
     model, three = gln.load(made), family_data("delaunay:points=340", 15, 0)
     judged = judge(model, three)
     method = replace_forward(model)
-    shown = decoding.data_of(write_report(tmp_path / "a.html", report_of(read_run(made), method, judged)))[
+    shown = decoding.data_of(write_report(tmp_path / "a.html", RunReport(read_run(made), method, judged)))[
         "gallery"
     ]
     assert shown["note"] == "After the last step; gln view shows the others."

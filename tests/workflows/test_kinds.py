@@ -17,7 +17,7 @@ from gln.graphs.record import Graph
 from gln.io import Item, ReadOptions, read_items
 from gln.models.contract import kinds_of
 from gln.workflows.answers import KnownEdges, completed
-from gln.workflows.methods import comparable, described, not_used, options_for
+from gln.workflows.methods import comparable, kinds_in_words, options_for
 from gln.workflows.training_data import number_alike
 from tests.conftest import run
 
@@ -165,8 +165,8 @@ def test_a_truth_is_compared_as_the_model_counts() -> None:
     plain = gln.GLN(pos_channels=2, width=8, pair_width=8, steps=1)
     assert set(comparable(plain, path(("a", "b"))).keys()) == {"pos", "edge_index", "num_nodes"}
     graph = path(("a", "b"))
-    assert not_used(kinds_of(plain), [graph]) == ["types of edges"]
-    assert described(kinds_of(model), [graph]) == "2 types of edges (a, b)"
+    assert kinds_in_words(kinds_of(plain), [graph]) == ("", ["types of edges"])
+    assert kinds_in_words(kinds_of(model), [graph]) == ("2 types of edges (a, b)", [])
     model.training_facts = {"names": {"edge_type_names": ["-1", "0", "1"]}}
     model.config["edge_types"] = 3
     assert comparable(model, path(None)).edge_type.tolist() == [1, 1, 2, 2]

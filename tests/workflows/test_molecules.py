@@ -124,8 +124,8 @@ def test_a_page_of_it_shows_the_molecules_with_their_charges(run: Run, tmp_path:
     (view,) = job_views(job, job_items(job, tmp_path / "page.html", lambda text: None))
     assert view.symbols == ["C", "O", "H", "H"]
     assert view.seen is not None
-    assert sorted(view.seen.kinds["edge_type"].tolist()) == [0, 0, 1]
-    assert list(view.seen.names["node_type_names"]) == ["0"]
+    assert sorted(view.seen.graph.edge_type.tolist()) == [0, 0, 1]
+    assert list(view.seen.graph.node_type_names) == ["0"]
 
 
 def test_what_has_too_many_atoms_is_refused_in_one_sentence(run: Run) -> None:

@@ -16,10 +16,11 @@ from gln.graphs.split import cut_patches
 from gln.io import ReadOptions
 from gln.models import build_model
 from gln.models.candidates import candidate_pairs, candidate_recall
-from gln.training.config import FitConfig
 from gln.workflows.recipe import MOST, Recipe, choose_candidates, choose_recipe, choose_size, neighbour_ranks
 
-CPU = FitConfig(accelerator="cpu")
+
+def asked(model: str = "GLN", patches: int | None = None, turned: bool | None = None) -> Recipe:
+    return Recipe(ReadOptions(), patches, 3, model, 20, turned=turned)
 
 
 def far_apart(nodes: int) -> Graph:
@@ -86,24 +87,22 @@ def test_the_model_grows_with_the_pairs_and_the_machine() -> None:
 
 def test_what_is_asked_for_stays_and_the_rest_is_chosen() -> None:
     train = gln.family("delaunay", points=150).graphs(3)
-    recipe = choose_recipe(train, ReadOptions(), None, "GLN:width=16,candidates=9", CPU)
+    recipe = choose_recipe(train, asked("GLN:width=16,candidates=9"), "cpu")
     model = build_model(recipe.model, train)
     assert (model.config["width"], model.config["candidates"], model.config["steps"]) == (16, 9, 3)
     assert "width, candidates as asked" in "\n".join(recipe.lines())
-    paper = choose_recipe(train, ReadOptions(), None, "PaperGLN", CPU)
+    paper = choose_recipe(train, asked("PaperGLN"), "cpu")
     assert paper.model == "PaperGLN"
-    assert choose_recipe(train, ReadOptions(), 9, "copy", FitConfig(seed=3)) == Recipe(
-        ReadOptions(), 9, 3, "copy", 20
-    )
-    large = choose_recipe([far_apart(9000)], ReadOptions(), None, "GLN", CPU)
+    assert choose_recipe(train, asked("copy", 9), "auto") == asked("copy", 9, turned=False)
+    large = choose_recipe([far_apart(9000)], asked(), "cpu")
     assert large.batch_size < 20
 
 
 def test_few_graphs_in_space_are_turned_unless_asked_otherwise() -> None:
-    def turned(graphs: list[Graph], asked: bool | None = None) -> bool:
-        recipe = choose_recipe(graphs, ReadOptions(), None, "GLN", CPU, turned=asked)
-        assert ("directions" in "\n".join(recipe.lines())) == (recipe.turned or asked is not None)
-        return recipe.turned
+    def turned(graphs: list[Graph], wish: bool | None = None) -> bool:
+        recipe = choose_recipe(graphs, asked(turned=wish), "cpu")
+        assert ("directions" in "\n".join(recipe.lines())) == (recipe.turned or wish is not None)
+        return bool(recipe.turned)
 
     few, many = (gln.family("delaunay", points=9).graphs(count) for count in (9, 10))
     assert turned(few)
@@ -164,7 +163,7 @@ def test_for_patches_the_candidates_are_those_that_the_whole_graph_needs() -> No
     near = torch.cdist(grid, grid)
     whole = make_graph(pos=grid + 0.01 * torch.rand(400, 2), edges=((near == 1).triu()).nonzero())
     patches = cut_patches(whole, 40, 8)
-    alone = choose_recipe(patches, ReadOptions(), 40, "GLN", CPU)
-    known = choose_recipe(patches, ReadOptions(), 40, "GLN", CPU, whole=[whole])
+    alone = choose_recipe(patches, asked(patches=40), "cpu")
+    known = choose_recipe(patches, asked(patches=40), "cpu", whole=[whole])
     assert "candidates=" not in alone.model
     assert "candidates=8" in known.model

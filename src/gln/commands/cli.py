@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
+from typing import NoReturn
 
 from tyro.extras import SubcommandApp
 
@@ -31,43 +32,42 @@ MOVED = {
 
 def main() -> None:
     """Run a command of ``gln``."""
+    word = sys.argv[1] if len(sys.argv) > 1 else ""
     if sys.argv[1:] == ["--version"]:
         print(f"gln {__version__}")
-        return
-    if len(sys.argv) > 1 and sys.argv[1] in MOVED:
-        print(f"gln: {MOVED[sys.argv[1]]}", file=sys.stderr)
-        sys.exit(2)
-    if len(sys.argv) > 1 and not sys.argv[1].startswith("-") and sys.argv[1] not in NAMES:
-        hint = instead(sys.argv[1], NAMES)
-        print(f"gln: there is no command {sys.argv[1]!r}; {hint}", file=sys.stderr)
-        sys.exit(2)
-    words = "Predict the graph over a set of nodes from the nodes themselves."
-    in_sentences("gln", lambda: app.cli(prog="gln", description=words))
+    elif word in MOVED:
+        stop("gln", MOVED[word], 2)
+    elif word and not word.startswith("-") and word not in NAMES:
+        stop("gln", f"there is no command {word!r}; {instead(word, NAMES)}", 2)
+    else:
+        words = "Predict the graph over a set of nodes from the nodes themselves."
+        in_sentences("gln", lambda: app.cli(prog="gln", description=words))
+
+
+def stop(program: str, message: str, code: int) -> NoReturn:
+    """Exit with ``code`` after one sentence."""
+    print(f"{program}: {escaped(message)}", file=sys.stderr)
+    sys.exit(code)
 
 
 def in_sentences(program: str, command: Callable[[], object]) -> None:
     """Run a command; a user's mistake prints one sentence and exits with code 2, Ctrl-C exits with code 130."""
-
-    def complain(message: str, code: int) -> int:
-        print(f"{program}: {escaped(message)}", file=sys.stderr)
-        return code
-
     try:
         with polite_kill():
             command()
         sys.stdout.flush()
     except GLNError as error:
-        sys.exit(complain(str(error), 2))
+        stop(program, str(error), 2)
+    except BrokenPipeError:  # the reader of our output, such as head, has closed it
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
     except OSError as error:
-        if isinstance(error, BrokenPipeError):  # the reader of our output, such as head, has closed it
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            sys.exit(0)
-        sys.exit(complain(in_words(error), 2))
+        stop(program, in_words(error), 2)
     except (MemoryError, RuntimeError) as error:
         from gln.workflows.methods import out_of_memory
 
         if not out_of_memory(error):
             raise
-        sys.exit(complain("not enough memory; use fewer or smaller graphs.", 2))
-    except KeyboardInterrupt as stop:
-        sys.exit(complain(str(stop) or "interrupted.", 130))
+        stop(program, "not enough memory; use fewer or smaller graphs.", 2)
+    except KeyboardInterrupt as interrupt:
+        stop(program, str(interrupt) or "interrupted.", 130)

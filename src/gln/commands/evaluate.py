@@ -37,22 +37,17 @@ def evaluate(
         largest_component: Compute MMD on largest components only, as the paper does.
     """
     from gln.inference.choice import Choice
-    from gln.workflows.asked import check_graphs, check_labelled
     from gln.workflows.methods import options_for
-    from gln.workflows.training_data import find_data, is_family
+    from gln.workflows.training_data import check_graphs
 
     if view is not None:
         check_page(view)
-    options = options_for(model, read.options())
-    Choice(steps=steps)
-    check_graphs((on,), count, seed)
-    skip = Skips()
-    if not is_family((on,)):
-        check_labelled(find_data([on]), options, skip, model)
+    options, choice, skip = options_for(model, read.options()), Choice(steps=steps), Skips()
+    check_graphs((on,), options, count, seed, model=model, skip=skip)
     from gln.workflows.judge import evaluate_on
 
     method, true, scores = evaluate_on(
-        model, on, options, count, seed, steps, largest_component, skip, remark
+        model, on, options, count, seed, choice, largest_component, skip, remark
     )
     print(scores)
     if view is not None:
@@ -92,7 +87,7 @@ def generate(
     from gln.graphs.check import check_whole
     from gln.seeds import check_seed
     from gln.storage.models import find_saved
-    from gln.workflows.asked import check_device
+    from gln.workflows.methods import check_device
 
     pictured = output.suffix.lstrip(".").lower() in FORMATS
     on_page = output.suffix.lower() == ".html"

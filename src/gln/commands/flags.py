@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from gln.io import ReadOptions, Skipped
     from gln.workflows.engines import Engine
 
-SHOWN = 8  # reasons in a summary
+REASONS = 8  # reasons in a summary
 
 FamilySpec = Annotated[
     Positional[str],
@@ -123,19 +123,18 @@ class ShareFlags:
 
     def chosen(self) -> Engine:
         """The engine that computes the windows."""
+        count = self.devices if isinstance(self.devices, int) else None
         if self.engine == "ray":
             from gln.adapters.ray import on_ray
 
-            return on_ray(self.devices if isinstance(self.devices, int) else None, self.address)
+            return on_ray(count, self.address)
         from gln.workflows.engines import in_processes, in_this_process
 
         if self.devices == "auto":
-            import torch
+            from gln.later import torch
 
-            count = max(1, torch.cuda.device_count())
-        else:
-            count = self.devices or 1
-        return in_this_process if count == 1 else in_processes(count)
+            count = torch.cuda.device_count()
+        return in_processes(count) if count is not None and count > 1 else in_this_process
 
 
 @dataclass(frozen=True)
@@ -220,8 +219,8 @@ class Skips:
         if not self.reasons:
             return
         counts = self.reasons.most_common()
-        lines = [f"{count:>6} × {escaped(reason)}" for reason, count in counts[:SHOWN]]
-        if rest := sum(count for _, count in counts[SHOWN:]):
+        lines = [f"{count:>6} × {escaped(reason)}" for reason, count in counts[:REASONS]]
+        if rest := sum(count for _, count in counts[REASONS:]):
             lines.append(f"{rest:>6} × other reasons, given above")
         print("\n".join([f"\nSkipped {self.reasons.total()}:", *lines]))
         sys.exit(1)

@@ -134,14 +134,14 @@ def view(
         open: Open the page in the browser.
     """
     from gln.inference.choice import Choice
-    from gln.workflows.asked import check_view
     from gln.workflows.methods import options_for
+    from gln.workflows.training_data import check_view
 
     check_page(output)
     options, choice = read.options(), Choice(threshold, steps=steps)
     if model is not None:
         options = options_for(model, options)
-    check_view(source, count, model, predicted, seed, options)
+    check_view(source, options, count, seed, model, predicted)
     from gln.workflows.views import views_from
 
     skip = Skips()

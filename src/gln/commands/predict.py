@@ -83,10 +83,8 @@ def predict(
     """
     from gln.inference.choice import Choice
     from gln.storage.models import saved_facts
-    from gln.workflows.asked import check_prediction
     from gln.workflows.meshes import Meshing
-    from gln.workflows.methods import options_for
-    from gln.workflows.molecules import as_molecules, check_molecules
+    from gln.workflows.methods import as_molecules, check_prediction, options_for
 
     if view is not None:
         check_page(view)
@@ -94,6 +92,8 @@ def predict(
         clusters = clusters or "auto"
     choice = Choice(threshold, top_k, steps, candidates, batch_size)
     if as_molecules(output):
+        from gln.workflows.molecules import check_molecules
+
         check_molecules(model, saved_facts(model), choice)
     meshing = Meshing.of(faces, output, saved_facts(model), model)
     share.check()
@@ -104,7 +104,7 @@ def predict(
     from gln.workflows.engines import in_this_process
     from gln.workflows.methods import load_for, put_on
     from gln.workflows.predict_files import Job
-    from gln.workflows.rules import FROM_TRAINING, load_rules
+    from gln.workflows.rules import load_rules
     from gln.workflows.tiling import predict_job
 
     if SEVERAL & os.environ.keys():
@@ -115,8 +115,7 @@ def predict(
     network = put_on(network, device, None if engine is in_this_process else 0)  # a mistake is found here
     # Of several processes, not all see the graphs that rules would be fitted on.
     rules = load_rules(model) or (None if engine is in_this_process else {})
-    about = FROM_TRAINING if rules else ""
-    job = Job(network, paths, output, options, choice, known, force, clusters, rules, about, device, meshing)
+    job = Job(network, paths, output, options, choice, known, force, clusters, rules, device, meshing)
     if view is not None:
         from gln.workflows.views import job_items
 
@@ -136,18 +135,18 @@ def predict(
 
 def _tell_written(job: Job, outcome: Outcome) -> None:
     from gln.models.contract import kinds_of
-    from gln.workflows.molecules import as_molecules
+    from gln.workflows.methods import as_molecules
 
     output, graphs = job.output, count_of(outcome.graphs, "graph")
     what = count_of(outcome.edges, "edge") if job.clusters is None else count_of(outcome.clusters, "cluster")
     if as_molecules(output):
         what, graphs = count_of(outcome.graphs, "molecule"), f"{outcome.sure:,} of them more than 99 % sure"
-    if job.meshing is not None:
+    elif job.form is not None:
         what = "the mesh" if outcome.graphs == 1 else "the meshes"
         graphs = "the points" if outcome.graphs == 1 else f"{outcome.graphs:,} sets of points"
     # Several graphs may be in files of their own.
     written = output if output.exists() else output.with_name(f"{output.stem}-*{output.suffix}")
-    between = "," if as_molecules(output) else " in" if job.meshing is None else " of"
+    between = "," if as_molecules(output) else " in" if job.form is None else " of"
     print(f"Wrote {escaped(str(written))}: {what}{between} {graphs}.")
     if output.suffix.lower() == ".csv" and job.clusters is None and kinds_of(job.model).node_types:
         print(f"Wrote {escaped(str(output.with_suffix('.nodes.csv')))}: the types of their nodes.")

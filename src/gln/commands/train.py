@@ -71,11 +71,10 @@ def train(
             positions per node.
         resume: Continue the run in RUN exactly where it stopped.
     """
-    from gln.workflows.asked import check_graphs, check_labelled
     from gln.workflows.divide import check_patches
     from gln.workflows.methods import find_method
     from gln.workflows.recipe import Recipe
-    from gln.workflows.training_data import find_data, is_family
+    from gln.workflows.training_data import check_graphs, find_data, is_family
 
     config = settings.config()
     _check_outputs(output, recipe, view, resume)
@@ -94,46 +93,38 @@ def train(
     losses = {"edge_loss": edge_loss, "structure_loss": structure_loss, "every_step": every_step}
     if is_baseline:
         _refuse_for_baseline(vars(config) | losses | {"turned": turned})
-    check_graphs(data, count)
     for words in filter(None, held.values()):
         find_data(words)
     check_patches(patches)
+    options, skip = replace(read.options(), group=group), Skips()
+    asked = ready or Recipe(options, patches, config.seed, spec, config.batch_size, turned=turned)
+    check_graphs(data, asked.read, count, skip=skip)
     if count is not None and count < 3:
         raise GLNError(f"Got --count {count}; expected at least 3 graphs: to train, to validate and to test.")
-    options, skip = replace(read.options(), group=group), Skips()
-    if not is_family(data):
-        check_labelled(find_data(data), options if ready is None else ready.read, skip)
     from gln.viewing.reports import write_report
-    from gln.workflows.judge import NO_TEST, report_of
-    from gln.workflows.runs import read_run
     from gln.workflows.train import train as train_on
 
-    trained = train_on(
+    report = train_on(
         data,
         output,
-        spec,
+        asked,
         config,
         say=remark,
         skip=skip,
         count=count,
-        read=options,
-        patches=patches,
         **held,
+        ready=ready is not None,
         recipe=recipe,
-        ready=ready,
         losses={name.removesuffix("_loss"): value for name, value in losses.items() if value is not None},
-        turned=turned,
         resume=resume,
         typed=sys.argv[2:],
     )
-    if trained is None:  # the first process reports
+    if report is None:  # the first process reports
         return
-    method, judged = trained
-    report = report_of(read_run(output), method, judged, "" if judged else NO_TEST)
     page = write_report(output / "report.html", report)
     print(f"Wrote {escaped(str(page))}.")
-    if view is not None and judged is not None:
-        predicts, graphs = (method, judged.graphs) if judged.paired else (None, judged.made)
+    if view is not None and (judged := report.judged) is not None:
+        predicts, graphs = (report.method, judged.graphs) if judged.paired else (None, judged.made)
         write_shown(view, predicts, graphs, f"{output}, {'test' if judged.paired else 'sampled'} graphs")
     skip.end()
 

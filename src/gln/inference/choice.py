@@ -43,16 +43,16 @@ class Choice:
 
     def keeps(self, model: Any, graph: Graph) -> torch.Tensor:
         """Which columns of a prediction with ``edge_prob`` are edges: bool ``[2m]``."""
-        if self.type_thresholds is None:
-            return graph.edge_prob >= self.cut(model)
-        types = getattr(model, "config", {}).get("edge_types", 1)
-        if types != len(self.type_thresholds):
-            raise GLNError(
-                f"Got {len(self.type_thresholds)} type_thresholds for a model of {types} types of edges; give one each."
-            )
-        if types == 1:
-            return graph.edge_prob >= self.cut(model)
-        return graph.edge_prob >= graph.edge_prob.new_tensor(self.type_thresholds)[graph.edge_type]
+        least: float | torch.Tensor = self.cut(model)
+        if self.type_thresholds is not None:
+            types, count = getattr(model, "config", {}).get("edge_types", 1), len(self.type_thresholds)
+            if types != count:
+                raise GLNError(
+                    f"Got {count} type_thresholds for a model of {types} types of edges; give one each."
+                )
+            if types > 1:
+                least = graph.edge_prob.new_tensor(self.type_thresholds)[graph.edge_type]
+        return graph.edge_prob >= least
 
 
 AS_TRAINED = Choice()

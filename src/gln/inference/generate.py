@@ -110,11 +110,9 @@ def noise_points(noise: dict[str, Any], rng: np.random.Generator) -> Graph:
     """One set of nodes with normal features, from the statistics of :func:`gln.graphs.features.feature_noise`."""
     sizes, counts = np.array(noise["sizes"]).T
     size = int(rng.choice(sizes, p=counts / counts.sum()))
-    rows = {
-        name: torch.from_numpy(
-            rng.normal(noise[name]["mean"], noise[name]["std"], (size, len(noise[name]["mean"])))
-        ).float()
-        for name in ROWS
-        if name in noise
-    }
+    rows = {}
+    for name in ROWS:
+        if name in noise:
+            mean, std = noise[name]["mean"], noise[name]["std"]
+            rows[name] = torch.from_numpy(rng.normal(mean, std, (size, len(mean)))).float()
     return Graph(**rows, num_nodes=size)

@@ -88,18 +88,22 @@ Row = Sequence[float]
 
 @overload
 def predict(
-    model: Method | Path | str, points: np.ndarray | Tensor | Graph | Sequence[Row], **choice: Any
+    model: Method | Path | str, points: np.ndarray | Tensor | Graph | Data | Sequence[Row], **choice: Any
 ) -> Data: ...
 
 
 @overload
 def predict(
-    model: Method | Path | str, points: Sequence[np.ndarray | Tensor | Data | Sequence[Row]], **choice: Any
+    model: Method | Path | str,
+    points: Batch | Sequence[np.ndarray | Tensor | Data | Sequence[Row]],
+    **choice: Any,
 ) -> list[Data]: ...
 
 
-@overload
-def predict(model: Method | Path | str, points: Data | Batch | Any, **choice: Any) -> Any: ...
+@overload  # which our own type checker, that does not follow PyG, takes for the first
+def predict(  # type: ignore[overload-cannot-match]
+    model: Method | Path | str, points: Any, **choice: Any
+) -> Data | list[Data]: ...
 
 
 def predict(  # type: ignore[misc]  # the settings are the same in all three

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,36 +12,30 @@ from torch import Tensor, nn
 from tqdm.auto import tqdm  # type: ignore[import-untyped]
 
 from gln.graphs.check import check_graph
-from gln.graphs.record import KINDS, NAMES, Graph, is_per_edge
+from gln.graphs.record import Graph, is_per_edge
 from gln.inference.predict import AS_TRAINED, Choice, Method, answers_of, outputs, predict_graphs
 from gln.models.contract import StructureOutput, kind_names, starting_structure
 
 
 @dataclass(frozen=True)
 class Seen:
-    """A prediction: pairs ``[m, 2]``, the smaller node first unless directed, and their probabilities ``[steps, m]``.
+    """A prediction: a graph of pairs, with what the last step predicts of them and of the nodes, such as ``edge_type``.
 
-    Several steps are those of a recurrence, ``A⁰`` first. Pairs that are not listed have probability 0 or below
-    ``floor``. ``threshold`` decides which pairs are edges until the reader moves the slider. ``kinds`` are the
-    attributes of pairs and nodes, such as ``edge_type [m]``, that the last step predicts, and ``names`` the words for
-    their types.
+    Every pair is listed once, the smaller node first unless directed. ``chances [steps, m]`` are their probabilities;
+    several steps are those of a recurrence, ``A⁰`` first. Pairs that are not listed have probability 0 or below
+    ``floor``. ``threshold`` decides which pairs are edges until the reader moves the slider.
     """
 
-    pairs: np.ndarray
+    graph: Graph
     chances: np.ndarray
     threshold: float = 0.5
     floor: float = 0.0
-    directed: bool = False
-    kinds: Mapping[str, np.ndarray] = field(default_factory=dict)
-    names: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     @classmethod
     def last(cls, answer: Graph, threshold: float, floor: float = 0.0) -> Seen:
         """A predicted graph with ``edge_prob [2m]`` as a prediction of one step."""
-        pairs, chances = answer.scored_once()
-        kinds = _kinds_once(vars(answer), answer.listed_once())
-        names = {name: answer[name] for name in NAMES if name in answer}
-        return cls(pairs, chances[None].astype(np.float32), threshold, floor, answer.directed, kinds, names)
+        once = answer.some_edges(answer.listed_once())
+        return cls(once, once.edge_prob[None].float().numpy(force=True), threshold, floor)
 
     @classmethod
     def forming(cls, graph: Graph) -> Seen:
@@ -50,35 +44,33 @@ class Seen:
         keys = [step.edges_once() @ (graph.num_nodes, 1) for step in steps]
         every = np.unique(np.concatenate(keys))
         chances = np.stack([np.isin(every, key) for key in keys]).astype(np.float32)
-        pairs = np.stack([every // graph.num_nodes, every % graph.num_nodes], axis=1)
-        return cls(pairs, chances, directed=graph.directed)
+        pairs = torch.from_numpy(np.stack(np.divmod(every, graph.num_nodes)))
+        return cls(graph.with_edges(pairs, directed=graph.directed), chances)
+
+    @property
+    def pairs(self) -> np.ndarray:
+        """The pairs ``[m, 2]``."""
+        return self.graph.edge_index.T.numpy(force=True)
 
     def answer(self, nodes: Graph) -> Graph:
         """The predicted graph over ``nodes``, with ``edge_prob``: what reaches the threshold after the last step."""
-        stays = self.chances[-1] >= np.float32(self.threshold)
-        pairs, twice = torch.from_numpy(self.pairs[stays]).T, 1 if self.directed else 2
-        found = {"edge_prob": self.chances[-1][stays], **self._some(stays)}
-        of_nodes = {name: torch.from_numpy(value) for name, value in found.items() if not is_per_edge(name)}
-        of_edges = {name: torch.from_numpy(value) for name, value in found.items() if is_per_edge(name)}
-        of_edges = {name: torch.cat([value] * twice) for name, value in of_edges.items()}
-        edges = torch.cat([pairs, pairs.flip(0)][:twice], dim=1)
-        return check_graph(
-            nodes.with_edges(edges, **of_edges, **of_nodes, **self.names, directed=self.directed)
-        )
+        stays = torch.from_numpy(self.chances[-1] >= np.float32(self.threshold))
+        found = self.graph.some_edges(stays)
+        found.edge_prob = torch.from_numpy(self.chances[-1])[stays]
+        if not found.directed:
+            for name in filter(is_per_edge, found.keys()):
+                found[name] = torch.cat([found[name]] * 2)
+            found.edge_index = torch.cat([found.edge_index, found.edge_index.flip(0)], dim=1)
+        return check_graph(Graph(**vars(found) | nodes.rows()))
 
     def decided(self) -> Seen:
         """Only the pairs that are an edge after some step, for a page without a slider."""
         stays = (self.chances >= np.float32(self.threshold)).any(axis=0)
-        return replace(self.some(stays), floor=self.threshold)
+        return replace(self.some(torch.from_numpy(stays)), floor=self.threshold)
 
-    def some(self, stays: Any) -> Seen:
+    def some(self, stays: Tensor) -> Seen:
         """Only the pairs that stay."""
-        kinds = self._some(stays)
-        return replace(self, pairs=self.pairs[stays], chances=self.chances[:, stays], kinds=kinds)
-
-    def _some(self, stays: Any) -> dict[str, np.ndarray]:
-        """The kinds of the pairs that stay, and of all nodes."""
-        return {name: value[stays] if is_per_edge(name) else value for name, value in self.kinds.items()}
+        return replace(self, graph=self.graph.some_edges(stays), chances=self.chances[:, stays.numpy()])
 
 
 def every_step(
@@ -115,9 +107,3 @@ def _seen(model: nn.Module, output: StructureOutput, graphs: Sequence[Graph], cu
             chances = torch.cat([starting_structure(model, answer.edge_index[:, once])[None], chances])
         found.append(replace(Seen.last(answer, cut), chances=chances.float().numpy()))
     return found
-
-
-def _kinds_once(values: Mapping[str, Any], once: Tensor) -> dict[str, np.ndarray]:
-    """The kinds among the attributes of a prediction, those of edges ``once`` for each."""
-    names = [name for name in values if name.startswith((*KINDS,)) and name not in NAMES]
-    return {name: (values[name][once] if is_per_edge(name) else values[name]).numpy() for name in names}

@@ -14,13 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
 from gln.errors import GLNError
 from gln.files import check_page, write_atomically
 from gln.graphs import make_graph
 from gln.graphs.check import as_record
-from gln.graphs.record import Graph
 from gln.graphs.regions import is_image
 from gln.inference.steps import Seen
 from gln.viewing.pictures import main_axes, places
@@ -43,48 +41,40 @@ def write_page(path: Path | str, views: Sequence[View], title: str = "gln") -> P
 
 
 def write_html(
-    path: Path | str, name: str, scripts: Sequence[str], content: dict[str, Any], title: str, **more: Any
-) -> Path:
-    """Write the page ``name`` with ``content`` as its data; see :func:`assemble`."""
-    path = check_page(path)
-    page = assemble(name, scripts, embed(content), title, **more)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(path, page.encode("utf-8", "backslashreplace"))
-    return path
-
-
-def assemble(
+    path: Path | str,
     name: str,
     scripts: Sequence[str],
-    data: str,
+    content: dict[str, Any],
     title: str,
     styles: Sequence[str] = (),
     worker: Sequence[str] = (),
-) -> str:
-    """Assemble the page ``name`` from the files in ``page/``: style, script and data in one text.
+) -> Path:
+    """Write the page ``name`` from the files in ``page/``: style, script and ``content`` in one text.
 
     Its template is a whole page, or parts under ``<!-- names -->`` that stand at these places of ``stage.html``.
 
     The policy in its head allows exactly this style and this script, by their hashes, and forbids every request. A
     ``worker`` is a script that the page starts from its own text, and that may compile WebAssembly.
     """
+    path = check_page(path)
     style = "\n".join([_variables(), *map(_part, ("common.css", *styles, f"{name}.css"))])
     script = "\n".join(['"use strict";', *map(_part, (*COMMON, *scripts, f"{name}.js"))])
     script = re.sub(r"(?m)^ +", "", script)  # what indents a script is a fifteenth of it
-    policy = "; ".join(
-        [
-            "default-src 'none'",
-            f"script-src {_hash(script)}" + (" 'wasm-unsafe-eval'; worker-src blob:" if worker else ""),
-            f"style-src {_hash(style)}",
-            "img-src data:",
-            "base-uri 'none'",
-            "form-action 'none'",
-        ]
-    )
-    slots = {"policy": policy, "title": escape(title), "style": style, "script": script, "data": data}
-    slots["worker"] = "\n".join(map(_part, worker))
+    policy = [
+        "default-src 'none'",
+        f"script-src {_hash(script)}" + (" 'wasm-unsafe-eval'; worker-src blob:" if worker else ""),
+        f"style-src {_hash(style)}",
+        "img-src data:",
+        "base-uri 'none'",
+        "form-action 'none'",
+    ]
+    slots = {"policy": "; ".join(policy), "title": escape(title), "style": style, "script": script}
+    slots |= {"data": embed(content), "worker": "\n".join(map(_part, worker))}
     # In one pass, so that inserted text is never taken for a slot.
-    return re.sub(r"\{\{(\w+)\}\}", lambda match: slots[match[1]], _template(name))
+    page = re.sub(r"\{\{(\w+)\}\}", lambda match: slots[match[1]], _template(name))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(path, page.encode("utf-8", "backslashreplace"))
+    return path
 
 
 def _template(name: str) -> str:
@@ -145,36 +135,40 @@ def to_levels(chances: np.ndarray, thresholds: np.ndarray, levels: int = LEVELS)
 def pack_view(view: View, thresholds: np.ndarray) -> dict[str, Any]:
     """One view as plain data."""
     graph, nodes = view.graph, view.graph.num_nodes
-    known = view.labelled and graph.edge_index is not None
-    true = graph.edges_once() if known else np.empty((0, 2), dtype=np.int64)
+    true = graph.edges_once() if _is_known(view) else np.empty((0, 2), dtype=np.int64)
     seen = view.seen
     packed: dict[str, Any] = {"name": view.name, "nodes": nodes, "truth": view.labelled}
     if view.labels is not None:
         packed["labels"] = [str(label) for label in view.labels]
-    packed |= {"title": view.title} if view.title else {}
-    packed |= {"symbols": list(view.symbols)} if view.symbols is not None else {}
-    packed |= (
-        {"clusters": encode(view.clusters.astype(number_kind(nodes)))} if view.clusters is not None else {}
-    )
-    keys = true[:, 0] * nodes + true[:, 1]
+    if view.title:
+        packed["title"] = view.title
+    if view.symbols is not None:
+        packed["symbols"] = list(view.symbols)
+    if view.clusters is not None:
+        packed["clusters"] = encode(view.clusters.astype(number_kind(nodes)))
+    keys = true @ [nodes, 1]
     if seen is not None:
-        numbers = seen.pairs[:, 0] * nodes + seen.pairs[:, 1]
+        numbers = seen.pairs @ [nodes, 1]
         first = max(0, int(np.searchsorted(thresholds, np.float32(seen.floor))))
         own = max(first, int(np.abs(thresholds - np.float32(seen.threshold)).argmin()))
         first, levels = _spare(numbers, keys, seen, thresholds, first, own)
         stays = (seen.chances.max(axis=0, initial=0) >= thresholds[first]) | np.isin(numbers, keys)
         numbers, chances = numbers[stays], seen.chances[:, stays]
-        everything = np.union1d(numbers, keys)
-        full = np.zeros((len(chances), len(everything)), dtype=np.float32)
-        full[:, np.searchsorted(everything, numbers)] = chances
+        keys, true_keys = np.union1d(numbers, keys), keys
+        full = np.zeros((len(chances), len(keys)), dtype=np.float32)
+        full[:, np.searchsorted(keys, numbers)] = chances
         packed |= {"levels": levels, "steps": len(full), "first": first, "own": own}
         packed["chances"] = encode(to_levels(full, thresholds, levels))
-        keys, true_keys = everything, keys
         packed["true"] = encode(np.packbits(np.isin(keys, true_keys), bitorder="little"))
     packed["source"], packed["target"] = (
         encode(part.astype(number_kind(nodes))) for part in np.divmod(keys, nodes)
     )
     return packed | _kinds(view, keys) | _faces(view) | _drawing(view, true)
+
+
+def _is_known(view: View) -> bool:
+    """Whether there are true edges."""
+    return view.labelled and view.graph.edge_index is not None
 
 
 def _faces(view: View) -> dict[str, Any]:
@@ -200,34 +194,34 @@ def _kinds(view: View, keys: np.ndarray) -> dict[str, Any]:
 
     It is as predicted, with what is true beside it or, without a prediction, as it is.
     """
-    graph, known = view.graph, None
-    if view.labelled and graph.edge_index is not None:
-        known = Seen.last(Graph(**vars(graph) | {"edge_prob": torch.ones(graph.num_edges)}), 0.5)
-    shown = known if view.seen is None else view.seen
+    graph, nodes = view.graph, view.graph.num_nodes
+    known = graph.some_edges(graph.listed_once()) if _is_known(view) else None
+    shown = known if view.seen is None else view.seen.graph
     if shown is None:
         return {}
     packed: dict[str, Any] = {"directed": True} if shown.directed else {}
     told = {"": shown} | ({} if known is None or known is shown else {"true_": known})
     for what, words in (("edge_type", "type_names"), ("node_type", "node_names")):
-        if what in shown.kinds:
-            names = next(
-                (one.names[f"{what}_names"] for one in told.values() if f"{what}_names" in one.names), ()
-            )
-            types = [one.kinds[what].max(initial=-1) for one in told.values() if what in one.kinds]
-            packed[words] = [*names, *(f"type {number}" for number in range(len(names), int(max(types)) + 1))]
+        if shown[what] is not None:
+            names = next((one[f"{what}_names"] for one in told.values() if f"{what}_names" in one), ())
+            types = [one[what].max() for one in told.values() if one[what] is not None and len(one[what])]
+            packed[words] = [
+                *names,
+                *(f"type {number}" for number in range(len(names), int(max(types, default=-1)) + 1)),
+            ]
     for before, one in told.items():
-        own = one.pairs @ [graph.num_nodes, 1]
+        own = one.edge_index.T.numpy(force=True) @ [nodes, 1]
         here = np.isin(own, keys)
         for name, short, kind, most in (
             ("edge_type", "types", "u1", 255),
             ("edge_weight", "weights", "<f4", np.inf),
         ):
-            if name in one.kinds:
+            if one[name] is not None:
                 full = np.zeros(len(keys), dtype=kind)
-                full[np.searchsorted(keys, own[here])] = one.kinds[name][here].clip(max=most)
+                full[np.searchsorted(keys, own[here])] = one[name].numpy(force=True)[here].clip(max=most)
                 packed[before + short] = encode(full)
-        if "node_type" in one.kinds:
-            packed[f"{before}node_types"] = encode(one.kinds["node_type"].clip(max=255).astype("u1"))
+        if one.node_type is not None:
+            packed[f"{before}node_types"] = encode(one.node_type.numpy(force=True).clip(max=255).astype("u1"))
     return packed | ({"dashes": TYPE_DASHES} if "type_names" in packed else {})
 
 

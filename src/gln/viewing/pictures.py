@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+import networkx as nx
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.colors import LinearSegmentedColormap, to_rgba, to_rgba_array
 
 from gln.errors import GLNError
-from gln.graphs import as_graph
+from gln.graphs import as_graph, to_networkx
 from gln.graphs.record import Graph
 from gln.graphs.regions import is_image
-from gln.viewing.layout import laid_out
 from gln.viewing.style import (
     DEPTH,
     EDGE,
@@ -34,6 +34,8 @@ TILT = np.radians(35)  # 3-D graphs lie on their two longest axes, seen from thi
 FLATTEST = 0.6  # 3-D graphs are drawn with no axis shorter than this share of the longest
 SHADES = 40
 MARGIN = 0.04  # around a drawing, as a share of its longer side
+FEW = 200  # nodes; with more, all that needs every two of them takes long
+ROUNDS = 12  # of making the lengths of edges alike
 
 
 def draw_graph(graph: Any, ax: Axes, scale: float = 1.0) -> None:
@@ -124,34 +126,35 @@ def draw_errors(graph: Any, truth: Any, ax: Axes, scale: float = 1.0) -> tuple[i
         how many edges are missing and how many are extra.
     """
     graph, truth = as_graph(graph), as_graph(truth)
-    check_nodes(graph, truth)
-    image = is_image(graph)
+    wrong, edges, image = differences(graph, truth), len(truth.edges_once()), is_image(graph)
     points = graph.pos.numpy(force=True) if image else _project(graph)[0]
-    keys = [one.edges_once() @ [graph.num_nodes, 1] for one in (graph, truth)]
-    thick = _image_thickness(points, scale) if image else _thickness(len(keys[1]), scale)
+    thick = _image_thickness(points, scale) if image else _thickness(edges, scale)
     zorder = 3.0 if image else 1.5  # below the dots of the nodes
-    counts = []
-    for kind, wrong in zip(WRONG, (np.setdiff1d(*keys[::-1]), np.setdiff1d(*keys)), strict=True):
-        ends = np.stack(np.divmod(wrong, graph.num_nodes), axis=-1)  # [w, 2]
-        draw_kind(ax, points[ends], kind, image=image, thick=thick, zorder=zorder)
+    for kind in WRONG:
+        segments = points[wrong[kind]]
+        draw_kind(ax, segments, kind, image=image, thick=thick, zorder=zorder)
         if graph.directed:
-            draw_arrows(
-                ax, points[ends], PLAIN[kind][-1].colour, 1.3 * _arrow(points, len(keys[1])), zorder + 0.1
-            )
-        counts.append(len(wrong))
-    draw_kind(ax, points[other_types(graph, truth)], OTHER_TYPE, image=image, thick=thick, zorder=0.9)
-    return counts[0], counts[1]
+            draw_arrows(ax, segments, PLAIN[kind][-1].colour, 1.3 * _arrow(points, edges), zorder + 0.1)
+    draw_kind(ax, points[wrong[OTHER_TYPE]], OTHER_TYPE, image=image, thick=thick, zorder=0.9)
+    missing, extra = (len(wrong[kind]) for kind in WRONG)
+    return missing, extra
 
 
-def other_types(graph: Graph, truth: Graph) -> np.ndarray:
-    """The edges ``[w, 2]`` that are predicted and true, but of another type; none without types."""
-    if graph.edge_type is None or truth.edge_type is None:
-        return np.empty((0, 2), dtype=np.int64)
-    pairs = [one.edges_once() for one in (graph, truth)]
-    mine, theirs = (each @ [graph.num_nodes, 1] for each in pairs)
-    types = [one.edge_type[one.listed_once()].numpy(force=True) for one in (graph, truth)]
-    _, mine, theirs = np.intersect1d(mine, theirs, assume_unique=True, return_indices=True)
-    return pairs[0][mine[types[0][mine] != types[1][theirs]]]
+def differences(graph: Graph, truth: Graph) -> dict[str, np.ndarray]:
+    """The edges ``[w, 2]`` that are missing, those that are extra, and those that are true but of another type."""
+    if truth.num_nodes != graph.num_nodes:
+        raise GLNError(
+            f"A truth has {truth.num_nodes} nodes, but its graph has {graph.num_nodes}; give truths in graph order."
+        )
+    pairs = [one.edges_once() for one in (truth, graph)]
+    theirs, mine = (each @ [graph.num_nodes, 1] for each in pairs)
+    wrong = pairs[0][~np.isin(theirs, mine)], pairs[1][~np.isin(mine, theirs)], pairs[1][:0]
+    found = dict(zip((*WRONG, OTHER_TYPE), wrong, strict=True))
+    if graph.edge_type is not None and truth.edge_type is not None:
+        true, told = (one.edge_type[one.listed_once()].numpy(force=True) for one in (truth, graph))
+        _, first, second = np.intersect1d(theirs, mine, assume_unique=True, return_indices=True)
+        found[OTHER_TYPE] = pairs[1][second[true[first] != told[second]]]
+    return found
 
 
 def _thickness(edges: int, scale: float) -> float:
@@ -162,14 +165,6 @@ def _thickness(edges: int, scale: float) -> float:
 def _shades(depth: np.ndarray) -> np.ndarray:
     """Depths from 0 to 1 in steps too small to see; equal shades keep a vector file small."""
     return np.round(depth * SHADES) / SHADES
-
-
-def check_nodes(graph: Graph, truth: Graph) -> None:
-    """Refuse a truth with another number of nodes."""
-    if truth.num_nodes != graph.num_nodes:
-        raise GLNError(
-            f"A truth has {truth.num_nodes} nodes, but its graph has {graph.num_nodes}; give truths in graph order."
-        )
 
 
 def _draw_image(ax: Axes, graph: Graph, ends: np.ndarray, scale: float) -> None:
@@ -208,7 +203,7 @@ def not_flat(points: np.ndarray) -> np.ndarray:
 def places(graph: Graph) -> np.ndarray:
     """Where the nodes are: in the plane ``[n, 2]`` or, along their axes of largest spread, in space ``[n, 3]``.
 
-    Nodes without positions are laid out (:func:`gln.viewing.layout.laid_out`).
+    Nodes without positions are laid out (:func:`laid_out`).
     """
     if not graph.widths[0]:
         return laid_out(graph)
@@ -230,3 +225,40 @@ def node_colours(graph: Graph) -> list[str]:
     if groups is None:
         return [INK] * graph.num_nodes
     return [GROUPS[group % len(GROUPS)] for group in groups.tolist()]
+
+
+def laid_out(graph: Graph) -> np.ndarray:
+    """Places ``[n, 2]``: without crossings if that can be, else by springs."""
+    network = nx.Graph(to_networkx(graph))
+    few = graph.num_nodes <= FEW
+    if few and nx.is_biconnected(network):
+        planar, drawing = nx.check_planarity(network)
+        if planar:
+            return _without_crossings(network, drawing)
+    layout = nx.spring_layout(network, seed=0)
+    if few and nx.is_connected(network):  # also by how many edges are between any two
+        layout = nx.kamada_kawai_layout(network, pos=layout)
+    return np.array([layout[node] for node in range(graph.num_nodes)])
+
+
+def _without_crossings(network: nx.Graph, drawing: nx.PlanarEmbedding) -> np.ndarray:
+    """Tutte's drawing: the longest face is a circle, and every other node is at the mean of its neighbours.
+
+    The mean may be weighted; longer edges weigh more in every round, so that inner nodes do not crowd.
+    """
+    seen: set[tuple[int, int]] = set()
+    faces = [drawing.traverse_face(*edge, seen) for edge in drawing.edges if edge not in seen]
+    circle = np.array(max(faces, key=len))
+    inner = np.setdiff1d(np.arange(len(network)), circle)
+    angle = np.linspace(0, 2 * np.pi, len(circle), endpoint=False)
+    where = np.zeros((len(network), 2))
+    where[circle] = np.stack([np.cos(angle), np.sin(angle)], axis=1)
+    weight = nx.to_numpy_array(network, nodelist=range(len(network)), weight=None)
+    for _ in range(ROUNDS):
+        pull = np.diag(weight.sum(1)) - weight
+        fixed = weight[np.ix_(inner, circle)] @ where[circle]
+        where[inner] = np.linalg.solve(pull[np.ix_(inner, inner)], fixed)
+        length = np.linalg.norm(where[:, None] - where, axis=-1)
+        weight *= np.sqrt(length / length[weight > 0].mean() + 1e-6)
+        weight /= weight.max()
+    return where

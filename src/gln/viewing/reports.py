@@ -24,7 +24,7 @@ def write_report(path: Path | str, report: RunReport) -> Path:
 
 def report_content(report: RunReport) -> dict[str, Any]:
     """Everything that a report shows, as plain data."""
-    facts, judged = report.facts, report.judged
+    facts, judged, gallery = report.facts, report.judged, report.gallery
     starts = facts.environment.get("starts") or []
     made = {name: facts.model[name] for name in ("versions", "commit") if name in facts.model}
     return {
@@ -38,7 +38,7 @@ def report_content(report: RunReport) -> dict[str, Any]:
         "weights": report.weights,
         "scores": None if judged is None else _scores(judged),
         "why": report.why,
-        "gallery": None if report.gallery is None else pack_gallery(report.gallery),
+        "gallery": None if gallery is None else pack_gallery(gallery),
         "data": _learned_from(facts),
         "settings": _settings(facts),
         "starts": starts or ([made] if made else []),

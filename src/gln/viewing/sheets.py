@@ -27,7 +27,7 @@ from gln.graphs.record import Graph
 from gln.graphs.regions import is_image
 from gln.inference.predict import Choice, Method
 from gln.inference.steps import every_step
-from gln.viewing.pictures import check_nodes, draw_errors, draw_graph, other_types, places
+from gln.viewing.pictures import differences, draw_errors, draw_graph, places
 from gln.viewing.style import (
     EDGE,
     INK,
@@ -94,22 +94,21 @@ class Sheet:
 
     def draw(self, graph: Graph | Data, truth: Graph | Data | None, caption: str) -> tuple[int, int]:
         """Draw a graph with its caption; returns how many edges are missing and extra against the truth."""
-        ax, wrong, counts = self.next(), (0, 0), ""
+        ax, missing, extra, counts = self.next(), 0, 0, ""
         graph, truth = as_record(graph), None if truth is None else as_record(truth)
         if truth is None:
             draw_graph(graph, ax, self.scale)
         else:
-            wrong = _draw_against(graph, truth, ax, self.scale)
-            counts = f"{wrong[0]} missing, {wrong[1]} extra"
-            other = len(other_types(graph, truth))
-            counts += f", {other} of another type" if other else ""
-            there = {RIGHT: len(truth.edges_once()) > wrong[0]} | dict(zip(WRONG, wrong, strict=True))
-            there |= {RIGHT: there[RIGHT] and truth.edge_type is None, OTHER_TYPE: other > 0}
-            self.kinds |= {kind for kind, some in there.items() if some}
+            found = {kind: len(pairs) for kind, pairs in differences(graph, truth).items()}
+            _draw_against(graph, truth, ax, self.scale)
+            missing, extra, other = found.values()
+            counts = f"{missing} missing, {extra} extra" + (f", {other} of another type" if other else "")
+            found[RIGHT] = truth.edge_type is None and len(truth.edges_once()) > missing
+            self.kinds |= {kind for kind, some in found.items() if some}
             self.images.append(is_image(graph))
         self._note_types(graph if truth is None else truth)
         self.caption(ax, caption, counts)
-        return wrong
+        return missing, extra
 
     def _note_types(self, graph: Graph) -> None:
         for what in ("edge_type", "node_type"):
@@ -195,15 +194,14 @@ def write_figure(figure: Figure, path: Path, dpi: int = 150) -> Path:
     return path
 
 
-def _draw_against(graph: Graph, truth: Graph, ax: Axes, scale: float) -> tuple[int, int]:
+def _draw_against(graph: Graph, truth: Graph, ax: Axes, scale: float) -> None:
     """Draw the right edges as a graph and the wrong ones over it, at the node positions of the truth."""
-    check_nodes(graph, truth)
     where = truth.pos if truth.widths[0] else torch.from_numpy(places(truth))
     graph, truth = (Graph(**vars(one) | {"pos": where}) for one in (graph, truth))
     keys = [one.edge_index[0] * truth.num_nodes + one.edge_index[1] for one in (graph, truth)]
     shown = graph if truth.edge_type is not None and graph.edge_type is not None else truth
     draw_graph(shown.some_edges(torch.isin(*(keys if shown is graph else keys[::-1]))), ax, scale)
-    return draw_errors(graph, truth, ax, scale)
+    draw_errors(graph, truth, ax, scale)
 
 
 SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")

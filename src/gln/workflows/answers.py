@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import torch
@@ -19,7 +19,7 @@ from gln.io.csvfile import CSVFile
 from gln.io.items import as_tensors
 from gln.models.contract import kinds_of
 from gln.models.settings import misfit, unread, unseen
-from gln.workflows import Say, silent
+from gln.workflows import silent
 from gln.workflows.methods import comparable, compared, out_of_memory
 
 if TYPE_CHECKING:
@@ -95,24 +95,20 @@ def completed(answer: Graph, known: Graph) -> Graph:
     return answer
 
 
-def ask(
-    model: Method, items: list[Item], choice: Choice, known: KnownEdges | None, tick: Tick = silent
-) -> list[Graph]:
-    """A graph for every item, with the known edges."""
-    sure = None if known is None else [known.of(item) for item in items]
-    answers = predict_graphs(model, [item.graph for item in items], choice, tick=tick)
-    return answers if sure is None else list(map(completed, answers, sure))
-
-
 def ask_each(
     model: Method, items: list[Item], choice: Choice, known: KnownEdges | None = None, tick: Tick = silent
 ) -> list[Graph | str]:
-    """A graph for every item, or the reason why there is none; items that fail together are tried one by one."""
+    """A graph for every item, with the known edges, or the reason why there is none.
+
+    Items that fail together are tried one by one.
+    """
     reasons = [misfit(model, item.graph) for item in items]
     fitting = [item for item, reason in zip(items, reasons, strict=True) if reason is None]
     found: list[Any]
     try:
-        found = ask(model, fitting, choice, known, tick)
+        sure = None if known is None else [known.of(item) for item in fitting]
+        found = predict_graphs(model, [item.graph for item in fitting], choice, tick=tick)
+        found = found if sure is None else list(map(completed, found, sure))
     except (GLNError, MemoryError, RuntimeError) as error:
         if len(fitting) > 1:
             found = [answer for item in fitting for answer in ask_each(model, [item], choice, known, tick)]
@@ -154,10 +150,12 @@ class Outcome:
     def from_facts(cls, facts: dict[str, Any]) -> Outcome:
         return cls(**facts | {"skipped": [Skipped(Path(path), reason) for path, reason in facts["skipped"]]})
 
-    def score(self, rules: Rules, model: Any = None, say: Say = silent) -> None:
+    def score(self, rules: Rules, model: Any = None) -> None:
         """Compare the answers with the true edges, where an item has them, and with what the rules predict."""
         labelled = [(item, answer) for item, answer in self.answers if item.labelled]
-        true = [(compared(model, item.graph, item.name, say), answer) for item, answer in labelled]
+        true = [
+            (compared(model, item.graph, item.name, self.remarks.append), answer) for item, answer in labelled
+        ]
         if not true:
             return
         from gln.evaluation.edges import edge_scores  # here, as it loads torchmetrics
@@ -210,36 +208,60 @@ class Window:
     bad: list[Skipped] = field(default_factory=list)
 
 
+class Form(Protocol):
+    """What answers are made into: molecules or meshes."""
+
+    @property
+    def least(self) -> float:
+        """Edges that are less likely than this are not looked at."""
+
+    def checked(self, item: Item) -> Item:
+        """The item as the model is to see it; refuses what the form cannot be made of."""
+
+    def made(self, item: Item, answer: Graph, done: Outcome) -> Graph:
+        """The form over the nodes of ``item``, by the ``answer`` to what :meth:`checked` left of it."""
+
+
 def answer_window(
     model: Method,
     window: Window,
     choice: Choice,
     known: KnownEdges | None = None,
-    say: Say = silent,
     tick: Tick = silent,
+    form: Form | None = None,
 ) -> Outcome:
-    """Predict the items of ``window``; skip those that do not fit the model.
+    """Predict the items of ``window``, in this ``form``; skip those that do not fit the model.
 
     ``tick`` is called with the number of graphs of every batch that is done.
     """
-    done = Outcome(skipped=list(window.bad))
-    results = ask_each(model, window.items, choice, known, tick)
-    for item, result in zip(window.items, results, strict=True):
-        if isinstance(result, Graph):
-            done.answers.append((item, result))
-            done.edges += int(result.listed_once().sum())
-        else:
-            where = "" if item.part is None else f"graph {item.part}: "
-            done.skipped.append(Skipped(item.path, f"{where}{result}"))
-    done.graphs = len(done.answers)
-    if window.items and window.number == 0:
-        if not done.answers:
+    done, items, seen = Outcome(skipped=list(window.bad)), [], []
+    for item in window.items:
+        try:
+            seen.append(item if form is None else form.checked(item))
+            items.append(item)
+        except GLNError as error:
+            done.skipped.append(item.skipped(error))
+    results = ask_each(model, seen, choice, known, tick)
+    answered = [part for part, result in zip(seen, results, strict=True) if isinstance(result, Graph)]
+    if results and window.number == 0:
+        if not answered:
             nothing = f"None of the first {len(results)} sets of nodes can be predicted; "
-            raise Unfit(f"{nothing if len(results) > 1 else ''}{window.items[0].name}: {results[0]}")
-        for name in unread(model, done.answers[0][0].graph):
-            say(f"the model does not read {name}; it was trained without it.")
-    for item, _ in done.answers:
-        if new := unseen(model, item.graph):
-            names = item.x_names or [f"column {number} of x" for number in range(item.graph.widths[1])]
-            say(f"never seen in training: {', '.join(names[number] for number in new)}")
+            raise Unfit(f"{nothing if len(results) > 1 else ''}{seen[0].name}: {results[0]}")
+        for name in unread(model, answered[0].graph):
+            done.remarks.append(f"the model does not read {name}; it was trained without it.")
+    for part in answered:
+        if new := unseen(model, part.graph):
+            names = part.x_names or [f"column {number} of x" for number in range(part.graph.widths[1])]
+            done.remarks.append(f"never seen in training: {', '.join(names[number] for number in new)}")
+    for item, result in zip(items, results, strict=True):
+        try:
+            if isinstance(result, str):
+                raise GLNError(result)
+            answer = result if form is None else form.made(item, result, done)
+        except GLNError as error:
+            done.skipped.append(item.skipped(error))
+            continue
+        done.answers.append((item, answer))
+        done.edges += int(answer.listed_once().sum())
+    done.graphs = len(done.answers)
     return done

@@ -75,21 +75,19 @@ def evaluate_on(
     options: ReadOptions,
     count: int,
     seed: int,
-    steps: int | None,
+    choice: Choice,
     largest_component: bool,
     skip: Skip,
     say: Say,
 ) -> tuple[Any, list[Graph], Scores]:
     """The model of this name, the graphs it was scored on, of a family or from files, and its scores."""
     method, rules = load_for("predict", model), load_rules(model)
-    floor, note = (
-        None,
-        FROM_TRAINING if rules else "k and radius are those that suit other graphs of the family best",
-    )
+    floor, note = None, FROM_TRAINING
     if is_family((on,)):
         graphs = parse_family(on).graphs(2 * count, seed=seed)
         true, floor = graphs[:count], graphs[count:]
-        rules = rules or fit_rules(floor)
+        if not rules:
+            rules, note = fit_rules(floor), "k and radius are those that suit other graphs of the family best"
     else:
         paths = find_data([on])
         if words := has_learned_from(model, paths):
@@ -103,7 +101,7 @@ def evaluate_on(
                 raise GLNError(f"{graph.name}: {error}") from None
         if not rules:
             rules, note = rules_of_scored(true)
-    _, _, scores = evaluated(method, true, floor, largest_component, Choice(steps=steps), rules)
+    _, _, scores = evaluated(method, true, floor, largest_component, choice, rules)
     scores.notes += (note,) if scores.rules else ()
     return method, true, scores
 
@@ -122,18 +120,20 @@ class RunReport:
     """What the report of a run shows."""
 
     facts: RunFacts
+    method: Any = None  # what was trained
     judged: Judged | None = None
-    gallery: Gallery | None = None
-    weights: int | None = None  # how many a network has
     why: str = ""  # there are no scores
 
+    @property
+    def weights(self) -> int | None:
+        """How many a network has."""
+        network = isinstance(self.method, nn.Module)
+        return sum(weight.numel() for weight in self.method.parameters()) if network else None
 
-def report_of(facts: RunFacts, method: Any = None, judged: Judged | None = None, why: str = "") -> RunReport:
-    """The report of a run, its trained ``method`` and its scores."""
-    gallery = None if judged is None else choose_gallery(judged, method)
-    network = isinstance(method, nn.Module)
-    weights = sum(weight.numel() for weight in method.parameters()) if network else None
-    return RunReport(facts, judged, gallery, weights, why)
+    @property
+    def gallery(self) -> Gallery | None:
+        """Some of the graphs that were scored."""
+        return None if self.judged is None else choose_gallery(self.judged, self.method)
 
 
 def judge_run(run: Path, skip: Skip = silent, say: Say = silent) -> RunReport:
@@ -147,20 +147,21 @@ def judge_run(run: Path, skip: Skip = silent, say: Say = silent) -> RunReport:
     facts = read_run(run)
     if not facts.model:
         return RunReport(facts, why=NO_MODEL)
-    method = load(run)
+    report = RunReport(facts, load(run))
     if not facts.data:
-        return report_of(facts, method, why=NO_DATA)
+        return replace(report, why=NO_DATA)
     try:
         data = run_data(run, skip, say)
     except GLNError as error:
         why = f"The graphs of the run cannot be read, so there are no scores. {error}"
-        return report_of(facts, method, why=why)
+        return replace(report, why=why)
     known = facts.config.get("data", {})
     if describe(data.train) != (known if facts.baseline else known.get("train")):
-        return report_of(facts, method, why=CHANGED)
+        return replace(report, why=CHANGED)
     if not data.test:
-        return report_of(facts, method, why=NO_TEST)
-    return report_of(facts, method, judge(method, data, int(facts.config.get("seed", 0)), load_rules(run)))
+        return replace(report, why=NO_TEST)
+    judged = judge(report.method, data, int(facts.config.get("seed", 0)), load_rules(run))
+    return replace(report, judged=judged)
 
 
 def choose_gallery(judged: Judged, method: Any) -> Gallery:

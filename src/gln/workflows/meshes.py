@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
 from gln.errors import GLNError
 from gln.graphs.record import Graph
 from gln.inference.choice import Choice
-from gln.io.items import Skipped
 from gln.io.meshfiles import MESHES
 from gln.later import torch
 from gln.models.settings import input_widths
 
 if TYPE_CHECKING:
     from gln.inference.predict import Method
-    from gln.workflows.answers import Outcome, Window
+    from gln.io.items import Item
+    from gln.workflows.answers import Outcome
 
 FEWEST = 4  # points of a solid
 LEAST = 0.02  # edges less likely than this are not looked at
@@ -85,6 +85,7 @@ class Meshing:
     """Turns the answers of a prediction into meshes, whose edges are those of their ``face [3, t]``."""
 
     open: bool
+    least: ClassVar[float] = LEAST
 
     @classmethod
     def of(cls, faces: Faces, output: Path, facts: dict[str, Any], name: str) -> Meshing | None:
@@ -107,29 +108,19 @@ class Meshing:
             raise GLNError(f"{name} reads points with {width} coordinates; faces need x, y and z.")
         return cls(faces == "open")
 
-    def prepared(self, window: Window) -> Window:
-        """The window without points that no surface runs through."""
-        kept, bad = [], list(window.bad)
-        for item in window.items:
-            try:
-                check_points(item.graph)
-                kept.append(item)
-            except GLNError as error:
-                bad.append(
-                    Skipped(item.path, str(error) if item.part is None else f"graph {item.part}: {error}")
-                )
-        return replace(window, items=kept, bad=bad)
+    def checked(self, item: Item) -> Item:
+        """The item; refuse points that no surface runs through."""
+        check_points(item.graph)
+        return item
 
-    def finished(self, done: Outcome) -> None:
-        """Turn the answers into meshes, and say of each what it is."""
+    def made(self, item: Item, answer: Graph, done: Outcome) -> Graph:
+        """The ``answer`` as a mesh, which ``done`` tells about."""
         from gln.decoding.faces import describe
 
-        done.edges = 0
-        for item, answer in done.answers:
-            faces = faces_of(item.graph, answer, self.open)
-            done.remarks.append(f"{item.name}: {describe(answer.num_nodes, faces)}")
-            keep_faces(answer, faces)
-            done.edges += answer.num_edges // 2
+        faces = faces_of(item.graph, answer, self.open)
+        done.remarks.append(f"{item.name}: {describe(answer.num_nodes, faces)}")
+        keep_faces(answer, faces)
+        return answer
 
 
 def keep_faces(answer: Graph, faces: np.ndarray) -> None:

@@ -1,28 +1,35 @@
-"""A trained model or baseline, ready to use: loaded, on a device, asked what it reads and what it says of edges."""
+"""A trained model or baseline, ready to use: loaded, on a device, asked what it reads and what it says of edges.
+
+What a command asks of it is checked by its settings alone, before it is loaded: torch takes seconds.
+"""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 import numpy as np
 
-from gln.decoding.valences import ELEMENTS
 from gln.errors import GLNError
+from gln.files import apart_from, open_regular, same_place
 from gln.graphs.kinds import TYPES, rename_types
 from gln.graphs.record import KINDS, NAMES, Graph
-from gln.io import ReadOptions
+from gln.io import EdgeTable, Item, ReadOptions, find_files
+from gln.io.molfiles import MOLECULES
+from gln.io.parquet import arrow
+from gln.io.reading import GLANCE, reasons_against
+from gln.io.writing import check_output
 from gln.later import torch
 from gln.models import MODELS
-from gln.models.settings import misfit, unread
+from gln.models.settings import misfit, unfit, unread
 from gln.registry import parse_spec, write_spec
 from gln.storage.facts import as_kind, read_facts
 from gln.storage.models import find_saved, load_model, saved_facts
-from gln.workflows import Say, silent
-from gln.workflows.molecules import knows_molecules
+from gln.workflows import Say, Skip, silent
 
 if TYPE_CHECKING:
     from torch import nn
@@ -66,7 +73,7 @@ def load(path: Path | str) -> nn.Module | Predictor | Sampler:
     return cast("Predictor | Sampler", load_baseline(folder))
 
 
-def load_for(purpose: Literal["predict", "sample"], path: Path | str) -> Any:
+def load_for(purpose: Literal["predict", "sample"], path: Path | str) -> nn.Module | Predictor | Sampler:
     """As :func:`load`; refuse a baseline that cannot serve ``purpose``. A model serves both."""
     found = load(path)
     if getattr(found, "kind", purpose) != purpose:
@@ -88,6 +95,14 @@ def find_method(spec: str) -> tuple[str, bool]:
         baseline(spec)
         return write_spec(asked.lower(), settings), True
     return write_spec(*MODELS.find(spec, sorted(BASELINES))), False
+
+
+def check_device(name: str) -> None:
+    """Refuse what is not the name of a device; whether this machine has it, torch says."""
+    if not re.fullmatch("auto|(cpu|cuda|mps|xpu|hpu|xla)(:[0-9]+)?", name):
+        raise GLNError(
+            f"Got the device {name!r}; expected auto, cpu or cuda, or cuda:1 for one of several GPUs."
+        )
 
 
 def put_on(model: T, name: str, local: int | None = None) -> T:
@@ -137,6 +152,69 @@ def check_fit(model: Any, graph: Graph, name: str) -> None:
         raise GLNError(f"{name}: {wrong}")
 
 
+def as_molecules(output: Path) -> bool:
+    """Whether this is a file of molecules."""
+    return output.suffix.lower() in MOLECULES
+
+
+def check_prediction(
+    model: str,
+    files: Sequence[str],
+    output: Path,
+    options: ReadOptions,
+    known: Path | None,
+    clustered: bool,
+    force: bool,
+    device: str,
+    skip: Skip,
+) -> list[Path]:
+    """The files of a prediction, of which ``model`` can read some; refuse what cannot be written, or is no table."""
+    check_device(device)
+    if any(Path(word).is_file() and same_place(Path(word), output) for word in files):
+        raise GLNError(f"{output} is both input and output; choose another name for the output.")
+    in_folder = output.is_dir() or not output.suffix
+    if in_folder and clustered:
+        raise GLNError(f"Got the folder {output}; clusters are written to .csv or .png.")
+    if in_folder:
+        arrow()
+    paths = find_files(files)
+    if known is not None:
+        open_regular(known).close()
+        if known.stat().st_size <= GLANCE:
+            EdgeTable(known, options)
+    if nodes := apart_from(paths, (output, known)):
+        nothing = "Nothing can be predicted; the reasons are above."
+        check_readable(nodes, options, unfit_for(model), skip, nothing)
+    if not in_folder:
+        check_output(output, force, clustered)
+    return paths
+
+
+def check_readable(
+    paths: Sequence[Path],
+    options: ReadOptions,
+    reason: Callable[[Item], str | None],
+    skip: Skip,
+    nothing: str,
+) -> None:
+    """Refuse files if there is a ``reason`` against every one, or it cannot be read; ``nothing`` says so of several."""
+    reasons = reasons_against(paths, options, reason)
+    if len(reasons) == 1:
+        raise GLNError(str(reasons[0]))
+    for what in reasons:
+        skip(what)
+    if reasons:
+        raise GLNError(nothing)
+
+
+def unfit_for(model: str | None) -> Callable[[Item], str | None]:
+    """Why the saved ``model`` cannot read an item, as far as its settings say."""
+    facts = {} if model is None else saved_facts(model)
+    config = facts.get("config")
+    told = config if isinstance(config, dict) and "nodes" not in config else {}
+    return lambda item: unfit(told, item.graph)
+
+
 def options_for(model: str, options: ReadOptions) -> ReadOptions:
     """``options`` for files that the saved ``model`` is asked about.
 
@@ -156,11 +234,12 @@ def options_for(model: str, options: ReadOptions) -> ReadOptions:
     more: dict[str, Any] = {name: getattr(read, name) for name in (*FLAGS, "threshold_weights")}
     more |= {"directed": True} if config.get("directed") is True else {}
     if options.elements is None:
-        more |= (
-            {"elements": ELEMENTS, "only_elements": True}
-            if knows_molecules(config)
-            else {"elements": read.elements}
-        )
+        more["elements"] = read.elements
+        if config.get("node_types"):  # as the model of molecules has them; others need nothing of chemistry
+            from gln.decoding.valences import ELEMENTS
+            from gln.workflows.molecules import knows_molecules
+
+            more |= {"elements": ELEMENTS, "only_elements": True} if knows_molecules(config) else {}
     more = {name: value for name, value in more.items() if value and not getattr(options, name)}
     return replace(options, **more, kinds_if_there=bool(set(more) & set(FLAGS)))
 
@@ -209,25 +288,17 @@ def compared(model: Any, graph: Graph, name: str = "", say: Say = silent) -> Gra
     return plain
 
 
-def described(kinds: Kinds, graphs: Sequence[Graph]) -> str:
-    """What a model with these ``kinds`` predicts beyond edges, in words; empty for a plain one."""
-    words = []
-    for setting, plain, what in FLAGS.values():
-        count, names = getattr(kinds, setting), f"{setting.removesuffix('s')}_names"
-        known = next((graph[names] for graph in graphs if names in graph), ())
-        if count != plain:
-            more = f" ({', '.join(known)})" if known else ""
-            words.append(what if isinstance(plain, bool) else f"{count} {what}{more}")
-    return "; ".join(words)
-
-
-def not_used(kinds: Kinds, graphs: Sequence[Graph]) -> list[str]:
-    """What graphs say of their edges and nodes and a model with these ``kinds`` does not predict, in words."""
+def kinds_in_words(kinds: Kinds, graphs: Sequence[Graph]) -> tuple[str, list[str]]:
+    """What a model with these ``kinds`` predicts beyond edges, and what else ``graphs`` say, which it does not use."""
     from gln.models.contract import kinds_in
 
-    there = kinds_in(graphs)
-    return [
-        words
-        for setting, plain, words in FLAGS.values()
-        if getattr(there, setting) != plain and getattr(kinds, setting) == plain
-    ]
+    there, told, unused = kinds_in(graphs), [], []
+    for setting, plain, what in FLAGS.values():
+        count, names = getattr(kinds, setting), f"{setting.removesuffix('s')}_names"
+        if count != plain:
+            known = next((graph[names] for graph in graphs if names in graph), ())
+            more = f" ({', '.join(known)})" if known else ""
+            told.append(what if isinstance(plain, bool) else f"{count} {what}{more}")
+        elif getattr(there, setting) != plain:
+            unused.append(what)
+    return "; ".join(told), unused

@@ -5,8 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -17,11 +16,10 @@ from gln.errors import GLNError
 from gln.graphs.record import Graph
 from gln.inference.choice import Choice
 from gln.io.items import Item
-from gln.io.molfiles import MOLECULES
 from gln.later import spatial, torch
 
 if TYPE_CHECKING:
-    from gln.workflows.answers import Outcome, Window
+    from gln.workflows.answers import Outcome
 
 NEAREST = 0.2  # ångström: atoms closer than this are at one place
 MOST = 10_000  # atoms of a molecule
@@ -35,11 +33,6 @@ def knows_molecules(config: dict[str, Any]) -> bool:
     """Whether a model with this config reads the elements of the shipped one and predicts its states of atoms."""
     wanted = {"in_channels": len(ELEMENTS), "edge_types": len(BONDS), "node_types": len(STATES)}
     return all(config.get(name) == value for name, value in wanted.items())
-
-
-def as_molecules(output: Path) -> bool:
-    """Whether this is a file of molecules."""
-    return output.suffix.lower() in MOLECULES
 
 
 def check_molecules(model: str, facts: dict[str, Any], choice: Choice) -> None:
@@ -61,6 +54,7 @@ class Chemistry:
     states: tuple[State, ...]
     stated: bool  # whether it predicts states at all
     sure: dict[str, list[float]]  # for :func:`gln.decoding.confidence.chance`
+    least: ClassVar[float] = LEAST
 
     @classmethod
     def of_facts(cls, facts: dict[str, Any], name: str) -> Chemistry:
@@ -85,31 +79,15 @@ class Chemistry:
         about = {"config": getattr(model, "config", None), "training": getattr(model, "training_facts", None)}
         return cls.of_facts(about, type(model).__name__)
 
-    def prepared(self, window: Window) -> Window:
-        """The window without what is no molecule, and without atoms that the model does not know."""
-        kept, bad = [], list(window.bad)
-        for item in window.items:
-            try:
-                kept.append(_known_part(item))
-            except GLNError as error:
-                bad.append(item.skipped(error))
-        return replace(window, items=kept, bad=bad)
+    def checked(self, item: Item) -> Item:
+        """The item without the atoms of elements that the model does not know; refuse what is no molecule."""
+        return _known_part(item)
 
-    def finished(self, done: Outcome, items: Sequence[Item]) -> None:
-        """Turn the answers of a prediction for what :meth:`prepared` left of ``items`` into molecules."""
-        whole = {item.name: item for item in items}
-        answers, done.answers, done.edges = done.answers, [], 0
-        for part, answer in answers:
-            item = whole[part.name]
-            try:
-                molecule = self.molecule(answer, item.symbols or (), known_atoms(item))
-            except GLNError as error:
-                done.skipped.append(item.skipped(error))
-                continue
-            done.answers.append((item, molecule))
-            done.edges += int(molecule.listed_once().sum())
-            done.sure += molecule.molecule_prob > SURE and not molecule.get("note")
-        done.graphs = len(done.answers)
+    def made(self, item: Item, answer: Graph, done: Outcome) -> Graph:
+        """The molecule over the atoms of ``item``, by the ``answer`` for those that the model knows."""
+        molecule = self.molecule(answer, item.symbols or (), known_atoms(item))
+        done.sure += molecule.molecule_prob > SURE and not molecule.get("note")
+        return molecule
 
     def molecule(self, answer: Graph, symbols: Sequence[str], known: np.ndarray) -> Graph:
         """The most likely molecule that keeps the rules of valence.
@@ -178,9 +156,7 @@ class Chemistry:
         """The molecules over the atoms of ``items``, and what is skipped."""
         from gln.workflows.answers import Window, answer_window
 
-        done = answer_window(model, self.prepared(Window(1, list(items))), replace(choice, threshold=LEAST))
-        self.finished(done, items)
-        return done
+        return answer_window(model, Window(1, list(items)), replace(choice, threshold=LEAST), form=self)
 
 
 def drawing(molecule: Graph) -> Graph:

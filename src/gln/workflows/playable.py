@@ -14,7 +14,8 @@ from gln.models.contract import Kinds, ScoresCandidates, kinds_of
 from gln.seeds import TEST_SEED
 from gln.storage.models import find_saved
 from gln.workflows.methods import load_for
-from gln.workflows.runs import is_run, learned_from
+from gln.workflows.runs import learned_from
+from gln.workflows.training_data import is_run
 
 KERNELS = 4  # what the arithmetic is written for
 EXAMPLES = 6  # sets of a family

@@ -13,23 +13,19 @@ from typing import TYPE_CHECKING
 
 from tqdm.auto import tqdm  # type: ignore[import-untyped]
 
-from gln.decoding.molecules import LEAST
 from gln.errors import GLNError
 from gln.files import apart_from
 from gln.inference.predict import Choice, Method, Tick
 from gln.io import Item, ReadOptions, Skipped, open_writer
 from gln.io.reading import node_files, read_all
 from gln.workflows import Say, Skip, silent
-from gln.workflows.answers import KnownEdges, Outcome, Unfit, Window, answer_window
+from gln.workflows.answers import Form, KnownEdges, Outcome, Unfit, Window, answer_window
 from gln.workflows.engines import Engine, in_this_process
-from gln.workflows.meshes import LEAST as LEAST_OF_FACES
-from gln.workflows.meshes import Meshing
-from gln.workflows.methods import coinciding, put_on
-from gln.workflows.molecules import Chemistry, as_molecules
+from gln.workflows.methods import as_molecules, coinciding, put_on
+from gln.workflows.rules import FROM_TRAINING, Rules, rules_of_scored
 
 if TYPE_CHECKING:
     from gln.decoding.clusters import Grouping
-    from gln.workflows.rules import Rules
 
 WINDOW = 256  # items considered together, so that those of similar size share a batch
 WINDOW_NODES = 2**17  # fewer items where they are large
@@ -81,9 +77,8 @@ class Job:
     force: bool = False  # replace ``output`` if it exists
     clusters: Grouping | None = None  # write these instead of edges
     rules: Rules | None = None  # to be scored beside the model; None: those that suit the first window best
-    about_rules: str = ""  # where they come from
     device: str = "cpu"
-    meshing: Meshing | None = None  # write meshes in place of edges
+    form: Form | None = None  # write meshes in place of edges; molecules follow from the name of the output
     tick: Tick = silent  # receives the number of graphs of every batch that is done
 
     def __post_init__(self) -> None:
@@ -92,14 +87,16 @@ class Job:
             others = " and ".join(str(other) for other in (self.output, self.known) if other is not None)
             raise GLNError(f"There is nothing to read besides {others}; give files of nodes.")
         self.paths = node_files(paths, self.options)
-        self.chemistry = Chemistry.of(self.model) if as_molecules(self.output) else None
-        if self.chemistry is not None:
-            self.choice = replace(self.choice, threshold=LEAST)
-        if self.meshing is not None:
-            self.choice = replace(self.choice, threshold=LEAST_OF_FACES)
+        if as_molecules(self.output):
+            from gln.workflows.molecules import Chemistry  # here, as most need nothing of chemistry
+
+            self.form = Chemistry.of(self.model)
+        if self.form is not None:
+            self.choice = replace(self.choice, threshold=self.form.least)
         # The edges stored with the nodes may be the known ones, which must not be scored.
         self.scored = self.known is None or self.options.edges is not None
         self.known_table: KnownEdges | None = None
+        self.about_rules = FROM_TRAINING if self.rules else ""  # where they come from
         self.remarked = False
 
     @property
@@ -115,29 +112,24 @@ class Job:
     def begin(self, local: int | None) -> None:
         self.model, self.known_table = put_on(self.model, self.device, local), self.known_edges()
 
+    def answer(self, window: Window) -> Outcome:
+        """What is predicted for the items of ``window``: graphs, molecules or meshes."""
+        return answer_window(self.model, window, self.choice, self.known_table, self.tick, self.form)
+
     def __call__(self, window: Window) -> Outcome:
-        remarks: list[str] = []
-        some = window if self.chemistry is None else self.chemistry.prepared(window)
-        some = some if self.meshing is None else self.meshing.prepared(some)
-        done = answer_window(self.model, some, self.choice, self.known_table, remarks.append, self.tick)
-        if self.chemistry is not None:
-            self.chemistry.finished(done, window.items)
-        if self.meshing is not None:
-            self.meshing.finished(done)
-            remarks += done.remarks
+        done = self.answer(window)
         if self.scored:
-            done.score(self.rules or {}, self.model, remarks.append)
+            done.score(self.rules or {}, self.model)
         done.used = self.known_table is not None and self.known_table.used
         for item, _ in [] if self.remarked else done.answers:
             if count := coinciding(self.model, item.graph):
                 # Of several processes only one says what follows the colon.
-                remarks.append(
+                done.remarks.append(
                     f"{count:,} of {item.graph.num_nodes:,} nodes of {item.name} lie exactly on another node: "
                     "such nodes cannot be told apart by their positions."
                 )
                 self.remarked = True
                 break
-        done.remarks = remarks
         return done
 
     def answers(
@@ -157,7 +149,8 @@ class Job:
             def tasks() -> Iterator[tuple[int, Window]]:
                 for window in cut_windows(read_all(self.paths, self.options, say)):
                     if self.rules is None and self.scored:
-                        self.rules = self._fit_rules(window)
+                        true = [item.graph for item in window.items if item.labelled]
+                        self.rules, self.about_rules = rules_of_scored(true) if true else ({}, "")
                     if wanted(window.number):
                         handed[window.number] = window
                         yield window.number, window
@@ -175,53 +168,41 @@ class Job:
                     progress.update(max(place[window.items[-1].path] + 1 - progress.n, 0))
                 yield number, done
 
-    def _fit_rules(self, window: Window) -> Rules:
-        true = [item.graph for item in window.items if item.labelled]
-        if not true:
-            return {}
-        from gln.workflows.rules import rules_of_scored  # here, as most predictions need no baselines
-
-        rules, self.about_rules = rules_of_scored(true)
-        return rules
-
-    def write(self, done: Iterable[Outcome], skip: Skip) -> Outcome:
-        """Write the answers to ``output`` atomically, unless there are none."""
-        known, outcome = self.known_edges(), Outcome()
-        with open_writer(self.output, force=self.force, clustered=self.clusters is not None) as writer:
-            for some in done:
-                for what in some.skipped:
-                    skip(what)
-                for item, answer in some.answers:
-                    if self.clusters is not None:
-                        from gln.decoding.clusters import clusters  # here, as it loads scipy
-
-                        nodes = item.graph.with_edges(answer.edge_index, edge_prob=answer.edge_prob)
-                        answer["cluster"] = clusters(nodes, self.clusters)
-                        outcome.clusters += int(answer["cluster"].max()) + 1
-                    writer.add(item, answer)
-                outcome.add(some)
-            if known is not None:
-                known.check_used(outcome.used)
-            if not outcome.graphs:
-                raise Unfit(
-                    f"Nothing could be predicted: all of the input was skipped, and {self.output} is not written."
-                )
-        return outcome
-
 
 def predict_files(
     job: Job, engine: Engine = in_this_process, say: Say = silent, skip: Skip = silent
 ) -> Outcome:
     """Predict the edges of every set of nodes in the files and write them to the output, in the order of the input.
 
-    What cannot be read or does not fit the model is skipped; if nothing at all fits, nothing is written.
+    What cannot be read or does not fit the model is skipped; if nothing at all fits, nothing is written. The output is
+    written atomically.
 
     Args:
         engine: what computes the windows, here or elsewhere.
         say: receives guesses and remarks in words.
         skip: receives each skipped file when it is encountered.
     """
-    return job.write(_in_order(job.answers(engine, once(say))), skip)
+    known, outcome = job.known_edges(), Outcome()
+    with open_writer(job.output, force=job.force, clustered=job.clusters is not None) as writer:
+        for done in _in_order(job.answers(engine, once(say))):
+            for what in done.skipped:
+                skip(what)
+            for item, answer in done.answers:
+                if job.clusters is not None:
+                    from gln.decoding.clusters import clusters  # here, as it loads scipy
+
+                    nodes = item.graph.with_edges(answer.edge_index, edge_prob=answer.edge_prob)
+                    answer["cluster"] = clusters(nodes, job.clusters)
+                    outcome.clusters += int(answer["cluster"].max()) + 1
+                writer.add(item, answer)
+            outcome.add(done)
+        if known is not None:
+            known.check_used(outcome.used)
+        if not outcome.graphs:
+            raise Unfit(
+                f"Nothing could be predicted: all of the input was skipped, and {job.output} is not written."
+            )
+    return outcome
 
 
 def _in_order(answers: Iterable[tuple[int, Outcome]]) -> Iterator[Outcome]:

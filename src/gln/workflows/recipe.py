@@ -22,7 +22,6 @@ from gln.registry import parse_spec, write_spec
 from gln.seeds import SEEDS
 from gln.storage.facts import as_kind, read_facts
 from gln.storage.tensors import write_json
-from gln.training.config import FitConfig
 from gln.workflows.divide import FEW
 
 FORMAT = "gln recipe 1"
@@ -40,7 +39,10 @@ SMALL_MODEL = {"width": 32, "pair_width": 32, "steps": 3}
 
 @dataclass(frozen=True)
 class Recipe:
-    """How files become a trained model; saved as JSON, it lets another run do the same."""
+    """How files become a trained model, as it was asked for or, with reasons, as :func:`choose_recipe` completed it.
+
+    Saved as JSON, it lets another run do the same.
+    """
 
     read: ReadOptions  # how the files are read
     patches: int | None  # nodes per patch that graphs are cut into; None: not cut
@@ -48,7 +50,7 @@ class Recipe:
     model: str  # with its settings, in short form
     batch_size: int  # graphs per optimiser step
     reasons: dict[str, str] = field(default_factory=dict)  # for each choice
-    turned: bool = False  # whether training graphs are turned and mirrored at random
+    turned: bool | None = False  # whether training graphs are turned and mirrored at random; None: left open
 
     def lines(self) -> list[str]:
         """The choices with their reasons, one per line."""
@@ -91,32 +93,24 @@ def check_new_recipe(path: Path, resume: bool) -> None:
 
 
 def choose_recipe(
-    train: Sequence[Graph],
-    read: ReadOptions,
-    patches: int | None,
-    model: str,
-    config: FitConfig,
-    whole: Sequence[Graph] | None = None,
-    turned: bool | None = None,
+    train: Sequence[Graph], asked: Recipe, accelerator: str, whole: Sequence[Graph] | None = None
 ) -> Recipe:
-    """Choose the settings that ``model`` leaves open to suit the graphs of ``train``.
+    """Choose the settings that ``asked`` leaves open to suit the graphs of ``train``.
 
     Args:
-        model: ``GLN`` or, say, ``GLN:width=64``, whose settings are kept. Other models keep their own defaults, and
-            for a baseline there is nothing to choose.
-        config: its batch size is the most graphs per step; fewer are chosen if they are large.
+        asked: its model is ``GLN`` or, say, ``GLN:width=64``, whose settings are kept. Other models keep their own
+            defaults, and for a baseline there is nothing to choose. Its batch size is the most graphs per step; fewer
+            are chosen if they are large. Whether to turn training graphs: if left open, only few graphs are.
         whole: the graphs that patches were cut from; graphs to predict are as large and need as many candidates.
-        turned: whether to turn training graphs; if omitted, only few graphs are.
     """
-    name, given = parse_spec(model)
-    seed, batch_size = config.seed, config.batch_size
+    name, given = parse_spec(asked.model)
     if name in BASELINES:
-        return Recipe(read, patches, seed, model, batch_size)
+        return dataclasses.replace(asked, turned=False)
     reasons = {}
     settings: dict[str, Any] = {}
     if name == "GLN":
         settings, reasons["candidates"] = choose_candidates(whole or train, bool(whole))
-        gpu = config.accelerator in ("auto", "gpu", "cuda") and torch.cuda.is_available()
+        gpu = accelerator in ("auto", "gpu", "cuda") and torch.cuda.is_available()
         size, reasons["model"] = choose_size(train, gpu)
         settings |= size
     if given:
@@ -124,13 +118,13 @@ def choose_recipe(
             f"; {reasons['model']}" if "model" in reasons else ""
         )
     pairs = max(scored_pairs(graph) if name == "GLN" else graph.num_nodes**2 for graph in train)
-    fitting = max(1, min(batch_size, BATCH_PAIRS // max(pairs, 1)))
-    reasons["batch_size"] = (
-        f"more would exceed {BATCH_PAIRS:,} pairs per step" if fitting < batch_size else "they fit"
-    )
-    turned, why = choose_directions(whole or train, turned)
+    fitting = max(1, min(asked.batch_size, BATCH_PAIRS // max(pairs, 1)))
+    larger = f"more would exceed {BATCH_PAIRS:,} pairs per step"
+    reasons["batch_size"] = larger if fitting < asked.batch_size else "they fit"
+    turned, why = choose_directions(whole or train, asked.turned)
     reasons |= {"directions": why} if why else {}
-    return Recipe(read, patches, seed, write_spec(name, settings | given), fitting, reasons, turned)
+    spec = write_spec(name, settings | given)
+    return dataclasses.replace(asked, model=spec, batch_size=fitting, reasons=reasons, turned=turned)
 
 
 def choose_directions(train: Sequence[Graph], asked: bool | None) -> tuple[bool, str]:

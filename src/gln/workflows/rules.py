@@ -43,9 +43,8 @@ def rules_of_scored(graphs: Sequence[Graph]) -> tuple[Rules, str]:
     """For a model that has none, such as a shipped one: the rules that suit what is scored best, and these words."""
     some = [graph for graph in graphs if graph.num_nodes <= LARGEST][:LOOKED_AT]
     first = "graph" if len(some) == 1 else f"{len(some)} graphs"
-    return fit_rules(
-        some
-    ), f"k and radius are those that suit the first {first} scored here best, which favours the rules"
+    suited = f"k and radius are those that suit the first {first} scored here best, which favours the rules"
+    return fit_rules(some), suited
 
 
 def words_for(rule: Neighbours) -> str:

@@ -15,10 +15,10 @@ from typing import Any, TypedDict
 import numpy as np
 
 from gln.errors import GLNError
-from gln.families import FAMILIES
 from gln.files import read_regular
 from gln.io import find_files
 from gln.storage.facts import MOST_BYTES, Facts, as_kind, conform, read_facts
+from gln.storage.models import find_saved
 from gln.storage.runs import Starts, read_config
 from gln.storage.tensors import write_json
 from gln.training.config import FitConfig
@@ -125,11 +125,6 @@ class RunFacts:
         return {name: values.tolist() for name, values in places.items()} | {"lr": lr}
 
 
-def is_run(word: str) -> bool:
-    """Whether this is the folder of a run or of a saved model."""
-    return word not in FAMILIES and any(Path(word, name).is_file() for name in ("config.json", "model.json"))
-
-
 def read_run(run: Path) -> RunFacts:
     """Read the text files of a run folder."""
     if not any((run / name).is_file() for name in ("config.json", "model.json")):
@@ -216,18 +211,15 @@ def run_data(run: Path, skip: Skip, say: Say) -> TrainValTest:
         raise GLNError(f"{run} does not say what it learned from.")
     if "family" in facts:
         return family_data(facts["family"], facts.get("count"), facts.get("seed", 0))
-    recipe = Recipe.load(run / RECIPE)
     words, val, test = (facts.get(name) for name in ("files", "val", "test"))
-    how: dict[str, Any] = {"options": recipe.read, "patches": recipe.patches, "seed": recipe.seed}
-    return file_data(words or [], val, test, **how, skip=skip, say=say)
+    return file_data(words or [], val, test, Recipe.load(run / RECIPE), skip, say)
 
 
 def has_learned_from(model: str, paths: Sequence[Path]) -> str:
     """A sentence, if any of ``paths`` is among the files that a run was trained, validated and tested on."""
-    run = Path(model)
-    facts = learned_from(run) if run.is_dir() else None
+    facts = learned_from(find_saved(model)) or {}
     known: set[str] = set()
-    for word in [word for name in ("files", "val", "test") for word in (facts or {}).get(name, [])]:
+    for word in [word for name in ("files", "val", "test") for word in facts.get(name, [])]:
         with suppress(GLNError):  # the file has been moved
             known |= {os.path.realpath(file) for file in find_files([str(word)])}
     if not any(os.path.realpath(path) in known for path in paths):

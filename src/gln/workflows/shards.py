@@ -26,7 +26,6 @@ from typing import Any
 
 from torch import nn
 
-from gln.baselines import Baseline
 from gln.errors import GLNError
 from gln.files import digest_of, hold, write_atomically
 from gln.io.images import labels_of
@@ -35,7 +34,6 @@ from gln.io.tables import edges_of
 from gln.storage.facts import read_facts
 from gln.storage.provenance import versions
 from gln.storage.tensors import clear_disk_errors, write_json
-from gln.training import Interrupted
 from gln.workflows import Say, Skip, silent
 from gln.workflows.answers import Outcome
 from gln.workflows.engines import Engine, in_this_process
@@ -72,6 +70,8 @@ class Folder:
                 with clear_disk_errors(self.path):
                     yield
             except KeyboardInterrupt:
+                from gln.training import Interrupted  # here and below, as a prediction needs no training
+
                 raise Interrupted(
                     f"interrupted; {self.path} holds what is done: repeat the command to continue."
                 ) from None
@@ -140,6 +140,8 @@ def stamps(paths: Sequence[Path]) -> str:
 
 def fingerprint(model: Any) -> str:
     """A hash of all weights and settings of a model or baseline."""
+    from gln.baselines import Baseline
+
     settings: Any
     if isinstance(model, nn.Module):
         settings, state = model.config, model.state_dict()

@@ -18,7 +18,6 @@ from gln.families import parse_family
 from gln.graphs.features import feature_scale
 from gln.graphs.record import Graph
 from gln.inference.evaluate import best_threshold
-from gln.io import ReadOptions
 from gln.models import build_model
 from gln.models.contract import ScalesFeatures, kinds_of
 from gln.storage.models import save
@@ -29,11 +28,11 @@ from gln.training.losses import usual_loss
 from gln.training.processes import is_first
 from gln.workflows import Say, Skip, silent
 from gln.workflows.divide import TrainValTest
-from gln.workflows.judge import Judged, judge
-from gln.workflows.methods import described, find_method, not_used
+from gln.workflows.judge import NO_TEST, RunReport, judge
+from gln.workflows.methods import find_method, kinds_in_words
 from gln.workflows.recipe import Recipe, check_new_recipe, choose_recipe
 from gln.workflows.rules import fit_rules, save_rules
-from gln.workflows.runs import noting_data
+from gln.workflows.runs import noting_data, read_run
 from gln.workflows.training_data import Held, family_data, file_data, is_family
 
 WORSE = 0.1  # IoU that whole graphs may lose against pieces before it is said
@@ -42,61 +41,54 @@ WORSE = 0.1  # IoU that whole graphs may lose against pieces before it is said
 def train(
     data: Sequence[str],
     run: Path,
-    model: str,
+    asked: Recipe,
     config: FitConfig,
     *,
     say: Say,
     skip: Skip,
     tell: Say = print,
     count: int | None = None,
-    read: ReadOptions = ReadOptions(),  # noqa: B008 - frozen
-    patches: int | None = None,
     val: Held = None,
     test: Held = None,
+    ready: bool = False,
     recipe: Path | None = None,
-    ready: Recipe | None = None,
     losses: dict[str, Any] | None = None,
-    turned: bool | None = None,
     resume: bool = False,
     typed: Sequence[str] | None = None,
-) -> tuple[Any, Judged | None] | None:
-    """Train, and score on the test graphs: the method and its scores, if there are test graphs.
+) -> RunReport | None:
+    """Train, and score on the test graphs, if there are any: what a report shows.
 
     Of several processes only the first speaks, scores and returns something. The arguments are those of ``gln train``;
-    ``ready`` is a recipe to follow, instead of ``model``, ``read`` and ``patches``, and ``recipe`` where to write the
-    one that is chosen. ``typed`` are the words that these arguments were given in.
-    ``tell`` receives what is chosen and what is reached, line by line.
+    what ``asked`` leaves open is chosen for the files, unless it is ``ready``, and written to ``recipe``. ``typed`` are
+    the words that these arguments were given in. ``tell`` receives what is chosen and what is reached, line by line.
     """
-    first = is_first(config.num_nodes)
+    first, from_files = is_first(config.num_nodes), not is_family(data)
     if not first:
         tell = say = skip = silent
-    spec, is_baseline = find_method(model if ready is None else ready.model)
+    spec, is_baseline = find_method(asked.model)
     method: Any = baseline(spec) if is_baseline else None  # a mistake in its settings comes before any work
     if recipe is not None and first:
         check_new_recipe(recipe, resume)
-    chosen = None
-    if is_family(data):
+    if from_files:
+        graphs = file_data(data, val, test, asked, skip, say)
+        title = f"{graphs.read:,} graph{'' if graphs.read == 1 else 's'} from files"
+        if not ready:
+            asked = choose_recipe(graphs.train, replace(asked, model=spec), config.accelerator, graphs.whole)
+        warnings = [f"{'warning':<12}{words}" for words in graphs.remarks]
+        tell("\n".join([f"{'split':<12}{graphs.how}", *warnings, *asked.lines()]))
+        config = replace(config, batch_size=asked.batch_size)
+    else:
         graphs = family_data(data[0], count, config.seed)
         title = f"{parse_family(data[0])}: {graphs.sizes()} graphs to train / validate / test"
-    else:
-        if ready is not None:
-            read, patches = ready.read, ready.patches
-        seed = config.seed if ready is None else ready.seed
-        graphs = file_data(data, val, test, options=read, patches=patches, seed=seed, skip=skip, say=say)
-        title = f"{graphs.read:,} graph{'' if graphs.read == 1 else 's'} from files"
-        chosen = ready or choose_recipe(graphs.train, read, patches, spec, config, graphs.whole, turned)
-        warnings = [f"{'warning':<12}{words}" for words in graphs.remarks]
-        tell("\n".join([f"{'split':<12}{graphs.how}", *warnings, *chosen.lines()]))
-        spec, config, turned = chosen.model, replace(config, batch_size=chosen.batch_size), chosen.turned
     if not is_baseline:
         torch.manual_seed(config.seed)
-        method = build_model(spec, [graph for part in graphs for graph in part])
+        method = build_model(asked.model, [graph for part in graphs for graph in part])
     _tell_kinds(method, graphs.train, tell, say)
-    if chosen is not None and (words := scale_features(method, graphs.train)):
+    if from_files and (words := scale_features(method, graphs.train)):
         tell(f"{'features':<12}{words}")
-    if chosen is not None and recipe is not None and first:
-        chosen.save(recipe)
-    noting = noting_data(run, data, count, config.seed, chosen, val, test, typed)
+    if from_files and recipe is not None and first:
+        asked.save(recipe)
+    noting = noting_data(run, data, count, config.seed, asked if from_files else None, val, test, typed)
     with noting if first else nullcontext():
         if is_baseline:
             tell(f"{title}; {method}, {method.fitted}")
@@ -106,7 +98,7 @@ def train(
             weights = sum(weight.numel() for weight in method.parameters())
             tell(f"{title}; {type(method).__name__}, {weights:,} weights")
             loss = usual_loss(method, **losses or {})
-            turn = RandomRotation() if turned else None
+            turn = RandomRotation() if asked.turned else None
             more: dict[str, Any] = {"run": run, "resume": resume, "loss": loss, "augment": turn}
             result = fit(method, graphs.train, graphs.val, **more, config=config)
             words = whole_threshold(method, graphs.whole_val, result) if first and graphs.whole_val else ""
@@ -116,9 +108,10 @@ def train(
 
 def _tell_kinds(method: Any, train: Sequence[Graph], tell: Say, say: Say) -> None:
     """Say which kinds of edges are learned and which are not; refuse directions that a model cannot learn."""
-    if told := described(kinds_of(method), train):
+    told, unused = kinds_in_words(kinds_of(method), train)
+    if told:
         tell(f"{'kinds':<12}{told}")
-    unused, name = not_used(kinds_of(method), train), type(method).__name__
+    name = type(method).__name__
     if not unused or getattr(method, "sees_kinds", False):
         return
     if "directions" in unused and isinstance(method, nn.Module):
@@ -126,16 +119,16 @@ def _tell_kinds(method: Any, train: Sequence[Graph], tell: Say, say: Say) -> Non
     say(f"{name} does not predict {' and '.join(unused)}, so these are not used.")
 
 
-def _score(method: Any, graphs: TrainValTest, run: Path, seed: int, tell: Say) -> tuple[Any, Judged | None]:
+def _score(method: Any, graphs: TrainValTest, run: Path, seed: int, tell: Say) -> RunReport:
     """Score the trained ``method``, with rules fitted to the training graphs beside it, which the run keeps."""
     rules = fit_rules(graphs.whole or graphs.train)
     save_rules(run, rules)
     if not graphs.test:
         tell("There are no test graphs, so there are no scores.")
-        return method, None
+        return RunReport(read_run(run), method, why=NO_TEST)
     judged = judge(method, graphs, seed, rules)
     tell(judged.printed)
-    return method, judged
+    return RunReport(read_run(run), method, judged)
 
 
 def whole_threshold(model: nn.Module, val: list[Graph], result: FitResult) -> str:

@@ -1,4 +1,4 @@
-"""Graphs to train, validate and test on: of a family, or from labelled files."""
+"""Graphs that words name: of a family, or from files with edges, to train, validate and test on."""
 
 from __future__ import annotations
 
@@ -6,18 +6,25 @@ import glob
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gln.errors import GLNError, instead
 from gln.families import FAMILIES, parse_family
 from gln.files import apart_from
 from gln.graphs import split
+from gln.graphs.check import check_whole
 from gln.graphs.kinds import TYPES, share_kinds
 from gln.graphs.record import KINDS, NAMES, ROWS, Graph
 from gln.io import Item, ReadOptions, Skipped, find_files, read_items
 from gln.io.reading import node_files
-from gln.workflows import Say, Skip
+from gln.seeds import check_seed
+from gln.storage.models import find_saved
+from gln.workflows import Say, Skip, silent
 from gln.workflows.divide import TrainValTest, divide
-from gln.workflows.methods import put_in_words
+from gln.workflows.methods import check_readable, put_in_words, unfit_for
+
+if TYPE_CHECKING:
+    from gln.workflows.recipe import Recipe
 
 NO_EDGES = "it has no true edges; give a table of edges with --edges."
 NONE_LABELLED = "There is no graph with true edges: none was read, or no file gives them; see --edges."
@@ -28,6 +35,66 @@ Held = Sequence[str] | None  # the files of a part, perhaps none; None: it is sp
 def is_family(words: Sequence[str]) -> bool:
     """Whether the words name a family; otherwise they name files."""
     return len(words) == 1 and words[0].partition(":")[0] in FAMILIES
+
+
+def is_run(word: str) -> bool:
+    """Whether this is the folder of a run or of a saved model."""
+    return word not in FAMILIES and any(Path(word, name).is_file() for name in ("config.json", "model.json"))
+
+
+def check_graphs(
+    words: Sequence[str],
+    options: ReadOptions,
+    count: int | None = None,
+    seed: int = 0,
+    *,
+    labelled: bool = True,
+    model: str | None = None,
+    skip: Skip = silent,
+) -> None:
+    """Refuse words that name neither a family, from which ``count`` graphs are drawn by ``seed``, nor files.
+
+    Some of the files must be readable, if ``labelled`` with true edges, and by the saved ``model``.
+    """
+    if is_family(words):
+        parse_family(words[0])
+        if count is not None:
+            check_whole("sample", "count", count, 1)
+        check_seed("sample", seed)
+        return
+    unfit = unfit_for(model)
+
+    def reason(item: Item) -> str | None:
+        return unfit(item) if item.labelled or not labelled else NO_EDGES
+
+    nothing = NONE_LABELLED if labelled else "None of the files can be read."
+    check_readable(find_data(words), options, reason, skip, nothing)
+
+
+def check_view(
+    source: Sequence[str],
+    options: ReadOptions,
+    count: int,
+    seed: int,
+    model: str | None,
+    predicted: Path | None,
+) -> None:
+    """Refuse graphs to view that are nowhere, a file that cannot be read, and a page with two predictions."""
+    if not source:
+        raise GLNError("Got nothing to show; name a family, files or a run.")
+    if count < 1:
+        raise GLNError(f"Got count={count}; expected at least 1.")
+    if model is not None and predicted is not None:
+        raise GLNError(
+            "Got both --model and --predicted; a page shows only one of them: leave the other out."
+        )
+    stored = all(word.endswith(".safetensors") for word in source)
+    if not stored and not (len(source) == 1 and is_run(source[0])):
+        check_graphs(source, options, count, seed, labelled=False)
+    if predicted is not None:
+        predicted.stat()
+    if model is not None:
+        find_saved(model)
 
 
 def family_data(spec: str, count: int | None, seed: int) -> TrainValTest:
@@ -84,22 +151,16 @@ def number_alike(graphs: Sequence[Graph]) -> None:
 
 
 def file_data(
-    words: Sequence[str],
-    val: Held,
-    test: Held,
-    *,
-    options: ReadOptions,
-    patches: int | None,
-    seed: int,
-    skip: Skip,
-    say: Say,
+    words: Sequence[str], val: Held, test: Held, recipe: Recipe, skip: Skip, say: Say
 ) -> TrainValTest:
     """Graphs from files, divided by :func:`divide`; files that ``val`` and ``test`` name are not trained on."""
 
     def read(some: Held) -> list[Graph] | None:
-        return read_labelled(find_data(some), options, skip, say) if some else None if some is None else []
+        if not some:
+            return None if some is None else []
+        return read_labelled(find_data(some), recipe.read, skip, say)
 
-    paths = node_files(find_data(words), options)
+    paths = node_files(find_data(words), recipe.read)
     rest = apart_from(paths, [path for some in (val, test) if some for path in find_data(some)])
     if not rest:
         raise GLNError("All files are named with --val or --test; leave some to train on.")
@@ -107,11 +168,11 @@ def file_data(
         say(
             f"{len(paths) - len(rest)} of {len(paths)} files are not trained on, as --val or --test names them"
         )
-    graphs, held = read_labelled(rest, options, skip, say), [read(val), read(test)]
+    graphs, held = read_labelled(rest, recipe.read, skip, say), [read(val), read(test)]
     everything = [*graphs, *(graph for part in held for graph in part or [])]
     _check_alike(everything)
     number_alike(everything)
-    return replace(divide(graphs, patches, seed, *held), read=len(everything))
+    return replace(divide(graphs, recipe.patches, recipe.seed, *held), read=len(everything))
 
 
 def _labelled(item: Item, group: str | None) -> Graph:

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
 from gln.decoding.clusters import Grouping, clusters
 from gln.errors import GLNError, quote
@@ -26,13 +25,12 @@ from gln.io.read_predictions import Predictions, is_archive, is_table, read_arch
 from gln.models.contract import Generates
 from gln.models.settings import misfit
 from gln.workflows import Say, Skip, silent
-from gln.workflows.answers import ask
-from gln.workflows.meshes import faces_of, keep_faces
-from gln.workflows.methods import check_fit, compared, load, load_for
+from gln.workflows.answers import Window
+from gln.workflows.methods import as_molecules, check_fit, compared, load, load_for
 from gln.workflows.molecules import drawing
 from gln.workflows.predict_files import Job
-from gln.workflows.runs import is_run, learned_from, run_data
-from gln.workflows.training_data import find_data, is_family
+from gln.workflows.runs import learned_from, run_data
+from gln.workflows.training_data import find_data, is_family, is_run
 
 LARGEST, MOST_EDGES = 100_000, 500_000  # the most nodes and edges of a graph that a page shows
 KEPT = 12  # noisy graphs on the way to a graph that a flow draws
@@ -90,16 +88,12 @@ def views_of(graphs: Iterable[Any], names: Sequence[str] | None = None) -> list[
     return [View(graph, name) for graph, name in zip(graphs, names, strict=True)]
 
 
-def views_of_made(graphs: Iterable[Graph]) -> list[View]:
+def views_of_made(graphs: Sequence[Graph]) -> list[View]:
     """Views of generated graphs; of a flow that kept them, with the noisy graphs on the way."""
+    kept = [Seen.forming(graph) if "forming" in graph else None for graph in graphs]
     return [
-        View(
-            graph,
-            f"sample {number}",
-            "forming" not in graph,
-            seen=Seen.forming(graph) if "forming" in graph else None,
-        )
-        for number, graph in enumerate(graphs)
+        View(graph, f"sample {number}", seen is None, seen=seen)
+        for number, (graph, seen) in enumerate(zip(graphs, kept, strict=True))
     ]
 
 
@@ -124,43 +118,32 @@ def watch(
     choice = Choice(threshold, steps=steps, candidates=candidates)
     graphs = [compared(model, as_record(view.graph)) for view in views]
     found = zip(views, graphs, every_step(model, graphs, choice, progress), strict=True)
-    return [_judged(_surfaced(replace(view, graph=graph, seen=seen))) for view, graph, seen in found]
+    return [_shown(replace(view, graph=graph, seen=seen), seen) for view, graph, seen in found]
 
 
-def _surfaced(view: View) -> View:
-    """With the faces that follow from the prediction, where the truth has faces."""
-    graph, seen = view.graph, view.seen
-    if seen is None or graph.get("face") is None:
+def _shown(view: View, seen: Seen) -> View:
+    """With the faces that follow from the prediction, where the truth has faces; only what is judged, as in a score."""
+    graph = view.graph
+    if graph.get("face") is not None:
+        from gln.decoding.faces import boundary, find_faces  # here, as it compiles loops
+
+        where = graph.pos.numpy(force=True).astype(np.float64)
+        is_open = bool(boundary(graph.face.T.numpy(force=True)).any())
+        view = replace(view, faces=find_faces(where, seen.pairs, seen.chances[-1], open=is_open))
+    judged = graph.get("judged")
+    if judged is None:
         return view
-    from gln.decoding.faces import boundary, find_faces  # here, as it compiles loops
-
-    where = graph.pos.numpy(force=True).astype(np.float64)
-    ends = graph.face.T.numpy(force=True)
-    return replace(
-        view, faces=find_faces(where, seen.pairs, seen.chances[-1], open=bool(boundary(ends).any()))
-    )
-
-
-def _judged(view: View) -> View:
-    """Of a graph that was learned from in part, only pairs that are judged, as in a score; all nodes stay."""
-    judged, seen = view.graph.get("judged"), view.seen
-    if judged is None or seen is None:
-        return view
-    edges = view.graph.edge_index
-    counts = judged[torch.from_numpy(seen.pairs)].sum(1).numpy() >= 2
-    return replace(
-        view,
-        graph=view.graph.some_edges(judged[edges].sum(0) >= 2),
-        seen=seen.some(counts),
-        title="only what was held out to test on",
-    )
+    counts = judged[seen.graph.edge_index].sum(0) >= 2
+    part = graph.some_edges(judged[graph.edge_index].sum(0) >= 2)
+    return replace(view, graph=part, seen=seen.some(counts), title="only what was held out to test on")
 
 
 def within_reach(
     views: Sequence[View], say: Say, largest: int = LARGEST, most: int = MOST_EDGES
 ) -> list[View]:
     """The views that are small enough for a page; ``say`` receives a message about the others."""
-    sizes = [(view.graph.num_nodes, _edges(view.graph)) for view in views]
+    graphs = [view.graph for view in views]
+    sizes = [(graph.num_nodes, graph.num_edges // (1 if graph.directed else 2)) for graph in graphs]
     kept = [
         view for view, (nodes, edges) in zip(views, sizes, strict=True) if nodes <= largest and edges <= most
     ]
@@ -174,11 +157,6 @@ def within_reach(
         what = "1 graph is" if len(views) - len(kept) == 1 else f"{len(views) - len(kept)} graphs are"
         say(f"{what} not on the page: more than {largest:,} nodes or {most:,} edges.")
     return kept
-
-
-def _edges(graph: Graph) -> int:
-    """How many lines it is drawn with."""
-    return graph.num_edges if graph.directed else graph.num_edges // 2
 
 
 def views_from(
@@ -199,13 +177,13 @@ def views_from(
         predicted: shows the edges in this file instead.
     """
     title = " ".join(source)
-    if len(source) == 1 and is_run(source[0]) and model is None and predicted is None:
-        method = load(source[0])
+    run = source[0] if len(source) == 1 and is_run(source[0]) else None
+    if run is not None and model is None and predicted is None:
+        model, method = run, load(run)
         if isinstance(method, Generates) and method.kind == "sample":
             return views_of_made(method.sampled(count, seed, None, None, progress=True, keep=KEPT)), title
-    if len(source) == 1 and is_run(source[0]):
-        views = run_views(Path(source[0]), count, seed, skip, say)
-        model = source[0] if predicted is None and model is None else model
+    if run is not None:
+        views = run_views(Path(run), count, seed, skip, say)
     elif is_family(source):
         views = family_views(source[0], count, seed)
     else:
@@ -338,27 +316,21 @@ def job_items(job: Job, page: Path, say: Say) -> list[Item]:
 
 def job_views(job: Job, shown: list[Item]) -> list[View]:
     """Items of a prediction with what it predicts for them."""
-    if job.chemistry is not None:
-        found = job.chemistry.ask(job.model, shown, job.choice).answers
-        views = [replace(View.of(item), labelled=False) for item, _ in found]
-        return [_with_edges(view, drawing(answer)) for view, (_, answer) in zip(views, found, strict=True)]
-    if job.choice.top_k is None and job.known is None and job.meshing is None:
+    if job.form is None and job.choice.top_k is None and job.known is None:
         seen = every_step(job.model, [item.graph for item in shown], job.choice)
+        views = [_of_job(job, item, what) for item, what in zip(shown, seen, strict=True)]
     else:  # these change only what the last step says
-        cut = job.choice.cut(job.model)
-        answers = ask(job.model, shown, job.choice, job.known_edges())
-        if job.meshing is not None:
-            faces = [
-                faces_of(item.graph, answer, job.meshing.open)
-                for item, answer in zip(shown, answers, strict=True)
+        job.known_table, job.tick = job.known_edges(), silent  # the bar of the prediction is closed
+        answers, cut = job.answer(Window(1, shown)).answers, job.choice.cut(job.model)
+        if as_molecules(job.output):
+            return [
+                _with_edges(replace(View.of(item), labelled=False), drawing(one)) for item, one in answers
             ]
-            for answer, own in zip(answers, faces, strict=True):
-                keep_faces(answer, own)
-        seen = [Seen.last(answer, cut, floor=cut) for answer in answers]
-    views = [
-        replace(View.of(item), graph=compared(job.model, item.graph), seen=what)
-        for item, what in zip(shown, seen, strict=True)
-    ]
-    if job.meshing is not None:
-        views = [replace(view, faces=own) for view, own in zip(views, faces, strict=True)]
+        views = [_of_job(job, item, Seen.last(answer, cut, floor=cut)) for item, answer in answers]
     return views if job.clusters is None else [view.clustered(job.clusters) for view in views]
+
+
+def _of_job(job: Job, item: Item, seen: Seen) -> View:
+    face = seen.graph.get("face")  # of a mesh
+    faces = None if face is None else face.T.numpy()
+    return replace(View.of(item), graph=compared(job.model, item.graph), seen=seen, faces=faces)
