@@ -15,12 +15,13 @@ from pathlib import Path
 from typing import ClassVar, Literal
 
 import numpy as np
+import torch
+from scipy.special import comb
 from tqdm.auto import tqdm  # type: ignore[import-untyped]
 
 from gln.baselines.base import Sampler, register
 from gln.graphs import make_graph
 from gln.graphs.record import Graph
-from gln.later import torch
 from gln.seeds import GENERATE
 from reproduction.baselines.kronecker_placement import Placement, levels_for
 
@@ -170,8 +171,6 @@ class Kinds:
     """
 
     def __init__(self, levels: np.ndarray) -> None:
-        from scipy.special import comb  # here, as few need it
-
         most = int(levels.max())
         both, differ = np.indices((most + 1, most + 1))
         rest = levels[:, None, None] - both
