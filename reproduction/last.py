@@ -12,7 +12,7 @@ import json
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -48,14 +48,18 @@ class Start:
     number: int
     run: int
 
+    def pairs(self, sizes: Iterable[int]) -> Iterator[np.ndarray]:
+        """The joined pairs ``[m, 2]`` of a graph of each of these sizes."""
+        rng = np.random.default_rng([SEED, self.number, self.run])
+        for nodes in sizes:
+            every = np.stack(np.triu_indices(nodes, 1), axis=1)
+            yield every[rng.permutation(len(every))[: round(self.share * len(every))]]
+
     def draw(self, nodes: int, graphs: int) -> np.ndarray:
         """``A⁰`` of ``graphs`` graphs, bool ``[graphs, nodes, nodes]``; the diagonal is joined, as in the identity."""
-        rng = np.random.default_rng([SEED, self.number, self.run])
-        i, j = np.triu_indices(nodes, 1)
         starts = np.tile(np.eye(nodes, dtype=bool), (graphs, 1, 1))
-        for start in starts:
-            chosen = rng.permutation(len(i))[: round(self.share * len(i))]
-            start[i[chosen], j[chosen]] = start[j[chosen], i[chosen]] = True
+        for start, (i, j) in zip(starts, (pairs.T for pairs in self.pairs([nodes] * graphs)), strict=True):
+            start[i, j] = start[j, i] = True
         return starts
 
 

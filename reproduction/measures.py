@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -124,14 +126,13 @@ def measure_robustness_trained(task: Task) -> dict[str, Any]:
 
     ``{"shares": [{"share", "runs": [scores, …]}, …]}``, with the mean IoU among the scores.
     """
-    shares: dict[float, list[dict[str, float]]] = {}
-    facts: dict[str, Any] = {}
+    runs, facts = [], dict[str, Any]()
     for start in starts_of(task.options):
         made, facts = task.last(start)
         iou = float(edge_rows(task.parts.test, made, False)["iou"].mean())
-        shares.setdefault(start.share, []).append(_mmd(task.parts.test, made) | {"iou": iou})
+        runs.append((start.share, _mmd(task.parts.test, made) | {"iou": iou}))
     facts.pop("curve")
-    return {"system": facts, "shares": [{"share": share, "runs": runs} for share, runs in shares.items()]}
+    return {"system": facts, "shares": _by_share(runs)}
 
 
 def measure_robustness(task: Task) -> dict[str, Any]:
@@ -141,25 +142,19 @@ def measure_robustness(task: Task) -> dict[str, Any]:
     """
     model, shown, facts = task.make()
 
-    def scores(starts: list[np.ndarray]) -> dict[str, float]:
+    def scores(start: Start) -> dict[str, float]:
+        starts = list(start.pairs(graph.num_nodes for graph in shown.test))
         return _mmd(task.parts.test, predict(model, shown.test, known=starts, batch_size=BATCH))
 
-    empty = [np.zeros((0, 2), dtype=np.int64) for _ in shown.test]
-    shares = []
-    for number, share in enumerate(task.options["shares"]):
-        runs = []
-        for run in range(task.options["runs"]):
-            rng = np.random.default_rng([SEED, number, run])
-            starts = [random_pairs(graph.num_nodes, share, rng) for graph in shown.test]
-            runs.append(scores(starts))
-        shares.append({"share": share, "runs": runs})
-    return {"system": facts, "empty": scores(empty), "shares": shares}
+    runs = [(start.share, scores(start)) for start in starts_of(task.options)]
+    return {"system": facts, "empty": scores(Start(0.0, 0, 0)), "shares": _by_share(runs)}
 
 
-def random_pairs(nodes: int, share: float, rng: np.random.Generator) -> np.ndarray:
-    """A random ``share`` of all pairs of ``nodes`` nodes: ``[m, 2]``."""
-    pairs = np.stack(np.triu_indices(nodes, 1), axis=1)
-    return pairs[rng.permutation(len(pairs))[: round(share * len(pairs))]]
+def _by_share(runs: list[tuple[float, dict[str, float]]]) -> list[dict[str, Any]]:
+    return [
+        {"share": share, "runs": [scores for _, scores in group]}
+        for share, group in groupby(runs, itemgetter(0))
+    ]
 
 
 def measure_generator(task: Task) -> dict[str, Any]:

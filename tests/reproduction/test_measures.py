@@ -12,6 +12,7 @@ import gln
 from gln.viewing.sheets import Sheet
 from reproduction.cells import Places, cells_of, choose
 from reproduction.data import Parts
+from reproduction.last import Start
 from reproduction.measures import (
     MEASURES,
     Task,
@@ -19,7 +20,6 @@ from reproduction.measures import (
     edge_rows,
     in_space,
     node_states,
-    random_pairs,
     save_errors,
 )
 from reproduction.runner import run_cell
@@ -28,7 +28,7 @@ from reproduction.specs import Scale, columns, experiments
 
 @pytest.mark.parametrize("share", [0.0, 0.1, 0.5, 1.0])
 def test_random_pairs_are_that_share_of_all_pairs(share: float) -> None:
-    pairs = random_pairs(20, share, np.random.default_rng(0))
+    (pairs,) = Start(share, 0, 0).pairs([20])
     assert len(pairs) == round(share * 190)
     assert len({tuple(pair) for pair in pairs.tolist()}) == len(pairs)
     assert (pairs[:, 0] < pairs[:, 1]).all()
