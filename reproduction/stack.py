@@ -120,13 +120,6 @@ class Stack:
         self.curve: list[Point] = []
         self.gradients: Callable[..., Any] | None = None  # of all trainings, once it is built
         self.flying: deque[torch.cuda.Event] = deque()  # launches that may not have ended
-        self._begin()
-
-    @property
-    def on_gpu(self) -> bool:
-        return self.device.type == "cuda"
-
-    def _begin(self) -> None:
         # All weights in one kernel, which can be recorded; as gln.fit does it.
         self.adam = torch.optim.Adam(
             list(self.weights.values()),
@@ -141,6 +134,10 @@ class Stack:
         self.iou = torch.zeros(count, device=self.device)
         self.unrolled = max(k for k in range(1, UNROLLED + 1) if self.train % k == 0) if self.on_gpu else 1
         self.step, self.look = self._step, self._look
+
+    @property
+    def on_gpu(self) -> bool:
+        return self.device.type == "cuda"
 
     def build(self) -> None:
         """Trace, compile and, on a GPU, record the step; weights and moments stay as they are.
