@@ -16,7 +16,7 @@ from matplotlib.ticker import FuncFormatter
 
 from gln.viewing.sheets import write_figure
 from gln.viewing.style import EDGE, GROUPS, INK, MARKERS, MISSING
-from reproduction.measures import WIDTH
+from reproduction.gallery import WIDTH
 from reproduction.specs import columns, experiments, systems
 from reproduction.tables import IOU_ROWS, MAIN, MMD, Measured, mean_of, published, shares_of
 

@@ -19,6 +19,7 @@ from gln.registry import parse_spec, write_spec
 
 HERE = Path(__file__).parent
 Scale = Literal["smoke", "full"]
+BATCH = 20  # graphs predicted at a time; it changes only what the released variant predicts
 
 
 @dataclass(frozen=True, kw_only=True)
