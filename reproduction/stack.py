@@ -5,7 +5,7 @@ that differ only in their first weights, seeds and graphs of one size are theref
 and loss, mapped over a further axis of all weights by ``torch.func.vmap``, traced once and compiled. Every training
 still does exactly its own steps: a test compares one with :func:`gln.fit`.
 
-As in the paper, a training uses all graphs outside the test set and is read at its last epoch with threshold 0.5;
+A training uses all graphs outside the test set and threshold 0.5, as in the paper, and is read at its last epoch:
 nothing is chosen. The curve of IoU on test graphs is kept to be looked at.
 """
 
