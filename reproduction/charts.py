@@ -6,23 +6,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 from pathlib import Path
+from statistics import mean
 from typing import Any
 
-import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter
 
-from gln.viewing.sheets import SMALLEST as SMALLEST_TEXT
 from gln.viewing.sheets import write_figure
 from gln.viewing.style import EDGE, GROUPS, INK, MARKERS, MISSING
-from reproduction.measures import WIDTH
+from reproduction.gallery import WIDTH
 from reproduction.specs import columns, experiments, systems
 from reproduction.tables import IOU_ROWS, MAIN, MMD, Measured, mean_of, published, shares_of
 
 SMALLEST = 1e-6  # below this the MMD² axis is linear, so that 0 can be drawn
-NAMES = {metric: metric.removeprefix("mmd_") for metric in MMD}
+NAMES = [metric.removeprefix("mmd_") for metric in MMD]
+SIZES = (5.5, 4.0, 2.5)  # of markers, so that equal curves all stay visible
 GREY = "#7b8794"
 PUBLISHED = "GLN, published"
 #: The rows of the IoU chart with their colours and markers.
@@ -95,7 +95,7 @@ def save_curves(panels: list[Panel], over: str, path: Path) -> None:
     _scale(axes[0, 0], ticks)
     lines = [Line2D([], [], color=GROUPS[i], marker=MARKERS[i], markersize=3.5) for i in range(len(NAMES))]
     floor = Line2D([], [], color=GREY, linewidth=0.9, linestyle=(0, (4, 2)))
-    _legend(figure, [*lines, floor], [*NAMES.values(), "floor (training graphs)"])
+    _legend(figure, [*lines, floor], [*NAMES, "floor (training graphs)"])
     write_figure(figure, path)
 
 
@@ -160,31 +160,22 @@ def _draw_panel(panel: Panel | None, ax: Axes) -> None:
         _dress(ax)
         ax.text(0.5, 0.5, "not measured yet", transform=ax.transAxes, ha="center", color=GREY, fontsize=8)
         return
-    draw_curves({NAMES[metric]: points for metric, points in panel.points.items()}, ax, list(NAMES.values()))
+    for colour, marker, size, metric in zip(GROUPS, MARKERS, SIZES, MMD, strict=False):
+        draw_curve(panel.points[metric], ax, color=colour, marker=marker, markersize=size)
+        if metric in panel.floor:
+            floor = max(panel.floor[metric], 0.0)
+            ax.axhline(floor, color=colour, linewidth=0.9, linestyle=(0, (4, 2)), zorder=1)
+    ax.grid(axis="y", alpha=0.3, linewidth=0.5)
     _dress(ax)
-    for line, size in zip(ax.lines, (5.5, 4.0, 2.5), strict=False):  # so that equal curves all stay visible
-        line.set_markersize(size)
-        line.set_clip_on(False)  # do not cut off markers at zero
-    for metric, value in panel.floor.items():
-        colour = GROUPS[list(NAMES).index(metric)]
-        ax.axhline(max(value, 0.0), color=colour, linewidth=0.9, linestyle=(0, (4, 2)), zorder=1)
 
 
-def draw_curves(
-    curves: Mapping[str, Mapping[float, Sequence[float]]], ax: Axes, names: Sequence[str]
-) -> None:
-    """Draw the mean of the runs at each point, and a band around all; the index in ``names`` sets a curve's colour."""
-    for name, points in curves.items():
-        along = sorted(points)
-        values = [points[place] for place in along]
-        look = names.index(name)
-        colour = GROUPS[look % len(GROUPS)]
-        marker = MARKERS[look % len(MARKERS)] if len(along) <= 20 else None
-        means = [float(np.mean(runs)) for runs in values]
-        ax.plot(along, means, color=colour, marker=marker, markersize=3, linewidth=1.2, label=name)
-        ax.fill_between(along, list(map(min, values)), list(map(max, values)), color=colour, alpha=0.2, lw=0)
-    ax.grid(alpha=0.3, linewidth=0.5)
-    ax.tick_params(labelsize=SMALLEST_TEXT, colors=INK)
+def draw_curve(points: Mapping[float, Sequence[float]], ax: Axes, color: str, **look: Any) -> None:
+    """Draw the mean of the runs at each point, and a band around all."""
+    along = sorted(points)
+    values = [points[place] for place in along]
+    # Markers at zero are not cut off.
+    ax.plot(along, list(map(mean, values)), color=color, linewidth=1.2, clip_on=False, **look)
+    ax.fill_between(along, list(map(min, values)), list(map(max, values)), color=color, alpha=0.2, lw=0)
 
 
 def _scale(ax: Axes, ticks: list[float]) -> None:

@@ -12,7 +12,8 @@ import json
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -48,14 +49,18 @@ class Start:
     number: int
     run: int
 
+    def pairs(self, sizes: Iterable[int]) -> Iterator[np.ndarray]:
+        """The joined pairs ``[m, 2]`` of a graph of each of these sizes."""
+        rng = np.random.default_rng([SEED, self.number, self.run])
+        for nodes in sizes:
+            every = np.stack(np.triu_indices(nodes, 1), axis=1)
+            yield every[rng.permutation(len(every))[: round(self.share * len(every))]]
+
     def draw(self, nodes: int, graphs: int) -> np.ndarray:
         """``A⁰`` of ``graphs`` graphs, bool ``[graphs, nodes, nodes]``; the diagonal is joined, as in the identity."""
-        rng = np.random.default_rng([SEED, self.number, self.run])
-        i, j = np.triu_indices(nodes, 1)
         starts = np.tile(np.eye(nodes, dtype=bool), (graphs, 1, 1))
-        for start in starts:
-            chosen = rng.permutation(len(i))[: round(self.share * len(i))]
-            start[i[chosen], j[chosen]] = start[j[chosen], i[chosen]] = True
+        for start, (i, j) in zip(starts, (pairs.T for pairs in self.pairs([nodes] * graphs)), strict=True):
+            start[i, j] = start[j, i] = True
         return starts
 
 
@@ -92,14 +97,6 @@ class Training:
     rank: int = 0  # the lowest begin first
 
     @property
-    def model(self) -> str:
-        """The network, with the steps that it is trained with."""
-        assert self.settings.model is not None
-        name, options = parse_spec(self.settings.model)
-        steps = {} if self.settings.steps is None else {"steps": self.settings.steps}
-        return write_spec(name, options | steps)
-
-    @property
     def finished(self) -> bool:
         return all(kept(self.folder, stop).exists() for stop in self.stops)
 
@@ -113,7 +110,7 @@ class Training:
 
     def alike(self) -> tuple[object, ...]:
         """Trainings with equal values can be stacked."""
-        name, options = parse_spec(self.model)
+        name, options = parse_spec(self.settings.network)
         shape = write_spec(name, {key: options[key] for key in options if key not in FIRST_WEIGHTS})
         first, loss = self.parts.known[0], json.dumps(self.settings.loss, sort_keys=True)
         widths = tuple(first[key].shape[1] for key in ("pos", "x") if first.get(key) is not None)
@@ -143,43 +140,41 @@ class Job:
 
     def prepare(self) -> None:
         """Build the stack, and put it where it was left."""
-        self._or_fail(self._prepare)
+        with self._errors_kept():
+            self.stack = self.make_stack()
+            self.go_on(self.stack)
+            self.stack.build()
+            self.say(f"{len(self.group)} trainings ready to run")
 
     def run(self) -> None:
-        """Train; an error is kept and does not stop other jobs."""
-        self._or_fail(self._run)
+        """Train what was prepared."""
+        if self.failed is not None or self.stack is None:
+            return
+        with self._errors_kept():
+            try:
+                done = self.stack.run(self.group[0].stops, self.keep_at(self.stack), self.late, self.say)
+            finally:
+                if self.stack.curve:
+                    self.keep_facts(self.stack)
+            if not done:
+                self.keep_state(self.stack)
+            self.stack = None  # its memory
 
-    def _or_fail(self, work: Callable[[], None]) -> None:
+    @contextmanager
+    def _errors_kept(self) -> Iterator[None]:
+        """An error does not stop other jobs."""
         try:
-            if self.failed is None:
-                work()
+            yield
         except Exception:
             self.failed = traceback.format_exc()
             self.say(f"failed:\n{self.failed}")
-
-    def _prepare(self) -> None:
-        self.stack = self.make_stack()
-        self.go_on(self.stack)
-        self.stack.build()
-        self.say(f"{len(self.group)} trainings ready to run")
-
-    def _run(self) -> None:
-        assert self.stack is not None
-        try:
-            done = self.stack.run(self.group[0].stops, self.keep_at(self.stack), self.late, self.say)
-        finally:
-            if self.stack.curve:
-                self.keep_facts(self.stack)
-        if not done:
-            self.keep_state(self.stack)
-        self.stack = None  # its memory
 
     def make_stack(self) -> Stack:
         models, shelves = [], []
         known: dict[tuple[int, Start | None], Shelf] = {}
         for training in self.group:
             with seeded(training.seed):
-                model = build_model(training.model, training.parts.known)
+                model = build_model(training.settings.network, training.parts.known)
             assert isinstance(model, PaperGLN)
             models.append(model)
             key = id(training.parts), training.start
@@ -224,7 +219,7 @@ class Job:
                 [at["epoch"], round(at["loss"][number], 6), round(at["iou"][number], 5)] for at in stack.curve
             ]
             facts = {
-                "model": training.model,
+                "model": settings.network,
                 "fit": {key: value for key, value in settings.fit.items() if key != "epochs"},
                 "loss": settings.loss,
                 "initial_structure": None if training.start is None else vars(training.start),

@@ -10,7 +10,6 @@ from gln import GLNError, Loss, fit
 from gln.baselines import Baseline, baseline, load_baseline
 from gln.baselines.base import check_folder, run_facts
 from gln.models import build_model
-from gln.registry import parse_spec, write_spec
 from gln.seeds import seeded
 from gln.storage.models import load_model
 from gln.workflows.methods import put_on
@@ -33,27 +32,23 @@ def make_system(
                 f"it has to be trained first: {_recipe(settings.shipped, seed)} --run {run.as_posix()}"
             )
         model = put_on(load_model(settings.shipped if seed == SEED else run), "auto")
-        return (
-            model,
-            parts,
-            {"shipped": settings.shipped, "training": _short(getattr(model, "training_facts", None))},
-        )
+        training = getattr(model, "training_facts", None) or {}
+        training = {
+            name: value for name, value in training.items() if name != "noise"
+        }  # a long list of sizes
+        return model, parts, {"shipped": settings.shipped, "training": training}
     if settings.baseline is not None:
         fitted = _fitted(baseline(settings.baseline), parts, run if settings.kept else None, seed)
         return fitted, parts, {"baseline": str(fitted), "fitted": fitted.fitted}
-    assert settings.model is not None
     shown = standardised(parts) if settings.standardise else parts
-    name, options = parse_spec(settings.model)
-    steps = settings.trained_steps or settings.steps
-    spec = write_spec(name, options | ({} if steps is None else {"steps": steps}))
     with seeded(seed):
-        model = build_model(spec, shown.train)
+        model = build_model(settings.network, shown.train)
     result = fit(
         model, shown.train, shown.val, run=run, resume=True, loss=Loss(**settings.loss), seed=seed,
         progress=False, **settings.fit,
     )  # fmt: skip
     facts: dict[str, Any] = {
-        "model": spec,
+        "model": settings.network,
         "fit": settings.fit,
         "loss": settings.loss,
         "standardise": settings.standardise,
@@ -81,8 +76,3 @@ def _recipe(shipped: str, seed: int) -> str:
     """The command that trains the shipped model from another seed."""
     command = "delaunay.py train" if shipped == "delaunay" else f"families.py train {shipped}"
     return f"python recipes/{command} --seed {1 + 10 * seed}"  # 1 is the shipped model's, 2 the validation graphs'
-
-
-def _short(training: dict[str, Any] | None) -> dict[str, Any]:
-    """The facts without the list of sizes that the generator needs."""
-    return {key: value for key, value in (training or {}).items() if key != "noise"}

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import groupby, zip_longest
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from torch import nn
 from torch_geometric.data import Data
 
 from gln import edge_scores, generate, mmd, novelty, predict
 from gln.baselines import Sampler
 from gln.evaluation.edges import ratios
-from gln.inference.predict import Choice, outputs
-from gln.viewing.pictures import node_colours
-from gln.viewing.sheets import Sheet
-from reproduction.clouds import draw_cloud
 from reproduction.data import SEED, Parts
+from reproduction.gallery import save_errors
 from reproduction.last import (
     CHOSEN,
     Start,
@@ -32,10 +30,7 @@ from reproduction.last import (
     usual_device,
 )
 from reproduction.making import make_system
-from reproduction.specs import Column, Settings
-
-WIDTH, DPI = 7.2, 200  # inches, the text width of a two-column page
-BATCH = 20  # graphs at a time; it changes only what the released variant predicts
+from reproduction.specs import BATCH, Column, Settings
 
 
 @dataclass(frozen=True)
@@ -124,14 +119,13 @@ def measure_robustness_trained(task: Task) -> dict[str, Any]:
 
     ``{"shares": [{"share", "runs": [scores, …]}, …]}``, with the mean IoU among the scores.
     """
-    shares: dict[float, list[dict[str, float]]] = {}
-    facts: dict[str, Any] = {}
+    runs, facts = [], dict[str, Any]()
     for start in starts_of(task.options):
         made, facts = task.last(start)
         iou = float(edge_rows(task.parts.test, made, False)["iou"].mean())
-        shares.setdefault(start.share, []).append(_mmd(task.parts.test, made) | {"iou": iou})
+        runs.append((start.share, _mmd(task.parts.test, made) | {"iou": iou}))
     facts.pop("curve")
-    return {"system": facts, "shares": [{"share": share, "runs": runs} for share, runs in shares.items()]}
+    return {"system": facts, "shares": _by_share(runs)}
 
 
 def measure_robustness(task: Task) -> dict[str, Any]:
@@ -141,25 +135,19 @@ def measure_robustness(task: Task) -> dict[str, Any]:
     """
     model, shown, facts = task.make()
 
-    def scores(starts: list[np.ndarray]) -> dict[str, float]:
+    def scores(start: Start) -> dict[str, float]:
+        starts = list(start.pairs(graph.num_nodes for graph in shown.test))
         return _mmd(task.parts.test, predict(model, shown.test, known=starts, batch_size=BATCH))
 
-    empty = [np.zeros((0, 2), dtype=np.int64) for _ in shown.test]
-    shares = []
-    for number, share in enumerate(task.options["shares"]):
-        runs = []
-        for run in range(task.options["runs"]):
-            rng = np.random.default_rng([SEED, number, run])
-            starts = [random_pairs(graph.num_nodes, share, rng) for graph in shown.test]
-            runs.append(scores(starts))
-        shares.append({"share": share, "runs": runs})
-    return {"system": facts, "empty": scores(empty), "shares": shares}
+    runs = [(start.share, scores(start)) for start in starts_of(task.options)]
+    return {"system": facts, "empty": scores(Start(0.0, 0, 0)), "shares": _by_share(runs)}
 
 
-def random_pairs(nodes: int, share: float, rng: np.random.Generator) -> np.ndarray:
-    """A random ``share`` of all pairs of ``nodes`` nodes: ``[m, 2]``."""
-    pairs = np.stack(np.triu_indices(nodes, 1), axis=1)
-    return pairs[rng.permutation(len(pairs))[: round(share * len(pairs))]]
+def _by_share(runs: list[tuple[float, dict[str, float]]]) -> list[dict[str, Any]]:
+    return [
+        {"share": share, "runs": [scores for _, scores in group]}
+        for share, group in groupby(runs, itemgetter(0))
+    ]
 
 
 def measure_generator(task: Task) -> dict[str, Any]:
@@ -189,69 +177,11 @@ def measure_gallery(task: Task) -> dict[str, Any]:
 
 def _one_of_each_kind(graphs: list[Data]) -> list[int]:
     """The numbers of the graphs: the first of each kind of surface, then the second of each, and so on."""
-    seen: dict[int, int] = {}
-    turns = []
+    kinds: dict[int, list[int]] = {}
     for number, graph in enumerate(graphs):
-        kind = int(graph.get("kind", 0))
-        turns.append((seen.get(kind, 0), kind, number))
-        seen[kind] = seen.get(kind, 0) + 1
-    return [number for *_, number in sorted(turns)]
-
-
-def save_errors(
-    graphs: list[Data],
-    truths: list[Data],
-    captions: list[str],
-    title: str,
-    path: Path,
-    model: nn.Module | None = None,
-) -> list[dict[str, int]]:
-    """Draw predictions with their right, missing and extra edges, and count these for every graph.
-
-    The same drawing is written as a PDF beside ``path``. With ``model``, its node states are drawn below each graph.
-    """
-    states = [] if model is None else node_states(model, graphs)
-    columns = min(len(graphs), 3 if states else 4)
-    rows = -(-len(graphs) // columns) * (2 if states else 1)
-    sheet = Sheet(rows * columns, title, WIDTH, columns)
-    counts = []
-    for start in range(0, len(graphs), columns):
-        row = slice(start, start + columns)
-        for graph, truth, caption in zip(graphs[row], truths[row], captions[row], strict=True):
-            missing, extra = sheet.draw(graph, truth, caption)
-            counts.append({"right": truth.num_edges // 2 - missing, "missing": missing, "extra": extra})
-        sheet.end_row()
-        for state, truth in zip(states[row], truths[row], strict=False):
-            place = sheet.next()
-            draw_cloud(in_space(state), node_colours(truth), place, sheet.scale)
-            sheet.caption(place, "node states")
-        sheet.end_row()
-    sheet.add_legend()
-    for suffix in (".png", ".pdf"):
-        sheet.write(path.with_suffix(suffix), DPI)
-    return counts
-
-
-def node_states(model: nn.Module, graphs: list[Data]) -> list[np.ndarray]:
-    """The node states after the last step ``[n, d]`` of each graph."""
-    found: dict[int, np.ndarray] = {}
-    for numbers, _, output in outputs(model, graphs, Choice(batch_size=BATCH)):
-        for place, number in enumerate(numbers):
-            state = output.states[-1][place, : graphs[number].num_nodes]
-            found[number] = state.float().numpy(force=True)
-    return [found[number] for number in range(len(graphs))]
-
-
-def in_space(states: np.ndarray) -> np.ndarray:
-    """Points ``[n, 3]`` for node states ``[n, d]`` by t-SNE, as the authors' code draws them."""
-    from sklearn.manifold import TSNE  # here, as only galleries with states need it
-
-    # The usual rates are for thousands of points and throw so few apart.
-    method = TSNE(
-        3, perplexity=min(30.0, (len(states) - 1) / 3), learning_rate=5.0, method="exact", random_state=SEED
-    )
-    points: np.ndarray = method.fit_transform(states)
-    return points
+        kinds.setdefault(int(graph.get("kind", 0)), []).append(number)
+    turns = zip_longest(*(numbers for _, numbers in sorted(kinds.items())))
+    return [number for turn in turns for number in turn if number is not None]
 
 
 def _mmd(test: list[Data], made: list[Data]) -> dict[str, float]:

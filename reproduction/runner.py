@@ -117,14 +117,9 @@ def run_cell(cell: Cell, places: Places, say: Callable[[str], None] = print) -> 
         if not out_of_memory(error):
             raise
         found = {"cannot": "there is not enough memory on this machine"}
-    measured: dict[str, Any] = {"experiment": cell.experiment.name, "scale": cell.scale}
-    measured |= {
-        "protocol": cell.protocol,
-        "column": cell.column,
-        "row": cell.row,
-        "training_seed": cell.seed,
-    }
-    measured |= found | {"seconds": round(time.perf_counter() - start, 2)}
+    where = {name: getattr(cell, name) for name in ("scale", "protocol", "column", "row")}
+    measured = {"experiment": cell.experiment.name, **where, "training_seed": cell.seed, **found}
+    measured["seconds"] = round(time.perf_counter() - start, 2)
     before = cell.read(places)
     if before is None or "cannot" in before or "cannot" not in measured:  # a failure never replaces a number
         write_result(cell.path(places), cell.command, seed, measured)

@@ -15,8 +15,11 @@ from typing import Any, Literal
 
 import yaml  # type: ignore[import-untyped]
 
+from gln.registry import parse_spec, write_spec
+
 HERE = Path(__file__).parent
 Scale = Literal["smoke", "full"]
+BATCH = 20  # graphs predicted at a time; it changes only what the released variant predicts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,6 +43,14 @@ class Settings:
     paired: bool = False  # a sampler whose graphs list their nodes in the order of the test graphs
     kept: bool = False  # a baseline whose fit is worth keeping in a folder
     cannot: str | None = None  # why there is no such cell
+
+    @property
+    def network(self) -> str:
+        """The model with the steps that it is trained with."""
+        assert self.model is not None
+        name, options = parse_spec(self.model)
+        steps = self.trained_steps or self.steps
+        return write_spec(name, options | ({} if steps is None else {"steps": steps}))
 
     @property
     def is_floor(self) -> bool:

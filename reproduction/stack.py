@@ -5,7 +5,7 @@ that differ only in their first weights, seeds and graphs of one size are theref
 and loss, mapped over a further axis of all weights by ``torch.func.vmap``, traced once and compiled. Every training
 still does exactly its own steps: a test compares one with :func:`gln.fit`.
 
-As in the paper, a training uses all graphs outside the test set and is read at its last epoch with threshold 0.5;
+A training uses all graphs outside the test set and threshold 0.5, as in the paper, and is read at its last epoch:
 nothing is chosen. The curve of IoU on test graphs is kept to be looked at.
 """
 
@@ -120,13 +120,6 @@ class Stack:
         self.curve: list[Point] = []
         self.gradients: Callable[..., Any] | None = None  # of all trainings, once it is built
         self.flying: deque[torch.cuda.Event] = deque()  # launches that may not have ended
-        self._begin()
-
-    @property
-    def on_gpu(self) -> bool:
-        return self.device.type == "cuda"
-
-    def _begin(self) -> None:
         # All weights in one kernel, which can be recorded; as gln.fit does it.
         self.adam = torch.optim.Adam(
             list(self.weights.values()),
@@ -141,6 +134,10 @@ class Stack:
         self.iou = torch.zeros(count, device=self.device)
         self.unrolled = max(k for k in range(1, UNROLLED + 1) if self.train % k == 0) if self.on_gpu else 1
         self.step, self.look = self._step, self._look
+
+    @property
+    def on_gpu(self) -> bool:
+        return self.device.type == "cuda"
 
     def build(self) -> None:
         """Trace, compile and, on a GPU, record the step; weights and moments stay as they are.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from decimal import Decimal
 from statistics import mean, stdev
 from typing import Any
@@ -32,16 +32,10 @@ def make_tables(scale: Scale, places: Places) -> dict[str, str]:
     cells = {name: read_cells(one, scale, places) for name, one in experiments().items()}
     tables = {}
     for name, one in experiments().items():
-        kinds = {
-            "robustness": robustness_tables,
-            "robustness_trained": robustness_tables,
-            "gallery": gallery_table,
-        }
-        make = kinds.get(one.measure, score_tables)
-        tables[name] = make(one, cells[name])
+        tables[name] = TABLES.get(one.measure, score_tables)(one, cells[name])
     tables["reproduction-iou"] = {"": main_table(cells, "table-scores", ("iou",), IOU_ROWS)}
     tables["reproduction-mmd"] = {"": main_table(cells, "table-mmd", MMD, MMD_ROWS)}
-    tables["uncertainty"] = {"": uncertainty(cells)}
+    tables["uncertainty"] = {"": main_columns(cells, UNCERTAIN_ROWS, _with_bounds)}
     tables["paper-network"] = {"": network_table(cells)}
     tables["compared"] = {"": compared(cells)}
     tables["commands"] = {"": commands(scale, places)}
@@ -102,34 +96,42 @@ def gallery_table(experiment: Experiment, measured: Measured) -> dict[str, Table
     return {"": table}
 
 
+TABLES = {
+    "robustness": robustness_tables,
+    "robustness_trained": robustness_tables,
+    "gallery": gallery_table,
+}
+
+
 def main_table(
     cells: dict[str, Measured], name: str, metrics: tuple[str, ...], rows: list[tuple[str, str]]
 ) -> Table:
     """The main columns, published and measured, averaged over seeds."""
-    experiment, measured = experiments()["table-mmd"], cells["table-mmd"]  # which has all rows and all scores
     printed = (_published([published(name, column, metric) for metric in metrics]) for column in MAIN)
-    titles = (columns()[column].title for column in MAIN)
-    table = [["", "nodes", *titles], ["*GLN, published*", "ordered", *printed]]
+    header, *table = main_columns(cells, rows, lambda seeds: _entry(seeds, metrics, _four_decimals))
+    return [header, ["*GLN, published*", "ordered", *printed], *table]
+
+
+def main_columns(
+    cells: dict[str, Measured],
+    rows: list[tuple[str, str]],
+    entry: Callable[[list[dict[str, Any]]], str],
+) -> Table:
+    """The main columns: an ``entry`` for the seeds of each row."""
+    experiment, measured = experiments()["table-mmd"], cells["table-mmd"]  # which has all rows and all scores
+    table = [["", "nodes", *(columns()[column].title for column in MAIN)]]
     for protocol, row in rows:
         title = experiment.title_of(protocol, row)
-        found = (of_all_seeds(measured, f"{protocol}/{column}/{row}") for column in MAIN)
-        entries = (_entry(seeds, metrics, _four_decimals) for seeds in found)
+        entries = (entry(of_all_seeds(measured, f"{protocol}/{column}/{row}")) for column in MAIN)
         table.append([f"**{title}**" if row == "gln" else title, protocol, *entries])
     return table
 
 
-def uncertainty(cells: dict[str, Measured]) -> Table:
-    """IoU in the main columns: the mean over seeds, their deviation, and what other test graphs could have given."""
-    table = [["", "nodes", *(columns()[column].title for column in MAIN)]]
-    for protocol, row in UNCERTAIN_ROWS:
-        entries = []
-        for column in MAIN:
-            found = of_all_seeds(cells["table-mmd"], f"{protocol}/{column}/{row}")
-            bounds = [cell["intervals"]["iou"] for cell in found if "intervals" in cell]
-            text = _entry(found, ("iou",), _with_spread)
-            entries.append(text + (f" [{bounds[0][0]:.4f}, {bounds[0][1]:.4f}]" if bounds else ""))
-        table.append([experiments()["table-mmd"].title_of(protocol, row), protocol, *entries])
-    return table
+def _with_bounds(seeds: list[dict[str, Any]]) -> str:
+    """IoU: the mean over seeds, their deviation, and what other test graphs could have given."""
+    text = _entry(seeds, ("iou",), _with_spread)
+    bounds = [cell["intervals"]["iou"] for cell in seeds if "intervals" in cell]
+    return text + (f" [{bounds[0][0]:.4f}, {bounds[0][1]:.4f}]" if bounds else "")
 
 
 def network_table(cells: dict[str, Measured]) -> Table:

@@ -47,6 +47,7 @@ from reproduction.last import (
     train,
     usual_device,
 )
+from reproduction.specs import BATCH
 
 MAIN, READINGS, STARTS, REST = range(4)  # what is trained first
 
@@ -95,7 +96,6 @@ def keep_chosen(cell: Cell, places: Places, facts: dict[str, Any]) -> None:
     """Train the network of an ordinary cell and keep what it predicts."""
     from gln import predict  # here, as a machine that only trains the equations may not have all of this
     from reproduction.making import make_system
-    from reproduction.measures import BATCH
 
     settings, folder = cell.settings, cell.run_folder(places)
     parts = parts_of(cell.scale, cell.protocol, cell.column)

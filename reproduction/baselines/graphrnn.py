@@ -6,27 +6,22 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypedDict, get_args
+from typing import Any, ClassVar, TypedDict, get_args
 
+import torch
+from torch import Tensor
 from tqdm.auto import tqdm  # type: ignore[import-untyped]
 
 from gln.baselines.base import Sampler, check_folder, mark_folder, register, run_facts
 from gln.errors import GLNError
 from gln.graphs.check import check_real
 from gln.graphs.record import Graph
-from gln.later import torch
 from gln.seeds import GENERATE, ORDER, seed_of, seeded
 from gln.storage.models import build_for
 from gln.storage.runs import Checkpoint, read_checkpoint, restore_optimizer, write_checkpoint
 from gln.storage.tensors import load_weights
 from gln.training.progress import Progress, resumed
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from reproduction.baselines.graphrnn_network import ConnectedGraphs, GraphRNNNetwork
-
-Variant = Literal["rnn", "mlp"]
+from reproduction.baselines.graphrnn_network import ConnectedGraphs, GraphRNNNetwork, Variant, decode
 
 # The settings that determine the shape of the network.
 WIDTHS = ("hidden", "embedding", "edge_hidden", "edge_embedding", "layers")
@@ -95,8 +90,6 @@ class GraphRNN(Sampler):
         self, graphs: list[Graph], val: Sequence[Graph], seed: int, progress: bool, folder: Path | None
     ) -> None:
         """Train on ``graphs``; ``val`` is not used."""
-        from reproduction.baselines.graphrnn_network import ConnectedGraphs  # as below: it loads torch
-
         known = ConnectedGraphs.of(graphs, _device())
         nodes = known.adj.shape[1]
         if nodes < 2:
@@ -121,8 +114,6 @@ class GraphRNN(Sampler):
 
     def draw(self, count: int, seed: int = 0) -> list[Graph]:
         """``count`` connected graphs with ``edge_index`` and ``num_nodes``, determined by ``seed``."""
-        from reproduction.baselines.graphrnn_network import decode
-
         count, seed = self._checked(count, seed)
         network = self.network_.to(_device())
         generator = torch.Generator().manual_seed(seed_of(GENERATE, seed) % 2**63)
@@ -148,8 +139,6 @@ class GraphRNN(Sampler):
         self.network_ = network.eval()
 
     def _network(self, nodes: int, width: int) -> GraphRNNNetwork:
-        from reproduction.baselines.graphrnn_network import GraphRNNNetwork
-
         return GraphRNNNetwork(self.variant, nodes, width, **{name: getattr(self, name) for name in WIDTHS})
 
     def _train(

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -28,8 +28,7 @@ from gln.evaluation.statistics import largest_components
 from gln.graphs import GraphBatch
 from gln.graphs.record import Graph
 
-if TYPE_CHECKING:
-    from reproduction.baselines.graphrnn import Variant
+Variant = Literal["rnn", "mlp"]
 
 CELLS = 2**26  # entries of adjacency matrices processed at a time
 

@@ -5,23 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
+import torch
+from torch import Tensor
 from tqdm.auto import tqdm  # type: ignore[import-untyped]
 
 from gln.baselines.base import Sampler, register, structures
-from gln.graphs import make_graph
+from gln.graphs import GraphBatch, make_graph
 from gln.graphs.check import check_whole
 from gln.graphs.record import Graph
-from gln.later import torch
 from gln.seeds import GENERATE
 from reproduction.baselines.mmsb_model import Roles, SeenPairs, fit_roles, log_likelihoods, spectral_points
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from gln.graphs import GraphBatch
 
 HELD_OUT = 0.2  # share of the pairs of every graph held out to choose the number of roles
 SIGNIFICANT = 2.0  # fewer roles are rejected if worse by more than this many standard errors
@@ -75,8 +71,6 @@ class MMSB(Sampler):
         self, graphs: list[Graph], val: Sequence[Graph], seed: int, progress: bool, folder: Path | None
     ) -> None:
         """Fit to the edges of ``graphs``; ``val`` is not used, and nothing is kept in ``folder`` during the fit."""
-        from gln.graphs.batch import GraphBatch  # here, as it loads torch
-
         device = "cuda" if torch.cuda.is_available() else "cpu"
         batch = GraphBatch.from_graphs(structures(graphs)).to(device)
         with tqdm(disable=None if progress else True, unit="round", desc=self.name) as bar:
@@ -85,7 +79,7 @@ class MMSB(Sampler):
             found = self._fit(pairs, spectral_points(pairs, count), count, bar.update)
         kept = slice(1) if self.per == "pool" else slice(None)
         self.alpha_, self.blocks_ = found.alpha[kept].clone().cpu(), found.blocks[kept].clone().cpu()
-        self.memberships_, self.sizes_ = found.nodes.means[batch.mask].cpu(), batch.sizes.cpu()
+        self.memberships_, self.sizes_ = found.means[batch.mask].cpu(), batch.sizes.cpu()
 
     def draw(self, count: int, seed: int = 0) -> list[Graph]:
         count, seed = self._checked(count, seed)

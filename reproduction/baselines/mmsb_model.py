@@ -10,14 +10,13 @@ numbers instead of O(n²·K).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from gln.later import torch
-
-if TYPE_CHECKING:
-    from torch import Tensor
+import torch
+from torch import Tensor
+from torch.nn.functional import one_hot
 
 CHUNK = {"cpu": 2**18, "cuda": 2**26}  # pairs at a time: arrays roughly fit the cache, or keep a GPU busy
 SURE = 1e-6  # edge probabilities between roles stay between this and 1 − this
@@ -55,13 +54,17 @@ class SeenPairs:
 
 
 @dataclass(frozen=True)
-class Posterior:
-    """The posterior of the memberships: Dirichlet(γ) for every node.
+class Roles:
+    """The fitted roles in ``G`` graphs.
 
     Attributes:
-        gamma: ``[G, N, K]``.
+        alpha: spread of the memberships over all nodes ``[G, K]``.
+        blocks: the probability of an edge between two roles ``[G, K, K]``, symmetric.
+        gamma: the memberships of each node are Dirichlet(γ) ``[G, N, K]``.
     """
 
+    alpha: Tensor
+    blocks: Tensor
     gamma: Tensor
 
     @cached_property
@@ -75,21 +78,6 @@ class Posterior:
         return self.gamma / self.gamma.sum(dim=-1, keepdim=True)
 
 
-@dataclass(frozen=True)
-class Roles:
-    """The fitted roles in ``G`` graphs.
-
-    Attributes:
-        alpha: spread of the memberships over all nodes ``[G, K]``.
-        blocks: the probability of an edge between two roles ``[G, K, K]``, symmetric.
-        nodes: the memberships of each node.
-    """
-
-    alpha: Tensor
-    blocks: Tensor
-    nodes: Posterior
-
-
 class Expected(NamedTuple):
     """Expectations over the roles chosen in all pairs."""
 
@@ -101,7 +89,7 @@ class Expected(NamedTuple):
 
 def expect(pairs: SeenPairs, roles: Roles) -> Expected:
     """Sums over the optimal tables of all pairs, given ``roles``."""
-    log_pi = roles.nodes.logs  # [G, N, K]
+    log_pi = roles.logs  # [G, N, K]
     top = log_pi.amax(dim=-1, keepdim=True)
     weight = (log_pi - top).exp()  # a node's likeliest role has weight 1, so no evidence vanishes
     sums = sum_pairs(pairs, weight, roles.blocks)
@@ -116,10 +104,10 @@ def expect(pairs: SeenPairs, roles: Roles) -> Expected:
 
 def divergence(roles: Roles, mask: Tensor) -> Tensor:
     """The divergence from the prior of the memberships to their posterior, summed over the nodes: ``[G]``."""
-    alpha, gamma = roles.alpha[:, None], roles.nodes.gamma
+    alpha, gamma = roles.alpha[:, None], roles.gamma
     own = gamma.sum(dim=-1).lgamma() - gamma.lgamma().sum(dim=-1)
     prior = alpha.sum(dim=-1).lgamma() - alpha.lgamma().sum(dim=-1)
-    each = own - prior + ((gamma - alpha) * roles.nodes.logs).sum(dim=-1)  # [G, N]
+    each = own - prior + ((gamma - alpha) * roles.logs).sum(dim=-1)  # [G, N]
     return (each * mask).sum(dim=-1)
 
 
@@ -128,13 +116,13 @@ def update(pairs: SeenPairs, roles: Roles, pooled: bool) -> tuple[Roles, Tensor]
     bound, chosen, joined, parted = expect(pairs, roles)
     seen = _share(joined + parted, pooled)
     blocks = torch.where(seen > 0, _share(joined, pooled) / seen, roles.blocks).clamp(SURE, 1 - SURE)
-    nodes = Posterior(roles.alpha[:, None] + chosen)
+    found = Roles(roles.alpha, (blocks + blocks.mT) / 2, roles.alpha[:, None] + chosen)
     mask = pairs.mask[..., None]
-    total, count = (nodes.logs * mask).sum(dim=1), mask.sum(dim=1)  # [G, K], [G, 1]
+    total, count = (found.logs * mask).sum(dim=1), mask.sum(dim=1)  # [G, K], [G, 1]
     # Minka's fixed-point step towards the α for which E log π has this mean; it never overshoots.
     wanted = roles.alpha.sum(dim=-1, keepdim=True).digamma() + _share(total, pooled) / _share(count, pooled)
     alpha = inverse_digamma(wanted).clamp(LEAST_ALPHA, MOST_ALPHA)
-    return Roles(alpha, (blocks + blocks.mT) / 2, nodes), bound
+    return replace(found, alpha=alpha), bound
 
 
 def _share(values: Tensor, pooled: bool) -> Tensor:
@@ -153,7 +141,7 @@ def inverse_digamma(value: Tensor) -> Tensor:
 def start(pairs: SeenPairs, points: Tensor, count: int, pooled: bool) -> Roles:
     """Initial roles from a clustering of the ``points`` of each graph (see :func:`fit_roles`); deterministic."""
     labels = torch.cat([spectral_labels(chunk, points[part], count) for part, chunk in pairs.chunks()])
-    sure = torch.nn.functional.one_hot(labels, count).double()  # [G, N, K]
+    sure = one_hot(labels, count).double()  # [G, N, K]
     weight = (0.9 * sure + 0.1 / count) * pairs.mask[..., None]
     joined, parted = (
         torch.cat([weight[part].mT @ looked_at[part].double() @ weight[part] for part, _ in pairs.chunks()])
@@ -161,7 +149,7 @@ def start(pairs: SeenPairs, points: Tensor, count: int, pooled: bool) -> Roles:
     )
     blocks = (_share(joined, pooled) + 0.5) / (_share(joined + parted, pooled) + 1)
     alpha = torch.full((len(labels), count), 1 / count, dtype=torch.float64, device=labels.device)
-    return Roles(alpha, blocks, Posterior(alpha[:, None] + weight * pairs.partners[..., None]))
+    return Roles(alpha, blocks, alpha[:, None] + weight * pairs.partners[..., None])
 
 
 def fit_roles(
@@ -183,7 +171,7 @@ def fit_roles(
 
 def log_likelihoods(pairs: SeenPairs, roles: Roles) -> Tensor:
     """The log-likelihood of every pair under the posterior means of the memberships: ``[H]``."""
-    terms, means = [], roles.nodes.means
+    terms, means = [], roles.means
     for part, chunk in pairs.chunks():
         pi = means[part]
         chance = pi @ roles.blocks[part] @ pi.mT  # [G, N, N]
@@ -217,7 +205,7 @@ def spectral_labels(pairs: SeenPairs, points: Tensor, count: int) -> Tensor:
     graphs. A graph with fewer nodes than groups uses fewer groups.
     """
     near = k_means(points[..., :count], pairs.mask, count)
-    group = torch.nn.functional.one_hot(near, count).double() * pairs.mask[..., None]
+    group = one_hot(near, count).double() * pairs.mask[..., None]
     inside = (group.mT @ pairs.joined.double() @ group).diagonal(dim1=1, dim2=2)
     possible = inside + (group.mT @ pairs.parted.double() @ group).diagonal(dim1=1, dim2=2)
     rank = (inside / possible.clamp(min=1)).argsort(dim=-1, descending=True, stable=True).argsort(dim=-1)
@@ -237,7 +225,7 @@ def k_means(points: Tensor, mask: Tensor, count: int) -> Tensor:
         centres = torch.cat([centres, new[:, None]], dim=1)
     for _ in range(LLOYD):
         near = torch.cdist(points, centres).argmin(dim=-1)  # [G, N]
-        member = torch.nn.functional.one_hot(near, count).to(points) * mask[..., None]
+        member = one_hot(near, count).to(points) * mask[..., None]
         filled = member.sum(dim=1)[..., None]  # [G, K, 1]
         centres = torch.where(filled > 0, member.mT @ points / filled.clamp(min=1), centres)
     return torch.cdist(points, centres).argmin(dim=-1)

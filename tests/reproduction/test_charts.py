@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from reproduction.charts import Panel, draw_curves, panels_of, save_curves, save_iou
+from reproduction.charts import Panel, draw_curve, panels_of, save_curves, save_iou
 from reproduction.tables import MAIN, MMD
 
 VALUES = {0.1: 0.0, 0.2: 0.1, 1.0: 1.0}
@@ -86,7 +86,7 @@ def test_panels_run_over_the_steps_of_the_rows() -> None:
 
 def test_curves_are_means_and_bands() -> None:
     ax = Figure().add_subplot()
-    draw_curves({"a": {2.0: [0.4, 0.2], 1.0: [0.0, 0.1, 0.2]}}, ax, ["a"])
+    draw_curve({2.0: [0.4, 0.2], 1.0: [0.0, 0.1, 0.2]}, ax, "black")
     (line,) = ax.lines
     assert np.asarray(line.get_xydata()) == pytest.approx(np.array([[1, 0.1], [2, 0.3]]))
     (band,) = ax.collections

@@ -1,4 +1,4 @@
-"""Pictures: errors counted right, node states flattened faithfully."""
+"""Measures: scores of single graphs, their intervals, random structures, and cells of galleries."""
 
 from __future__ import annotations
 
@@ -6,74 +6,22 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 
 import gln
-from gln.viewing.sheets import Sheet
 from reproduction.cells import Places, cells_of, choose
 from reproduction.data import Parts
-from reproduction.measures import (
-    MEASURES,
-    Task,
-    bootstrap,
-    edge_rows,
-    in_space,
-    node_states,
-    random_pairs,
-    save_errors,
-)
+from reproduction.last import Start
+from reproduction.measures import MEASURES, Task, bootstrap, edge_rows
 from reproduction.runner import run_cell
 from reproduction.specs import Scale, columns, experiments
 
 
 @pytest.mark.parametrize("share", [0.0, 0.1, 0.5, 1.0])
 def test_random_pairs_are_that_share_of_all_pairs(share: float) -> None:
-    pairs = random_pairs(20, share, np.random.default_rng(0))
+    (pairs,) = Start(share, 0, 0).pairs([20])
     assert len(pairs) == round(share * 190)
     assert len({tuple(pair) for pair in pairs.tolist()}) == len(pairs)
     assert (pairs[:, 0] < pairs[:, 1]).all()
-
-
-def test_states_that_are_alike_stay_together_in_space() -> None:
-    rng = np.random.default_rng(0)
-    group = np.repeat([0, 1, 2], 20)
-    states = rng.normal(size=(3, 8))[group] * 5 + rng.normal(size=(60, 8)) * 0.1
-    points = in_space(states)
-    assert points.shape == (60, 3)
-    np.testing.assert_array_equal(points, in_space(states))
-    distance = np.linalg.norm(points[:, None] - points, axis=-1) + np.diag(np.full(60, np.inf))
-    assert (group[distance.argmin(1)] == group).all()
-
-
-def test_errors_are_counted(tmp_path: Path) -> None:
-    pos = torch.rand(5, 2)
-    truth = gln.make_graph(pos=pos, edges=[[0, 1], [1, 2], [2, 3]])
-    guess = gln.make_graph(pos=pos, edges=[[0, 1], [3, 4]])
-    counts = save_errors([guess], [truth], ["five"], "errors", tmp_path / "new" / "a.png")
-    assert counts == [{"right": 1, "missing": 2, "extra": 1}]
-    assert (tmp_path / "new" / "a.png").read_bytes().startswith(b"\x89PNG")
-    assert (tmp_path / "new" / "a.pdf").read_bytes().startswith(b"%PDF")
-
-
-@pytest.mark.parametrize("count", [1, 2, 4, 6])
-def test_node_states_lie_below_their_graphs(
-    count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    sheets: list[Sheet] = []
-    monkeypatch.setattr(Sheet, "write", lambda self, path, dpi: sheets.append(self))
-    torch.manual_seed(0)
-    model = gln.GLN(width=8, pair_width=8, kernels=2, steps=2).eval()
-    graphs = gln.family("delaunay", points=6).sample(count)
-    counts = save_errors(graphs, graphs, [str(n) for n in range(count)], "", tmp_path / "a.png", model)
-    assert counts == [{"right": graph.num_edges // 2, "missing": 0, "extra": 0} for graph in graphs]
-    places = {ax.get_title(): ax.get_subplotspec() for ax in sheets[0].figure.axes}
-    states = [ax.get_subplotspec() for ax in sheets[0].figure.axes if ax.get_title() == "node states"]
-    for number, below in enumerate(states):
-        above = places[f"{number}, 0 missing, 0 extra"]
-        assert above is not None
-        assert below is not None
-        assert (below.rowspan.start, below.colspan) == (above.rowspan.stop, above.colspan)
-    assert len(states) == count
 
 
 @pytest.mark.parametrize("scale", ["full", "smoke"])
@@ -90,16 +38,6 @@ def test_every_column_of_a_gallery_finds_its_title(
                 run_cell(cell, Places(tmp_path))
                 assert tasks[-1].column == columns()[cell.column]
     assert tasks
-
-
-def test_node_states_come_in_the_order_of_the_graphs() -> None:
-    torch.manual_seed(0)
-    model = gln.GLN(width=8, pair_width=8, kernels=2, steps=2).eval()
-    graphs = gln.family("delaunay", points=(5, 9)).sample(6)
-    together = node_states(model, graphs)
-    for graph, state in zip(graphs, together, strict=True):
-        assert state.shape == (graph.num_nodes, 8)
-        np.testing.assert_allclose(state, node_states(model, [graph])[0], atol=1e-5)
 
 
 def test_a_gallery_cell_draws_and_counts_every_graph(tmp_path: Path) -> None:

@@ -10,8 +10,16 @@ import torch
 
 from gln.errors import GLNError
 from gln.graphs import check_graph, make_graph
-from reproduction.baselines.kronecker import LEAST, MOST, Kinds, Kronecker, _step, draw_edges
-from reproduction.baselines.kronecker_placement import Placement, levels_for
+from reproduction.baselines.kronecker import (
+    LEAST,
+    MOST,
+    Kinds,
+    Kronecker,
+    Placement,
+    _step,
+    draw_edges,
+    levels_for,
+)
 from tests.conftest import assert_same_graph
 
 INITIATOR = np.array([0.9, 0.55, 0.3])

@@ -13,7 +13,6 @@ from gln.errors import GLNError
 from gln.graphs import GraphBatch, check_graph, make_graph
 from reproduction.baselines import MMSB
 from reproduction.baselines.mmsb_model import (
-    Posterior,
     Roles,
     SeenPairs,
     expect,
@@ -52,7 +51,7 @@ def random_roles(graphs: int, nodes: int, count: int, seed: int) -> Roles:
 
     blocks = 0.05 + 0.9 * uniform(graphs, count, count)
     gamma = 0.1 + 5 * uniform(graphs, nodes, count)
-    return Roles(0.2 + uniform(graphs, count), (blocks + blocks.mT) / 2, Posterior(gamma))
+    return Roles(0.2 + uniform(graphs, count), (blocks + blocks.mT) / 2, gamma)
 
 
 def adjusted_rand(one: np.ndarray, other: np.ndarray) -> float:
@@ -76,7 +75,7 @@ class TestBound:
     def test_the_bound_is_that_of_a_loop_over_pairs_and_roles(self) -> None:
         graph = planted([3, 4], 0.7, 0.2, seed=0)[0]
         pairs, roles = pairs_of([graph], held_out=0.2), random_roles(1, 7, 3, seed=1)
-        gammas = roles.nodes.gamma[0]
+        gammas = roles.gamma[0]
         log_pi = gammas.digamma() - gammas.sum(-1, keepdim=True).digamma()
         slow = -sum(float(kl_divergence(Dirichlet(gamma), Dirichlet(roles.alpha[0]))) for gamma in gammas)
         chosen, counts = torch.zeros(7, 3, dtype=torch.float64), torch.zeros(2, 3, 3, dtype=torch.float64)
@@ -100,8 +99,8 @@ class TestBound:
         roles = random_roles(1, 4, 2, seed=2)
         pairs = pairs_of([graph])
         for _ in range(30):  # the best γ for this α and these blocks
-            nodes = Posterior(roles.alpha[:, None] + expect(pairs, roles).chosen)
-            roles = Roles(roles.alpha, roles.blocks, nodes)
+            gamma = roles.alpha[:, None] + expect(pairs, roles).chosen
+            roles = Roles(roles.alpha, roles.blocks, gamma)
         torch.manual_seed(0)
         pi = Dirichlet(roles.alpha[0]).sample((100_000, 4))  # [S, n, K]
         chance = pi @ roles.blocks[0] @ pi.mT
@@ -142,7 +141,7 @@ def _shared(roles: Roles, pooled: bool) -> Roles:
     if not pooled:
         return roles
     return Roles(
-        roles.alpha[:1].expand_as(roles.alpha), roles.blocks[:1].expand_as(roles.blocks), roles.nodes
+        roles.alpha[:1].expand_as(roles.alpha), roles.blocks[:1].expand_as(roles.blocks), roles.gamma
     )
 
 
@@ -158,7 +157,7 @@ class TestSymmetry:
             fit_roles(which, spectral_points(which, 3), 3, pooled=False, rounds=30, tick=lambda: None)[0]
             for which in (pairs, moved)
         )
-        torch.testing.assert_close(other.nodes.means, one.nodes.means[:, order], rtol=0, atol=1e-6)
+        torch.testing.assert_close(other.means, one.means[:, order], rtol=0, atol=1e-6)
         torch.testing.assert_close(other.blocks, one.blocks, rtol=0, atol=1e-6)
 
     def test_a_graph_is_fitted_alike_alone_and_among_larger_ones(self) -> None:
@@ -204,11 +203,11 @@ class TestRecovery:
         pairs = pairs_of([graph])
         gamma = 1 + 20 * torch.nn.functional.one_hot(torch.from_numpy(wrong), 3).double()[None]
         blocks = torch.full((1, 3, 3), 0.1, dtype=torch.float64) + 0.2 * torch.eye(3, dtype=torch.float64)
-        roles = Roles(torch.full((1, 3), 0.3, dtype=torch.float64), blocks, Posterior(gamma))
+        roles = Roles(torch.full((1, 3), 0.3, dtype=torch.float64), blocks, gamma)
         assert adjusted_rand(block, wrong) < 0.6
         for _ in range(50):
             roles, _ = update(pairs, roles, pooled=False)
-        assert adjusted_rand(block, hard(roles.nodes.means[0])) >= 0.95
+        assert adjusted_rand(block, hard(roles.means[0])) >= 0.95
 
     def test_one_role_is_the_density(self) -> None:
         graphs = [planted([9], 0.3, 0.0, seed=10)[0], planted([12], 0.6, 0.0, seed=11)[0]]
