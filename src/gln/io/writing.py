@@ -19,8 +19,9 @@ from gln.graphs.check import as_record
 from gln.graphs.record import NAMES, ROWS, Graph, is_per_edge
 from gln.graphs.regions import is_image
 from gln.io.items import Item
-from gln.io.meshfiles import MESHES, to_glb, to_obj, to_off, to_ply, to_stl
+from gln.io.meshes import MESHES, to_glb, to_obj, to_off, to_stl
 from gln.io.molfiles import SDFWriter, SmilesWriter
+from gln.io.ply import to_ply
 from gln.io.table_writers import ClusterTable, ParquetWriter, TableWriter, Writer, kind_columns, node_words
 from gln.later import torch
 

@@ -12,7 +12,7 @@ from gln.errors import GLNError
 from gln.graphs.record import Graph
 from gln.inference.choice import Choice
 from gln.io.items import Skipped
-from gln.io.meshfiles import MESHES
+from gln.io.meshes import MESHES
 from gln.later import torch
 from gln.models.settings import input_widths
 
