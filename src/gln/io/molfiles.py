@@ -12,8 +12,6 @@ import numpy as np
 
 from gln.decoding.valences import SYMBOLS, valences
 from gln.errors import GLNError, needed
-from gln.files import Staged
-from gln.graphs.check import as_record
 from gln.graphs.record import Graph
 from gln.io.items import Item
 from gln.io.table_writers import Writer
@@ -98,7 +96,6 @@ def to_mol(title: str, symbols: list[str], where: np.ndarray, molecule: Graph) -
 
 def molecule_of(item: Item, answer: Graph) -> tuple[str, list[str], np.ndarray, Graph]:
     """What :func:`mol_block` needs of a prediction."""
-    answer = as_record(answer)
     if item.symbols is None:
         raise GLNError(f"{item.name} names no elements, so it is no molecule; write a .csv.")
     if answer.get("edge_order") is None:
@@ -110,18 +107,14 @@ def molecule_of(item: Item, answer: Graph) -> tuple[str, list[str], np.ndarray, 
 class SDFWriter(Writer):
     """Writes molecules one after another into one file, each with fields that say how sure it is."""
 
-    def __init__(self, path: Path, force: bool) -> None:
-        super().__init__(path, force)
-        self.staged[""] = Staged(path)
-
-    def add(self, item: Item, answer: Graph) -> None:
+    def put(self, item: Item, answer: Graph) -> None:
         block = mol_block(*molecule_of(item, answer))
         bonds = answer.edge_prob[answer.listed_once()].tolist()
         fields = {"source": item.label, "confidence": f"{answer.molecule_prob:.4f}"}
         fields |= {"bond_confidence": _lines([f"{value:.4f}" for value in bonds])} if bonds else {}
         fields |= {"note": answer.note} if answer.get("note") else {}
         data = "".join(f">  <{name}>\n{text}\n\n" for name, text in fields.items())
-        self.staged[""].write(f"{block}{data}$$$$\n".encode("utf-8", "backslashreplace"))
+        self.file.write(f"{block}{data}$$$$\n".encode("utf-8", "backslashreplace"))
 
 
 def _lines(words: list[str]) -> str:
@@ -136,9 +129,9 @@ class SmilesWriter(SDFWriter):
         self.chem = needed(*RDKIT)
         super().__init__(path, force)
 
-    def add(self, item: Item, answer: Graph) -> None:
+    def put(self, item: Item, answer: Graph) -> None:
         title, symbols, where, molecule = molecule_of(item, answer)
         text = self.chem.MolToSmiles(self.chem.RemoveHs(to_mol(title, symbols, where, molecule)))
         name = " ".join(item.label.split())
         line = f"{text}\t{name}\t{answer.molecule_prob:.4f}\n"
-        self.staged[""].write(line.encode("utf-8", "backslashreplace"))
+        self.file.write(line.encode("utf-8", "backslashreplace"))
