@@ -66,7 +66,7 @@ def read_npz(source: Source) -> Iterator[Item | Skipped]:
     if not rows and (edges is None or batch is None):  # a batch says how many nodes there are
         raise GLNError("the archive has neither pos nor x; save the nodes under one of these names.")
     nodes_said = _values(arrays, of_nodes, next(iter(rows.values()), batch))
-    edges_said = {} if edges is None else _values(arrays, [*of_edges, *more], edges)
+    edges_said = {} if edges is None else _values(arrays, [*of_edges, *more[:1]], edges)
     directed = bool(arrays["directed"].any()) if "directed" in arrays else None
     if batch is None:
         listed = None if edges is None else FileEdges(edges, edges_said, directed)
