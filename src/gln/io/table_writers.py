@@ -8,6 +8,7 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -113,9 +114,9 @@ class TableWriter(Writer):
 
     def nodes(self, item: Item) -> np.ndarray:
         """The names of the nodes as CSV cells: the user's ids, or their numbers."""
-        if item.ids is None:
-            return np.arange(item.graph.num_nodes)
-        return np.array([_cell(node) for node in item.ids], dtype=object)
+        return (
+            np.arange(item.graph.num_nodes) if item.ids is None else _cells(np.array(item.ids, dtype=object))
+        )
 
     def add_rows(self, item: Item, columns: Columns, beside: str = "") -> None:
         """Write rows of these columns, after the name of the graph, to the table or to another one beside it."""
@@ -158,12 +159,10 @@ def _cells(values: np.ndarray) -> np.ndarray:
     """Values as CSV cells; numbers with the fewest digits that say which they are."""
     if values.dtype.kind == "f":
         return values.astype(str)
-    if values.dtype != object:
-        return values
-    cells = {word: _cell(word) for word in set(values.tolist())}
-    return np.array([cells[word] for word in values.tolist()], dtype=object)
+    return values if values.dtype != object else np.array(list(map(_cell, values)), dtype=object)
 
 
+@lru_cache(2**10)
 def _cell(value: str) -> str:
     """``value`` as a CSV cell, quoted where necessary."""
     text = io.StringIO(newline="")

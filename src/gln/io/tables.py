@@ -10,6 +10,7 @@ from functools import partial
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -133,18 +134,16 @@ def read_table(source: Source) -> Iterator[Item | Skipped]:
     edges = _open_edges(source)
     header = "" if table.named else "no header, so row 1 is a node; "
     source.say(f"{header}{roles}{f'; edges from {source.beside(edges.path)}' if edges else ''}")
-    if roles.graph is not None:  # before a graph is yielded: half of one would pass for the whole
-        with suppress(BrokenTable):  # which is reported once it is reached
-            table.places(roles.graph)
+    parts = None
+    with suppress(BrokenTable):  # which is reported once it is reached
+        # Before a graph is yielded: half of one would pass for the whole.
+        parts = [""] if roles.graph is None else list(table.places(roles.graph))
+    if edges is not None and parts is not None:
+        names = {name for part in parts for name in (part, source.named(part if roles.graph else None))}
+        edges.expect(names, all_of_them=given.edges is None)
     for part, rows in groupby(table.rows(), table.key(roles.graph)):
-        if edges is not None:
-            edges.expect(part, source.named(part if roles.graph else None))
-            if roles.graph is None:  # the whole table is this graph: check before it is yielded without edges
-                edges.check_expected(all_of_them=given.edges is None)
         name = part if roles.graph else None
         yield source.attempt(name, partial(_read_graph, source, table, roles, rows, name, edges))
-    if edges is not None:
-        edges.check_expected(all_of_them=given.edges is None)
 
 
 def edges_of(path: Path, options: ReadOptions) -> Path | None:
@@ -261,7 +260,7 @@ class EdgeTable:
         wanted = {options.types, options.weights, "direction" if options.directed else None}
         wanted |= set(WEIGHTS) if options.threshold_weights is not None else set()
         self.read = {name: self.file.at[name] for name in others if name in wanted}
-        self.unread = [name for name in others if name not in wanted]
+        self.unread = dict.fromkeys(name for name in others if name not in wanted)
 
     def edges(self, names: tuple[str | None, str], number: dict[str, int]) -> FileEdges:
         """The edges of the graph called one of ``names``; ``number`` maps ids to node numbers."""
@@ -269,7 +268,7 @@ class EdgeTable:
             raise GLNError(f"{self.path.name} has no graph column, but the node table has one; add it.")
         part = next((name for name in names if name in self.places), None) if self.grouped else ""
         flat, rows = array("q"), array("q")
-        values: dict[str, list[str]] = {name: [] for name in self.read}
+        values: dict[str, Any] = {name: [] for name in self.read}
         here = part is not None and part in self.places
         for place, cells in self.file.rows(self.places[part or ""]) if here else ():
             if plain(self.key((place, cells))) != part:
@@ -291,9 +290,10 @@ class EdgeTable:
                     for name, at in self.read.items():
                         values[name].append(plain(cells[at].strip()))
         pairs = np.array(flat, dtype=np.int64).reshape(-1, 2)
-        found: dict[str, list[str] | None] = {**values, **dict.fromkeys(self.unread)}
         directed = True if "direction" in self.read else None
-        return FileEdges(pairs, found, directed, lambda edge: f"{self.path.name}, row {rows[edge]}")
+        return FileEdges(
+            pairs, values | self.unread, directed, lambda edge: f"{self.path.name}, row {rows[edge]}"
+        )
 
     def _ways(self, row: int, cells: list[str], pair: tuple[int, int]) -> Sequence[tuple[int, int]]:
         """The directions of the edge in a row, as the column ``direction`` says."""
@@ -305,14 +305,11 @@ class EdgeTable:
             )
         return ways[word]
 
-    def expect(self, *names: str) -> None:
-        """Note that the node table has a graph called one of ``names``."""
-        self.expected.update(name for name in names if name in self.places)
-
-    def check_expected(self, all_of_them: bool) -> None:
-        """Refuse edges of graphs without nodes; a table for several files may also hold the graphs of the others."""
+    def expect(self, names: set[str], all_of_them: bool) -> None:
+        """Refuse edges of graphs that are not among those of the node table; one for several files may hold others."""
+        self.expected |= names & self.places.keys()
         rest = [part for part in self.places if part not in self.expected]
-        if rest and (all_of_them or not self.expected):
+        if self.grouped and rest and (all_of_them or not self.expected):
             raise GLNError(
                 f"{self.path.name}, row {self.places[rest[0]].row}: graph {quote(rest[0])} is not in the "
                 "node table."
