@@ -65,7 +65,7 @@ def read_npz(source: Source) -> Iterator[Item | Skipped]:
     edges, batch = _pairs(arrays), arrays.get("batch")
     if not rows and (edges is None or batch is None):  # a batch says how many nodes there are
         raise GLNError("the archive has neither pos nor x; save the nodes under one of these names.")
-    nodes_said = _values(arrays, of_nodes, next(iter(rows.values()), batch))
+    nodes_said = _values(arrays, of_nodes, next(iter(rows.values())) if rows else arrays["batch"])
     edges_said = {} if edges is None else _values(arrays, [*of_edges, *more[:1]], edges)
     directed = bool(arrays["directed"].any()) if "directed" in arrays else None
     if batch is None:
@@ -81,7 +81,7 @@ def read_npz(source: Source) -> Iterator[Item | Skipped]:
             listed = FileEdges(edges[mine] - start, _parts(edges_said, mine), directed)
         part = str(arrays["names"][number]) if "names" in arrays else int(batch[start])
         fields = {name: value[start:end] for name, value in rows.items()} | {"bare": len(nodes)}
-        about = {"part": part, "predicted": predicted, "of_nodes": _parts(nodes_said, nodes)}
+        about: dict[str, Any] = {"part": part, "predicted": predicted, "of_nodes": _parts(nodes_said, nodes)}
         yield source.attempt(part, partial(source.item, edges=listed, **fields, **about))
 
 

@@ -278,8 +278,9 @@ TextRow = tuple[int, list[bytes]]
 
 def rows_of(data: bytes, first: int = 1) -> Iterator[TextRow]:
     """The words of every row that has any, with its number as a text editor shows it; # begins a comment."""
+    comments = b"#" in data
     for row, line in enumerate(data.split(b"\n"), start=first):
-        if words := line.partition(b"#")[0].split():
+        if words := (line.partition(b"#")[0] if comments else line).split():
             yield row, words
 
 

@@ -42,8 +42,8 @@ def parse_obj(data: bytes) -> Mesh:
             points.extend(_point(words, row))
         elif kind in (b"f", b"l"):
             corners = ints([word.partition(b"/")[0] for word in words], row)
-            # Negative numbers count back from the last vertex so far.
-            corners = [number + (number < 0) * (len(points) // 3 + 1) for number in corners]
+            if min(corners, default=1) < 0:  # counted back from the last vertex so far
+                corners = [number + (number < 0) * (len(points) // 3 + 1) for number in corners]
             if min(corners, default=1) < 1:
                 raise GLNError(f"row {row} names a vertex before the first.")
             if max(corners, default=0) > last:

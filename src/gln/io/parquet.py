@@ -193,10 +193,9 @@ class ListRoles:
         whole = None if options.pos is not None else first_of(WHOLE[0], free)
         if whole is not None:
             features = None if options.x is not None else first_of(WHOLE[1], free)
-            self.pos, self.x = (whole,), (features,) if features else ()
-        else:
-            roles = choose_roles(free, free, replace(options, graph=None, id=None, group=None))
-            self.pos, self.x = roles.pos, roles.x
+            options = replace(options, pos=(whole,), x=(features,) if features else ())
+        roles = choose_roles(free, free, replace(options, graph=None, id=None, group=None))
+        self.pos, self.x = roles.pos, roles.x
         self.columns = [*self.pos, *self.x, *self.ends, *([self.key] if self.key else [])]
 
     def __str__(self) -> str:

@@ -9,7 +9,6 @@ from abc import ABC, abstractmethod
 from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -223,23 +222,23 @@ class _Body(ABC):
 
 class _Text(_Body):
     def __init__(self, data: bytes, first: int) -> None:
-        self.rows, self.at = rows_of(data, first), 0
-        self.words: Iterator[bytes] = iter(())
+        self.rows, self.number, self.place = rows_of(data, first), 0, 0
+        self.words: list[bytes] = []
 
     def row(self, element: Element) -> Iterator[Sequence]:
-        self.at, words = next(self.rows, (0, []))
-        if not words:
+        (self.number, self.words), self.place = next(self.rows, (0, [])), 0
+        if not self.words:
             raise GLNError(
                 f"the file ends before the {element.count} of {quote(element.name)} that it claims."
             )
-        self.words = iter(words)
-        yield from super().row(element)
+        return super().row(element)
 
     def take(self, of: Property, type: str, count: int) -> Sequence:
-        words = list(islice(self.words, max(count, 0)))
+        words = self.words[self.place : self.place + count]
+        self.place += count
         if len(words) != count:
-            raise GLNError(f"row {self.at} is too short for its {of.name}.")
-        return ints(words, self.at) if type[0] in "iu" else floats(words, self.at)
+            raise GLNError(f"row {self.number} is too short for its {of.name}.")
+        return ints(words, self.number) if type[0] in "iu" else floats(words, self.number)
 
 
 class _Binary(_Body):
@@ -278,7 +277,7 @@ class _Binary(_Body):
                 if count == 1
                 else f"a list {of.name} claims {count} values, which do not fit into the rest of the file."
             )
-        return np.frombuffer(self.data, self.order + type, count, start).tolist()  # type: ignore[no-any-return]
+        return np.frombuffer(self.data, self.order + type, count, start).tolist()
 
 
 def to_ply(item: Item, answer: Graph) -> bytes:

@@ -8,7 +8,6 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from contextlib import suppress
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -115,7 +114,9 @@ class TableWriter(Writer):
     def nodes(self, item: Item) -> np.ndarray:
         """The names of the nodes as CSV cells: the user's ids, or their numbers."""
         return (
-            np.arange(item.graph.num_nodes) if item.ids is None else _cells(np.array(item.ids, dtype=object))
+            np.arange(item.graph.num_nodes)
+            if item.ids is None
+            else np.array(list(map(_cell, item.ids)), dtype=object)
         )
 
     def add_rows(self, item: Item, columns: Columns, beside: str = "") -> None:
@@ -159,10 +160,12 @@ def _cells(values: np.ndarray) -> np.ndarray:
     """Values as CSV cells; numbers with the fewest digits that say which they are."""
     if values.dtype.kind == "f":
         return values.astype(str)
-    return values if values.dtype != object else np.array(list(map(_cell, values)), dtype=object)
+    if values.dtype != object:
+        return values
+    cells = {word: _cell(word) for word in set(values.tolist())}
+    return np.array([cells[word] for word in values.tolist()], dtype=object)
 
 
-@lru_cache(2**10)
 def _cell(value: str) -> str:
     """``value`` as a CSV cell, quoted where necessary."""
     text = io.StringIO(newline="")

@@ -92,7 +92,7 @@ def choose_roles(
         pos = guess_positions([name for name in names if name not in taken]) if named else tuple(free)
         if numbers.isdisjoint(pos):  # otherwise text among positions is a mistake, reported when it is read
             pos = guess_positions(free)
-    used = {*pos}
+    used: set[str | None] = {*pos}
     x = tuple(name for name in free if name not in used) if options.x is None else options.x
     if not pos and not x:
         raise GLNError(
@@ -186,6 +186,7 @@ def _read_graph(
     """One graph: the numbers of its rows, and the ids, groups and types of its nodes if there are any."""
     used = [table.at[name] for name in roles.numbers]
     words: dict[str, list[str]] = {name: [] for name in (roles.id, roles.group, roles.type) if name}
+    more = [(each, table.at[name]) for name, each in words.items()]
     values, numbers = array("d"), array("q")
     first: dict[str, int] = {}  # the row in which an id first appears
     for place, cells in rows:
@@ -202,8 +203,8 @@ def _read_graph(
         numbers.append(place.row)
         if len(numbers) > source.options.max_nodes:
             source.check_count(len(numbers))
-        for name, each in words.items():
-            each.append(cells[table.at[name]].strip())
+        for each, at in more:
+            each.append(cells[at].strip())
         if roles.id:
             node = words[roles.id][-1]
             if first.setdefault(node, place.row) != place.row:

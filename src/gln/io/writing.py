@@ -25,7 +25,7 @@ from gln.io.table_writers import ClusterTable, ParquetWriter, TableWriter, Write
 from gln.later import torch
 
 OF_NODES = ("node_type", "node_type_prob")
-EMPTY = {
+EMPTY: dict[str, np.ndarray] = {
     "edge_index": np.empty((2, 0), dtype=np.int64),
     "edge_prob": np.empty(0, dtype=np.float32),
     "batch": np.empty(0, dtype=np.int64),
