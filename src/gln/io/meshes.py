@@ -129,7 +129,7 @@ def parse_stl(data: bytes) -> Mesh:
 
 def parse_pcd(data: bytes) -> Mesh:
     """Read the fields x, y and z, in text or binary form; all others are ignored."""
-    start = re.search(rb"^[ \t]*DATA\b.*\n", data[: 2**16], re.MULTILINE | re.IGNORECASE)
+    start = re.search(rb"^[ \t]*DATA(?=[\s#]).*\n", data[: 2**16], re.MULTILINE | re.IGNORECASE)
     if start is None:
         raise GLNError("the header has no row DATA; this is not a PCD file.")
     head, body = data[: start.end()], data[start.end() :]
@@ -142,6 +142,8 @@ def parse_pcd(data: bytes) -> Mesh:
     kinds = [KINDS.get(word.upper(), "?") for word in header["TYPE"]]
     if not len(names) == len(sizes) == len(counts) == len(kinds) or not {b"x", b"y", b"z"} <= set(names):
         raise GLNError("the header must name the fields x, y and z, with a SIZE and a TYPE for every field.")
+    if min(counts) < 1:
+        raise GLNError(f"the header gives a field the COUNT {min(counts)}; expected at least 1.")
     axes, form = [names.index(axis) for axis in (b"x", b"y", b"z")], b"".join(header["DATA"][:1]).lower()
     if form == b"ascii":
         rows, width = list(rows_of(body, row + 1)), sum(counts)
