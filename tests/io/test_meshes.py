@@ -251,3 +251,18 @@ def test_a_vtk_gives_the_sides_of_its_polygons_and_its_lines(tmp_path: Path) -> 
 def test_a_bad_pcd_or_vtk_is_explained(name: str, data: bytes, message: str, tmp_path: Path) -> None:
     with pytest.raises(GLNError, match=message):
         list(read_items([put(tmp_path, name, data)]))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        (b"DATA ascii", b"DATA-1", "no row DATA"),
+        (b"COUNT 1 1 1 1", b"COUNT 3 1 1 -1", "the COUNT -1"),
+        (b"COUNT 1 1 1 1", b"COUNT 2 1 1 0", "the COUNT 0"),
+    ],
+)
+def test_a_pcd_header_that_means_nothing_is_refused(
+    old: bytes, new: bytes, message: str, tmp_path: Path
+) -> None:
+    with pytest.raises(GLNError, match=message):
+        read_one(put(tmp_path, "a.pcd", PCD.replace(old, new)))

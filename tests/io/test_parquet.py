@@ -13,7 +13,7 @@ from gln.errors import GLNError
 from gln.graphs import make_graph
 from gln.io import Item, ReadOptions, open_writer, read_items
 from gln.io.streams import open_stream
-from tests.io.samples import GOOD
+from tests.io.samples import GOOD, read_one
 
 pa = pytest.importorskip("pyarrow")
 feather = pytest.importorskip("pyarrow.feather")
@@ -75,6 +75,13 @@ def test_one_set_per_file_with_ids(tmp_path: Path) -> None:
     same([item], [SETS[2]])
     assert list(item.ids or ()) == [f"n{n}" for n in range(5)]
     assert item.part is None
+
+
+def test_types_of_nodes_are_read(tmp_path: Path) -> None:
+    table = pa.table({"x": [0.0, 1.0, 2.0], "y": [0.0, 1.0, 2.0], "kind": ["wall", "door", "wall"]})
+    item = read_one(save(tmp_path / "p.parquet", table), node_types="kind")
+    assert item.graph.node_type.tolist() == [1, 0, 1]
+    assert item.graph.node_type_names == ("door", "wall")
 
 
 @pytest.mark.parametrize("whole", [False, True])

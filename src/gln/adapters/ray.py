@@ -11,10 +11,10 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from gln.errors import GLNError
+from gln.errors import GLNError, quote
 from gln.inference.choice import Choice
 from gln.io import Item, ReadOptions
-from gln.io.items import Source, quote
+from gln.io.items import Source
 from gln.io.parquet import ListRoles, arrow, is_list
 from gln.workflows.answers import ask_each
 from gln.workflows.engines import TRIES, Engine, Task, Work, pickled

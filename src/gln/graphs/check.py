@@ -38,10 +38,10 @@ def make_graph(
     directed: bool = False,
 ) -> Graph:
     """As :func:`gln.make_graph`."""
-    fields: dict[str, Any] = {}
-    for name, value in (("pos", pos), ("x", x)):
-        if value is not None:
-            fields[name] = as_rows(name, value)
+    given = {"pos": pos, "x": x}
+    fields: dict[str, Any] = {
+        name: as_rows(name, value) for name, value in given.items() if value is not None
+    }
     if num_nodes is None:
         if not fields:
             raise GLNError(
@@ -62,16 +62,9 @@ def make_graph(
 def check_graph(graph: Graph | Data, drop_loops: bool = False) -> Graph:
     """As :func:`gln.check_graph`, in our own record of a graph; self-loops are refused, or dropped with a warning."""
     out = as_record(graph)
-    rows = out.rows()
-    for name, value in rows.items():
-        rows[name] = out[name] = as_rows(name, value)
-    n = _count_nodes(out, rows)
-    for name, value in rows.items():
-        if len(value) != n:
-            raise GLNError(
-                f"{name} has {len(value)} rows, but the graph has {n} nodes; give one row per node."
-            )
-    out.num_nodes = n
+    for name, value in out.rows().items():
+        out[name] = as_rows(name, value)
+    n = out.num_nodes = _count_nodes(out)
     directed = bool(out.__dict__.pop("directed", False))
     if directed:
         out.directed = True
@@ -95,8 +88,8 @@ def as_record(graph: Graph | Data) -> Graph:
     return Graph.from_data(graph)
 
 
-def _count_nodes(graph: Graph, rows: dict[str, Tensor]) -> int:
-    given = graph.get("num_nodes")
+def _count_nodes(graph: Graph) -> int:
+    given, rows = graph.get("num_nodes"), graph.rows()
     if given is None and not rows:
         raise GLNError(
             "The graph has no pos, x or num_nodes, so its number of nodes is unknown; set num_nodes."
@@ -106,6 +99,11 @@ def _count_nodes(graph: Graph, rows: dict[str, Tensor]) -> int:
         raise GLNError("The graph has no nodes; expected at least one.")
     if n is None or n < 0:
         raise GLNError(f"num_nodes is {given!r}; expected a whole number of at least 1.")
+    for name, value in rows.items():
+        if len(value) != n:
+            raise GLNError(
+                f"{name} has {len(value)} rows, but the graph has {n} nodes; give one row per node."
+            )
     return n
 
 
@@ -192,19 +190,15 @@ def as_rows(name: str, value: Any) -> Tensor:
     if rows.is_complex():
         raise GLNError(f"{name} holds complex numbers; expected real ones; give each as two columns.")
     single = rows.to(torch.float32)
-    if (
-        single is not rows and name == "pos" and (origin := far_from(rows)) is not None
-    ):  # no model sees the origin
+    origin = far_from(rows) if name == "pos" and single is not rows else None
+    if origin is not None:  # no model sees it
         single = (rows - torch.tensor(origin, dtype=torch.float64, device=rows.device)).to(torch.float32)
-    finite = np.isfinite(single.detach().numpy(force=True)).all(axis=1)
+    finite = np.isfinite(single.numpy(force=True)).all(axis=1)
     if not finite.all():
         bad = int(finite.argmin())
-        large = bool(rows[bad].isfinite().all())
-        how = (
-            ", too large for float32; change the unit."
-            if large
-            else "; remove or repair values that are not finite."
-        )
+        how = "; remove or repair values that are not finite."
+        if rows[bad].isfinite().all():
+            how = ", too large for float32; change the unit."
         raise GLNError(f"{name} of node {bad} is {rows[bad].tolist()}{how}")
     if name == "pos" and rows.numel():
         _check_spread(single)

@@ -19,7 +19,7 @@ from gln.graphs.check import (
     make_graph,
 )
 from gln.graphs.kinds import number_types, share_kinds
-from gln.graphs.record import KINDS, NAMES, ROWS, Graph, is_a, is_data
+from gln.graphs.record import KINDS, NAMES, ROWS, Graph, is_a, is_data, is_per_edge
 from gln.later import csgraph, sparse, torch
 
 if TYPE_CHECKING:
@@ -106,12 +106,10 @@ def is_networkx(value: Any) -> bool:
 
 def each_of(sources: Iterable[Any], what: str = "graphs") -> Iterator[Any]:
     """The graphs of a collection, one after another; refuse a single graph."""
-    one_matrix = sparse.issparse(sources) or (
-        isinstance(sources, np.ndarray | torch.Tensor) and sources.ndim == 2
-    )
+    single = isinstance(sources, Graph | dict | str) or is_data(sources) or is_networkx(sources)
+    matrix = isinstance(sources, np.ndarray | torch.Tensor) and sources.ndim == 2
     try:
-        single = isinstance(sources, Graph | dict | str) or is_data(sources) or is_networkx(sources)
-        if one_matrix or single:
+        if single or matrix or sparse.issparse(sources):
             raise TypeError
         return iter(sources)  # tried, because PyG's datasets iterate without being an Iterable
     except TypeError:
@@ -144,34 +142,31 @@ def to_networkx(graph: Graph) -> nx.Graph:
     graph = check_graph(graph)
     out = nx.DiGraph() if graph.directed else nx.Graph()
     out.add_nodes_from(range(graph.num_nodes))
-    for name, value in graph.rows().items():
-        nx.set_node_attributes(out, dict(enumerate(value.tolist())), name)
     edges, once = graph.edges_once().tolist(), graph.listed_once()
     out.add_edges_from(edges)
-    for name in KINDS:
+    for name in (*ROWS, *KINDS):
         if graph[name] is None:
             continue
-        per_node = name == "node_type"
-        values = (graph[name] if per_node else graph[name][once]).tolist()
+        values = (graph[name][once] if is_per_edge(name) else graph[name]).tolist()
         if words := graph.get(f"{name}_names"):
             out.graph[f"{name}_names"] = list(words)  # those that this graph does not use, too
             values = [words[value] for value in values]
-        if per_node:
-            nx.set_node_attributes(out, dict(enumerate(values)), "type")
+        short = name.removeprefix("edge_").removeprefix("node_")
+        if is_per_edge(name):
+            nx.set_edge_attributes(out, dict(zip(map(tuple, edges), values, strict=True)), short)
         else:
-            keys = map(tuple, edges)
-            nx.set_edge_attributes(out, dict(zip(keys, values, strict=True)), name.removeprefix("edge_"))
+            nx.set_node_attributes(out, dict(enumerate(values)), short)
     return out
 
 
 def to_scipy(graph: Graph) -> sparse.csr_array:
     """The adjacency matrix ``[n, n]`` as a scipy CSR array: boolean, or the weights of a graph that has some."""
     graph = check_graph(graph)
-    row, col = graph.edge_index.numpy(force=True)
-    values = (
-        np.ones(len(row), dtype=bool) if graph.edge_weight is None else graph.edge_weight.numpy(force=True)
+    weights = (
+        torch.ones(graph.num_edges, dtype=torch.bool) if graph.edge_weight is None else graph.edge_weight
     )
-    return sparse.csr_array((values, (row, col)), shape=(graph.num_nodes, graph.num_nodes))
+    ends = tuple(graph.edge_index.numpy(force=True))
+    return sparse.csr_array((weights.numpy(force=True), ends), shape=(graph.num_nodes, graph.num_nodes))
 
 
 def to_numpy(graph: Graph) -> np.ndarray:
@@ -211,20 +206,22 @@ def _networkx_kinds(source: nx.Graph, nodes: list[Any]) -> tuple[dict[str, Any],
     """The attributes ``type`` and ``weight`` of the edges, one value for each, and all else that is said of types."""
     of_edges: dict[str, Any] = {}
     others: dict[str, Any] = {}
-    given = {
+    weights = [value for _, _, value in source.edges(data="weight")]
+    if any(
+        value is not None for value in weights
+    ):  # networkx takes an edge without a weight for one of weight 1
+        of_edges["edge_weight"] = as_values(
+            "edge_weight", [1 if value is None else value for value in weights]
+        )
+    types = {
         "edge_type": [value for _, _, value in source.edges(data="type")],
-        "edge_weight": [value for _, _, value in source.edges(data="weight")],
         "node_type": [source.nodes[node].get("type") for node in nodes],
     }
-    for name, values in given.items():
-        if all(value is None for value in values):
-            continue
-        if name == "edge_weight":  # networkx takes an edge without a weight for one of weight 1
-            of_edges[name] = as_values(name, [1 if value is None else value for value in values])
-            continue
-        words = source.graph.get(f"{name}_names")
-        types, others[f"{name}_names"] = number_types(values, name.removesuffix("_type") + "s", words)
-        (others if name == "node_type" else of_edges)[name] = types
+    for name, values in types.items():
+        if any(value is not None for value in values):
+            words, what = source.graph.get(f"{name}_names"), name.removesuffix("_type") + "s"
+            numbers, others[f"{name}_names"] = number_types(values, what, words)
+            (of_edges if is_per_edge(name) else others)[name] = numbers
     return of_edges, others
 
 

@@ -14,9 +14,9 @@ TYPES = ("edge_type", "node_type")
 
 def check_kinds(graph: Graph) -> None:
     """Types as int64 from 0 and weights as positive float32, equal in both directions of an undirected graph."""
-    for name in ("edge_type", "node_type"):
-        if (types := graph.get(name)) is not None:
-            graph[name] = _check_types(name, types, graph.get(f"{name}_names"))
+    for name in TYPES:
+        if name in graph:
+            graph[name] = _check_types(name, graph[name], graph.get(f"{name}_names"))
     if graph.node_type is not None and len(graph.node_type) != graph.num_nodes:
         raise GLNError(
             f"node_type has {len(graph.node_type)} values, but the graph has {graph.num_nodes} nodes; give one each."
@@ -30,16 +30,14 @@ def check_kinds(graph: Graph) -> None:
     if graph.directed or not values:
         return
     source, target = graph.edge_index
-    reverse = (
-        target * graph.num_nodes + source
-    ).argsort()  # the columns are sorted: that of the reverse of each
+    reverse = (target * graph.num_nodes + source).argsort()  # of each column, as these are sorted
     for name in values:
-        differ = (graph[name] != graph[name][reverse]).nonzero()
-        if len(differ):
-            place = int(differ[0])
+        there, back = graph[name], graph[name][reverse]
+        if not torch.equal(there, back):
+            place = int((there != back).nonzero()[0])
             raise GLNError(
-                f"{name} is {graph[name][place].item():g} from {source[place]} to {target[place]} but "
-                f"{graph[name][reverse][place].item():g} back; give both the same, or directed=True."
+                f"{name} is {there[place].item():g} from {source[place]} to {target[place]} but "
+                f"{back[place].item():g} back; give both the same, or directed=True."
             )
 
 

@@ -50,9 +50,11 @@ def read_npz(source: Source) -> Iterator[Item | Skipped]:
     Nodes of graphs in a batch need neither.
     """
     given, there = source.options, list(members_of(source.path))
-    of_nodes, of_edges = {*OF_NODES, given.node_types}, {*OF_EDGES, given.types, given.weights}
-    kinds = {name for name in of_nodes | of_edges if name is not None}
-    arrays = load_archive(source.path, [*WANTED, *kinds, *(f"{name}_names" for name in kinds)])
+    of_nodes, of_edges = [*OF_NODES, given.node_types], [*OF_EDGES, given.types, given.weights]
+    predicted = "edge_prob" in there
+    more = ["edge_prob", "names"] if source.chances and predicted else []
+    kinds = [name for name in (*of_nodes, *of_edges) if name is not None]
+    arrays = load_archive(source.path, [*WANTED, *kinds, *(f"{name}_names" for name in kinds), *more])
     if len(there) == 1 and not arrays:
         source.say(f"pos = {quote(there[0])}")
         arrays = {"pos": load_archive(source.path, there)[there[0]]}
@@ -60,21 +62,31 @@ def read_npz(source: Source) -> Iterator[Item | Skipped]:
     for name, values in rows.items():
         if values.dtype.kind not in NUMBERS:
             raise GLNError(f"{name}: the array holds {quote(str(values.dtype))}; expected numbers.")
-    edges, predicted = _pairs(arrays), "edge_prob" in there
-    bare = not rows and edges is not None and "batch" in arrays  # it says how many nodes there are
-    if not rows and not bare:
+    edges, batch = _pairs(arrays), arrays.get("batch")
+    if not rows and (edges is None or batch is None):  # a batch says how many nodes there are
         raise GLNError("the archive has neither pos nor x; save the nodes under one of these names.")
-    if source.chances and predicted:
-        of_edges.add("edge_prob")
-        arrays |= load_archive(source.path, ["edge_prob", "names"])
-    nodes_said = _values(arrays, of_nodes, arrays["batch"] if bare else next(iter(rows.values())))
-    edges_said = {} if edges is None else _values(arrays, of_edges, edges)
+    nodes_said = _values(arrays, of_nodes, next(iter(rows.values())) if rows else arrays["batch"])
+    edges_said = {} if edges is None else _values(arrays, [*of_edges, *more[:1]], edges)
     directed = bool(arrays["directed"].any()) if "directed" in arrays else None
-    if "batch" not in arrays:
+    if batch is None:
         listed = None if edges is None else FileEdges(edges, edges_said, directed)
         yield source.item(**rows, edges=listed, predicted=predicted, of_nodes=nodes_said)
         return
-    batch = arrays["batch"]
+    ends = _ends(batch, rows)
+    own = None if edges is None else _edges_of_each(edges, ends)
+    for number, (start, end) in enumerate(pairwise(ends.tolist())):
+        nodes, listed = np.arange(start, end), None
+        if edges is not None and own is not None:
+            mine = own[number]
+            listed = FileEdges(edges[mine] - start, _parts(edges_said, mine), directed)
+        part = str(arrays["names"][number]) if "names" in arrays else int(batch[start])
+        fields = {name: value[start:end] for name, value in rows.items()} | {"bare": len(nodes)}
+        about: dict[str, Any] = {"part": part, "predicted": predicted, "of_nodes": _parts(nodes_said, nodes)}
+        yield source.attempt(part, partial(source.item, edges=listed, **fields, **about))
+
+
+def _ends(batch: np.ndarray, rows: Mapping[str, np.ndarray]) -> np.ndarray:
+    """Where the nodes of each graph begin, and where the last ends, by the number ``batch [n]`` of their graph."""
     if batch.ndim != 1:
         raise GLNError(f"batch has shape {list(batch.shape)}; expected one number per node.")
     for name, value in rows.items():
@@ -90,20 +102,7 @@ def read_npz(source: Source) -> Iterator[Item | Skipped]:
         raise GLNError(
             "batch must hold the number of each node's graph, in ascending order; sort the nodes by graph."
         )
-    inner = np.flatnonzero(batch[1:] != batch[:-1]) + 1
-    ends = np.concatenate([[0], inner, [len(batch)]])
-    own = None if edges is None else _edges_of_each(edges, ends)
-    for number, (start, end) in enumerate(pairwise(ends.tolist())):
-        nodes = {name: value[start:end] for name, value in rows.items()}
-        listed = None
-        if edges is not None and own is not None:
-            mine = own[number]
-            said = {name: _part(each, mine) for name, each in edges_said.items()}
-            listed = FileEdges(edges[mine] - start, said, directed)
-        labels = {name: _part(each, np.arange(start, end)) for name, each in nodes_said.items()}
-        part = str(arrays["names"][number]) if "names" in arrays else int(batch[start])
-        more: dict[str, Any] = {"part": part, "predicted": predicted, "of_nodes": labels, "bare": end - start}
-        yield source.attempt(part, partial(source.item, **nodes, edges=listed, **more))
+    return np.array([0, *np.flatnonzero(batch[1:] != batch[:-1]) + 1, len(batch)])
 
 
 def _values(
@@ -128,11 +127,14 @@ def _values(
     return found
 
 
-def _part(values: Values, places: np.ndarray) -> Values:
-    """What is at ``places``."""
-    if isinstance(values, Numbered):
-        return Numbered(values.numbers[places], values.names)
-    return np.asarray(values)[places]
+def _parts(said: Mapping[str, Values], places: np.ndarray) -> dict[str, Values]:
+    """What is said of those at ``places``."""
+    return {
+        name: Numbered(each.numbers[places], each.names)
+        if isinstance(each, Numbered)
+        else np.asarray(each)[places]
+        for name, each in said.items()
+    }
 
 
 def _edges_of_each(edges: np.ndarray, ends: np.ndarray) -> list[np.ndarray]:

@@ -56,24 +56,23 @@ class FileEdges:
         check_numbers(self.pairs, nodes, "edge")
         if options.directed and self.directed is False and not options.kinds_if_there:
             raise GLNError("its edges have no direction; leave out --directed.")
-        self._name_unused(options, say)
+        types, weights = self._chosen(options, say)
         stays = self.pairs[:, 0] != self.pairs[:, 1]
         if not stays.all():
             say("edges from a node to itself are dropped")
         found: dict[str, Any] = {"directed": True} if options.directed else {}
         columns: dict[str, np.ndarray] = {}
-        if (types := self._chosen(options.types, "types", options)) is not None:
+        if types is not None:
             columns["edge_type"], names = as_types("type", types, self.where)
             found |= {} if names is None else {"edge_type_names": names}
         least = options.threshold_weights
-        flag = "weights" if least is None else "threshold-weights"
-        if (weights := self._chosen(self._weights(options), flag, options)) is not None:
+        if weights is not None:
             columns["edge_weight"] = as_weights(weights, self.where, positive=least is None)
             if least is not None:
                 stays &= columns.pop("edge_weight") >= least
         if (chances := self.values.get("edge_prob")) is not None:
-            columns["edge_prob"] = as_weights(chances, self.where, positive=False)
-            if not ((columns["edge_prob"] >= 0) & (columns["edge_prob"] <= 1)).all():
+            columns["edge_prob"] = each = as_weights(chances, self.where, positive=False)
+            if ((each < 0) | (each > 1)).any():
                 raise GLNError(
                     "there are probabilities outside 0 to 1; expected a file written by gln predict."
                 )
@@ -104,20 +103,20 @@ class FileEdges:
                 )
         return pairs[first], {name: each[first] for name, each in columns.items()}
 
-    def _weights(self, options: ReadOptions) -> str | None:
-        if options.threshold_weights is None or options.weights is not None:
-            return options.weights
-        return first_of(WEIGHTS, list(self.values)) or WEIGHTS[0]
-
-    def _chosen(self, name: str | None, flag: str, options: ReadOptions) -> Values | None:
-        found = None if name is None else self.values.get(name)
-        if name is not None and found is None and not options.kinds_if_there:
-            there = ", ".join(map(quote, self.values)) or "nothing but their two nodes"
-            raise GLNError(f"its edges have no {quote(name)}, which --{flag} needs; they have {there}.")
-        return found
-
-    def _name_unused(self, options: ReadOptions, say: Callable[[str], None]) -> None:
-        used = {options.types, self._weights(options), "direction" if options.directed else "", *BARE}
+    def _chosen(
+        self, options: ReadOptions, say: Callable[[str], None]
+    ) -> tuple[Values | None, Values | None]:
+        """The types and weights that were asked for; what else there is, is named."""
+        asked = {"types": options.types, "weights": options.weights}
+        if options.threshold_weights is not None:
+            del asked["weights"]
+            usual = first_of(WEIGHTS, list(self.values)) or WEIGHTS[0]
+            asked["threshold-weights"] = options.weights or usual
+        for flag, name in asked.items():
+            if name is not None and self.values.get(name) is None and not options.kinds_if_there:
+                there = ", ".join(map(quote, self.values)) or "nothing but their two nodes"
+                raise GLNError(f"its edges have no {quote(name)}, which --{flag} needs; they have {there}.")
+        used = {*asked.values(), *BARE} | ({"direction"} if options.directed else set())
         unused = [name for name in self.values if name not in used]
         if self.directed and not options.directed and len(self.pairs):
             unused.append("their directions")
@@ -126,6 +125,8 @@ class FileEdges:
                 f"of the edges, {', '.join(unused)} {'is' if len(unused) == 1 else 'are'} not used; "
                 "see --types, --weights and --directed"
             )
+        types, weights = (self.values.get(name or "") for name in asked.values())
+        return types, weights
 
 
 def node_fields(
@@ -157,20 +158,18 @@ def as_types(what: str, values: Values, where: Where) -> Numbered:
     wrong = np.array([not word for word in words], dtype=bool)
     if words and all(map(reads_as_number, words)):
         numbers = np.array(list(map(float, words)))
-        wrong = ~((numbers < MOST_TYPES) & (numbers > -MOST_TYPES) & (numbers == np.floor(numbers)))
-        if not wrong.any():
-            if numbers.min() >= 0:
-                return Numbered(numbers.astype(np.int64), None)
-            words = [f"{number:.0f}" for number in numbers.tolist()]
+        wrong = ~((abs(numbers) < MOST_TYPES) & (numbers == np.floor(numbers)))
+        if not wrong.any() and numbers.min() >= 0:
+            return Numbered(numbers.astype(np.int64), None)
+        words = words if wrong.any() else [f"{number:.0f}" for number in numbers.tolist()]
     if wrong.any():
         place = int(wrong.argmax())
         got = quote(words[place]) if words[place] else "missing"
         raise GLNError(
             f"{where(place)}: the {what} is {got}; expected a word, or a whole number below {MOST_TYPES:,}."
         )
-    names = tuple(sorted(set(words)))
-    place_of = {word: number for number, word in enumerate(names)}
-    return Numbered(np.array([place_of[word] for word in words], dtype=np.int64), names or None)
+    place_of = {word: number for number, word in enumerate(sorted(set(words)))}
+    return Numbered(np.array([place_of[word] for word in words], dtype=np.int64), tuple(place_of) or None)
 
 
 def as_weights(values: Values, where: Where, positive: bool = True) -> np.ndarray:

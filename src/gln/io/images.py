@@ -33,16 +33,14 @@ def read_image(source: Source) -> Iterator[Item]:
     colours = _colours(image, size)  # [rows, columns, 3]
     row, column = np.divmod(np.arange(size[0] * size[1], dtype=np.float32), np.float32(size[0]))
     pos = np.stack([column, row], axis=1)  # [n, 2]
-    where = labels_of(source.path, source.options)
-    if where is None:
-        yield source.item(pos=pos, x=colours.reshape(-1, 3))
-        return
-    try:
-        region = _labels(load(where), full, size)
-    except GLNError as error:
-        raise GLNError(f"label image {where}: {error}") from None
-    source.say(f"regions from {source.options.labels or source.beside(where)}")
-    edges = region_edges(torch.from_numpy(pos), region).numpy().T
+    where, edges, region = labels_of(source.path, source.options), None, None
+    if where is not None:
+        try:
+            region = _labels(load(where), full, size)
+        except GLNError as error:
+            raise GLNError(f"label image {where}: {error}") from None
+        source.say(f"regions from {source.options.labels or source.beside(where)}")
+        edges = region_edges(torch.from_numpy(pos), region).numpy().T
     yield source.item(pos=pos, x=colours.reshape(-1, 3), edges=edges, region=region)
 
 

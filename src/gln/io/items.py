@@ -13,7 +13,7 @@ import numpy as np
 
 from gln.errors import GLNError, escaped, quote, whole_text
 from gln.files import read_regular
-from gln.graphs.check import as_rows, check_graph, far_from
+from gln.graphs.check import check_graph, far_from
 from gln.graphs.record import Graph
 from gln.io.csvfile import BrokenTable
 from gln.io.file_edges import FileEdges, Values, node_fields
@@ -70,7 +70,7 @@ class Item:
 
     def numbers(self) -> dict[str, int]:
         """The number of every node by its id."""
-        return {str(node): number for number, node in enumerate(self.ids or range(self.graph.num_nodes))}
+        return numbers_of(self.ids, self.graph.num_nodes)
 
     def rows(self) -> dict[str, np.ndarray]:
         """``pos`` and ``x`` as in the file."""
@@ -164,14 +164,12 @@ class Source:
         edges: FileEdges | np.ndarray | None = None,
         part: str | int | None = None,
         ids: Sequence[str] | None = None,
+        *,
         predicted: bool = False,
-        x_names: Sequence[str] | None = None,
-        title: str = "",
-        symbols: Sequence[str] | None = None,
-        groups: Sequence[str] | None = None,
         of_nodes: Mapping[str, Values] | None = None,
         bare: int = 0,
-        **more: torch.Tensor,
+        region: torch.Tensor | None = None,
+        **about: Any,
     ) -> Item:
         """A checked item.
 
@@ -179,46 +177,40 @@ class Source:
             edges: as the file lists them, or only their pairs ``[m, 2]`` (int64); ``None``: the file gives none.
             part: which graph of the file, if it holds several: a word if the file names it, a number if it is counted.
             predicted: the edges carry probabilities: they are somebody's prediction and not the truth.
-            ids, x_names, title, symbols, groups: as in :class:`Item`.
             of_nodes: what the file says of each node, by name, from which its type may be chosen.
             bare: how many nodes there are, if the file says so apart from ``pos`` and ``x``, which true edges may lack.
-            more: further attributes of the graph.
+            region: the region ``[n]`` of every pixel.
+            ids, about: as in :class:`Item`.
         """
-        given = [rows for rows in (pos, x) if rows is not None]
-        if all(np.ndim(rows) == 2 and np.shape(rows)[1] == 0 for rows in given):
-            if not bare or edges is None or predicted:
-                raise GLNError("its nodes have no positions or features; edges are predicted from these.")
-            given, pos, x = [range(bare)], None, None
-        nodes = len(given[0]) if np.ndim(given[0]) else 0
+        rows = {"pos": pos, "x": x}
+        rows = {name: each for name, each in rows.items() if each is not None and np.shape(each)[1:] != (0,)}
+        if not rows and (not bare or edges is None or predicted):
+            raise GLNError("its nodes have no positions or features; edges are predicted from these.")
+        nodes = next((len(each) if np.ndim(each) else 0 for each in rows.values()), bare)
         self.check_count(nodes)
-        origin = None if pos is None else far_from(pos)
+        origin = far_from(rows["pos"]) if "pos" in rows else None
         if origin is not None:
             self.say(
                 f"positions are centred on {', '.join(f'{value:g}' for value in origin)}: they are large"
             )
-            pos = np.asarray(pos, dtype=np.float64) - origin
-        kinds = node_fields(of_nodes or {}, self.options, self.say)
+            rows["pos"] = np.asarray(rows["pos"], dtype=np.float64) - origin
+        fields = node_fields(of_nodes or {}, self.options, self.say)
         if edges is not None:
             listed = edges if isinstance(edges, FileEdges) else FileEdges(edges, directed=False)
-            kinds |= listed.fields(nodes, self.options, self.say)
+            fields |= listed.fields(nodes, self.options, self.say)
         if predicted:
             self.say("its edges are predictions, not the truth")
         if self.look:
-            arrays = {name: np.asarray(rows) for name, rows in (("pos", pos), ("x", x)) if rows is not None}
-            graph = Graph(nodes, **arrays)
+            graph = Graph(nodes, **{name: np.asarray(each) for name, each in rows.items()})
         else:
-            fields: dict[str, Any] = {
-                name: as_rows(name, rows) for name, rows in (("pos", pos), ("x", x)) if rows is not None
-            }
-            graph = check_graph(Graph(nodes, **fields, **as_tensors(kinds), **dict[str, Any](more)))
+            graph = check_graph(Graph(nodes, **rows, **as_tensors(fields), region=region))
             if edges is None:
                 del graph.edge_index
-        own, labelled = None if part is None else whole_text(str(part)), edges is not None and not predicted
-        named = own if own is not None and self.alone and isinstance(part, str) else ""
-        if ids is not None and whole_text("".join(ids)) != "".join(ids):
-            ids = [whole_text(node) for node in ids]
-        about = (ids, own, origin, x_names, named, title, symbols, groups)
-        return Item(self.named(own), self.path, graph, labelled, *about)
+        own = None if part is None else whole_text(str(part))
+        label = own if own is not None and self.alone and isinstance(part, str) else ""
+        ids = None if ids is None else tuple(map(whole_text, ids))
+        labelled = edges is not None and not predicted
+        return Item(self.named(own), self.path, graph, labelled, ids, own, origin, label=label, **about)
 
     def named(self, part: str | int | None) -> str:
         return self.name if part is None else f"{self.name}#{part}"
@@ -239,6 +231,11 @@ class Source:
 
 
 Reader = Callable[[Source], Iterator[Item | Skipped]]
+
+
+def numbers_of(ids: Sequence[str] | None, nodes: int) -> dict[str, int]:
+    """The number of every node by its id; without ids, they are called by their numbers."""
+    return {str(node): number for number, node in enumerate(ids or range(nodes))}
 
 
 def load(path: Path) -> bytes:
@@ -276,6 +273,21 @@ def as_tensors(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 LARGEST = 2**62  # keeps whole numbers far from the limits of int64
 
+TextRow = tuple[int, list[bytes]]
+
+
+def rows_of(data: bytes, first: int = 1) -> Iterator[TextRow]:
+    """The words of every row that has any, with its number as a text editor shows it; # begins a comment."""
+    comments = b"#" in data
+    for row, line in enumerate(data.split(b"\n"), start=first):
+        if words := (line.partition(b"#")[0] if comments else line).split():
+            yield row, words
+
+
+def shown(text: bytes) -> str:
+    """Part of a file for a message."""
+    return quote(text.decode("latin-1"))
+
 
 def floats(words: list[bytes], row: int) -> list[float]:
     """Parse numbers in a row of text."""
@@ -286,7 +298,7 @@ def ints(words: list[bytes], row: int) -> list[int]:
     """Parse whole numbers in a row of text."""
     numbers = _parsed(int, words, row, "whole numbers")
     if numbers and not -LARGEST < min(numbers) <= max(numbers) < LARGEST:
-        raise _not_numbers(words, row, "smaller whole numbers")
+        raise GLNError(f"row {row}: got {shown(b' '.join(words))}; expected smaller whole numbers.")
     return numbers
 
 
@@ -294,8 +306,4 @@ def _parsed(kind: Callable[[bytes], T], words: list[bytes], row: int, expected: 
     if b"_" not in b"".join(words):  # Python takes 1_0 for ten, nobody else does
         with suppress(ValueError):
             return [kind(word) for word in words]
-    raise _not_numbers(words, row, expected)
-
-
-def _not_numbers(words: list[bytes], row: int, expected: str) -> GLNError:
-    return GLNError(f"row {row}: got {quote(b' '.join(words).decode('latin-1'))}; expected {expected}.")
+    raise GLNError(f"row {row}: got {shown(b' '.join(words))}; expected {expected}.")

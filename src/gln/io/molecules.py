@@ -8,7 +8,7 @@ An .xyz whose rows are nothing but numbers is a cloud of points, as scanners wri
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import chain, islice
 from typing import BinaryIO, NamedTuple
@@ -20,7 +20,7 @@ from gln.errors import GLNError, quote
 from gln.files import open_regular
 from gln.io.csvfile import reads_as_number
 from gln.io.file_edges import FileEdges, Numbered
-from gln.io.items import Item, ReadOptions, Skipped, Source, floats, ints
+from gln.io.items import Item, ReadOptions, Skipped, Source, floats, ints, shown
 
 ELEMENTS = ("H", "C", "N", "O", "F", "P", "S", "Cl", "Br", "I")
 CHARGES = (0, 3, 2, 1, 0, -1, -2, -3)  # by the code in the row of an atom
@@ -68,40 +68,46 @@ class Molecule(NamedTuple):
     charges: list[int] | None = None
 
 
-def _numbered(source: Source, molecules: Iterator[Molecule | GLNError]) -> Iterator[Item | Skipped]:
+Record = Callable[[], Molecule]  # reads one molecule of a file, or says why it cannot
+
+
+def _numbered(source: Source, records: Iterator[Record]) -> Iterator[Item | Skipped]:
     """Items named by their number; a single one is named by its file alone, so the first waits for a second."""
-    first = list(islice(molecules, 2))
-    for number, molecule in enumerate(chain(first, molecules)):
+    first = list(islice(records, 2))
+    for number, record in enumerate(chain(first, records)):
         part = number if len(first) > 1 else None
-        yield source.attempt(part, partial(item_of, source, molecule, part))
+        yield source.attempt(part, partial(_read, source, record, part))
 
 
-def item_of(source: Source, molecule: Molecule | GLNError, part: str | int | None) -> Item:
+def _read(source: Source, record: Record, part: int | None) -> Item:
+    return item_of(source, record(), part)
+
+
+def item_of(source: Source, molecule: Molecule, part: str | int | None) -> Item:
     """A molecule as an item; ``x`` is one-hot, of the elements that are known."""
-    if isinstance(molecule, GLNError):
-        raise molecule
-    known = _elements(source.options)
-    if not source.options.only_elements:
+    options = source.options
+    known, only = _elements(options), options.only_elements
+    if not only:
         source.say(f"x = element, one of {', '.join(known)}, other")
     symbols = molecule.symbols
-    if others := [symbol for symbol in dict.fromkeys(symbols) if symbol not in known]:
-        if source.options.only_elements:
-            source.say(f"the model does not know {', '.join(others)}: left without bonds")
-        else:
-            source.say(f"no feature of their own, but one for all: {', '.join(others)}; see --elements")
+    if others := ", ".join(symbol for symbol in dict.fromkeys(symbols) if symbol not in known):
+        source.say(
+            f"the model does not know {others}: left without bonds"
+            if only
+            else f"no feature of their own, but one for all: {others}; see --elements"
+        )
     column = {symbol: number for number, symbol in enumerate(known)}
-    elements = np.eye(len(known) + 1, dtype=np.float32)  # the last stands for all others
-    if source.options.only_elements:
-        elements = elements[:, :-1]
+    names = list(known) if only else [*known, "other elements"]
+    elements = np.eye(len(known) + 1, len(names), dtype=np.float32)
     return source.item(
         pos=np.array(molecule.places).reshape(-1, 3),
         x=elements[[column.get(symbol, len(known)) for symbol in symbols]],
-        edges=_bonds(source.options, molecule.bonds),
+        edges=_bonds(options, molecule.bonds),
         part=part,
-        x_names=[*known, "other elements"][: elements.shape[1]],
+        x_names=names,
         title=molecule.title,
         symbols=symbols,
-        of_nodes=_charges(source.options, molecule.charges),
+        of_nodes=_charges(options, molecule.charges),
     )
 
 
@@ -139,14 +145,14 @@ def _elements(options: ReadOptions) -> tuple[str, ...]:
     return elements
 
 
-def _frames(source: Source, rows: Iterator[Row]) -> Iterator[Molecule | GLNError]:
+def _frames(source: Source, rows: Iterator[Row]) -> Iterator[Record]:
     for row, line in rows:
         if not line.strip():
             continue
         words = line.split()
         if len(words) != 1 or not words[0].isdigit():
             raise GLNError(
-                f"row {row} is {quote(line.decode('latin-1'))}; expected the number of atoms, or x, y, z in every row."
+                f"row {row} is {shown(line)}; expected the number of atoms, or x, y, z in every row."
             )
         (count,) = ints(words, row)
         source.check_count(count)
@@ -156,27 +162,25 @@ def _frames(source: Source, rows: Iterator[Row]) -> Iterator[Molecule | GLNError
         atoms = list(islice(rows, count))
         if len(atoms) < count:
             raise GLNError(f"row {row} claims {count} atoms, but the file ends after {len(atoms)}.")
-        try:
-            if b"Properties=" in comment and b"Properties=species:S:1:pos:R:3" not in comment:
-                raise GLNError(f"row {row + 1}: expected Properties=species:S:1:pos:R:3, then any others.")
-            places = [floats(_words(atom)[1:4], atom[0]) for atom in atoms]
-            yield Molecule(places, [_symbol(*atom) for atom in atoms], _title(comment))
-        except GLNError as error:
-            yield error
+        yield partial(_frame, row, comment, atoms)
 
 
-def _words(atom: Row) -> list[bytes]:
-    words = atom[1].split()
-    if len(words) < 4:
-        raise GLNError(
-            f"row {atom[0]} is {quote(atom[1].decode('latin-1'))}; expected an element and x, y, z."
-        )
-    return words
+def _frame(row: int, comment: bytes, atoms: list[Row]) -> Molecule:
+    if b"Properties=" in comment and b"Properties=species:S:1:pos:R:3" not in comment:
+        raise GLNError(f"row {row + 1}: expected Properties=species:S:1:pos:R:3, then any others.")
+    places, symbols = [], []
+    for number, line in atoms:
+        words = line.split()
+        if len(words) < 4:
+            raise GLNError(f"row {number} is {shown(line)}; expected an element and x, y, z.")
+        places.append(floats(words[1:4], number))
+        symbols.append(_symbol(words[0], number))
+    return Molecule(places, symbols, _title(comment))
 
 
-def _symbol(row: int, line: bytes) -> str:
-    """The element at the start of an atom's row, a symbol or an atomic number."""
-    return element(line.split()[0].decode("latin-1"), f"row {row}")
+def _symbol(word: bytes, row: int) -> str:
+    """The element in an atom's row, a symbol or an atomic number."""
+    return element(word.decode("latin-1"), f"row {row}")
 
 
 def element(name: str, where: str) -> str:
@@ -191,7 +195,7 @@ def element(name: str, where: str) -> str:
     return name
 
 
-def _records(rows: Iterator[Row]) -> Iterator[Molecule | GLNError]:
+def _records(rows: Iterator[Row]) -> Iterator[Record]:
     while True:
         record: list[Row] = []
         for row, line in rows:
@@ -203,10 +207,7 @@ def _records(rows: Iterator[Row]) -> Iterator[Molecule | GLNError]:
         else:
             if not any(line.strip() for _, line in record):
                 return
-        try:
-            yield _molecule(record)
-        except GLNError as error:
-            yield error
+        yield partial(_molecule, record)
 
 
 def _molecule(record: list[Row]) -> Molecule:
@@ -218,16 +219,14 @@ def _molecule(record: list[Row]) -> Molecule:
     if b"V3000" in counts:
         return _free_columns(record)
     if b"V2000" not in counts:
-        raise GLNError(
-            f"row {row} is {quote(counts.decode('latin-1'))}; expected a V2000 or V3000 counts line."
-        )
+        raise GLNError(f"row {row} is {shown(counts)}; expected a V2000 or V3000 counts line.")
     atoms, bonds = ints([counts[0:3], counts[3:6]], row)
     if atoms < 1 or bonds < 0 or len(record) < 4 + atoms + bonds:
         raise GLNError(f"row {row} claims {atoms} atoms and {bonds} bonds, which the record does not hold.")
     pos, symbols, found, codes = [], [], [], []
     for row, line in record[4 : 4 + atoms]:
         pos.append(floats([line[0:10], line[10:20], line[20:30]], row))
-        symbols.append(_symbol(row, line[31:34].strip() or b"?"))
+        symbols.append(_symbol((line[31:34].split() or [b"?"])[0], row))
         codes.append(_digit(line[36:39]))
     for row, line in record[4 + atoms : 4 + atoms + bonds]:
         pair = ints([line[0:3], line[3:6]], row)
@@ -236,16 +235,14 @@ def _molecule(record: list[Row]) -> Molecule:
                 f"row {row}: a bond joins {pair[0]} and {pair[1]}; the atoms are numbered 1 to {atoms}."
             )
         found.append([pair[0] - 1, pair[1] - 1, _digit(line[6:9])])
-    charges = [CHARGES[code] if code < len(CHARGES) else 0 for code in codes]
     stated = [(row, line) for row, line in record[4 + atoms + bonds :] if line.startswith(b"M  CHG")]
-    if stated:  # these replace the codes in the rows of the atoms
-        charges = [0] * atoms
-        for row, line in stated:
-            words = ints(line.split()[3:], row)
-            for atom, charge in zip(words[::2], words[1::2], strict=False):
-                if not 1 <= atom <= atoms:
-                    raise GLNError(f"row {row} charges atom {atom}; the atoms are numbered 1 to {atoms}.")
-                charges[atom - 1] = charge
+    charges = [0 if stated or code >= len(CHARGES) else CHARGES[code] for code in codes]
+    for row, line in stated:  # these replace the codes in the rows of the atoms
+        words = ints(line.split()[3:], row)
+        for atom, charge in zip(words[::2], words[1::2], strict=False):
+            if not 1 <= atom <= atoms:
+                raise GLNError(f"row {row} charges atom {atom}; the atoms are numbered 1 to {atoms}.")
+            charges[atom - 1] = charge
     return Molecule(pos, symbols, _title(record[0][1]), found, charges)
 
 
@@ -268,7 +265,7 @@ def _free_columns(record: list[Row]) -> Molecule:
                 raise GLNError(f"row {row}: expected the number of an atom, its element and x, y, z.")
             place[words[0]] = len(pos)
             pos.append(floats(words[2:5], row))
-            symbols.append(_symbol(row, words[1]))
+            symbols.append(_symbol(words[1], row))
             stated = [word[4:] for word in words[6:] if word.startswith(b"CHG=")]
             charges.append(ints(stated, row)[0] if stated else 0)
         elif block == b"BOND" and words:

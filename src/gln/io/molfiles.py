@@ -12,8 +12,6 @@ import numpy as np
 
 from gln.decoding.valences import SYMBOLS, valences
 from gln.errors import GLNError, needed
-from gln.files import Staged
-from gln.graphs.check import as_record
 from gln.graphs.record import Graph
 from gln.io.items import Item
 from gln.io.table_writers import Writer
@@ -22,6 +20,7 @@ MOLECULES = (".sdf", ".smi")
 V2000 = 999  # the most atoms and bonds
 FARTHEST = 9_999  # ångström: farther positions do not fit its columns
 RDKIT = ("rdkit.Chem", "Molecules that are not written as .sdf", "molecules")
+Atom = tuple[str, list[float], int, int | None]  # the element, where it is, its charge and any stated valence
 NUMBER = {symbol: number for number, symbol in enumerate(SYMBOLS, start=1)}
 
 
@@ -31,54 +30,47 @@ def mol_block(title: str, symbols: list[str], where: np.ndarray, molecule: Graph
     Args:
         where: positions ``[n, 3]`` in ångström.
     """
-    once = molecule.listed_once()
-    ends = (molecule.edge_index[:, once].T + 1).tolist()
-    orders, charges, hydrogens = (
-        values.tolist() for values in (molecule.edge_order[once], molecule.charge, molecule.hydrogens)
-    )
-    total = [0] * len(symbols)
-    for (a, b), order in zip(ends, orders, strict=True):
+    once, total = molecule.listed_once(), [0] * len(symbols)
+    ends, orders = (molecule.edge_index[:, once].T + 1).tolist(), molecule.edge_order[once].tolist()
+    bonds = [(a, b, order) for (a, b), order in zip(ends, orders, strict=True)]
+    for a, b, order in bonds:
         total[a - 1] += order
         total[b - 1] += order
+    charges, hydrogens = molecule.charge.tolist(), molecule.hydrogens.tolist()
     # What a reader would not guess of the hydrogens that are not listed.
     stated = [
         all_bonds + more if _usual(symbol, charge, all_bonds) != more else None
         for symbol, charge, all_bonds, more in zip(symbols, charges, total, hydrogens, strict=True)
     ]
-    head = f"{title}\n     gln            3D\n\n"
-    if max(len(symbols), len(ends)) > V2000 or np.abs(where).max(initial=0) > FARTHEST:
-        return head + _v3000(symbols, where, ends, orders, charges, stated)
-    lines = [f"{len(symbols):3d}{len(ends):3d}  0  0  0  0  0  0  0  0999 V2000"]
-    for symbol, (x, y, z), valence in zip(symbols, where.tolist(), stated, strict=True):
+    atoms = list(zip(symbols, where.tolist(), charges, stated, strict=True))
+    large = max(len(atoms), len(bonds)) > V2000 or np.abs(where).max(initial=0) > FARTHEST
+    lines = _v3000(atoms, bonds) if large else _v2000(atoms, bonds)
+    return "\n".join([title, "     gln            3D", "", *lines, "M  END\n"])
+
+
+def _v2000(atoms: list[Atom], bonds: list[tuple[int, int, int]]) -> list[str]:
+    lines = [f"{len(atoms):3d}{len(bonds):3d}  0  0  0  0  0  0  0  0999 V2000"]
+    for symbol, (x, y, z), _, valence in atoms:
         code = 0 if valence is None else valence or 15
         lines.append(f"{x:10.4f}{y:10.4f}{z:10.4f} {symbol:<3} 0  0  0  0  0{code:3d}  0  0  0  0  0  0")
-    lines += [f"{a:3d}{b:3d}{order:3d}  0" for (a, b), order in zip(ends, orders, strict=True)]
-    charged = [(atom, charge) for atom, charge in enumerate(charges, start=1) if charge]
+    lines += [f"{a:3d}{b:3d}{order:3d}  0" for a, b, order in bonds]
+    charged = [f" {number:3d} {atom[2]:3d}" for number, atom in enumerate(atoms, start=1) if atom[2]]
     for start in range(0, len(charged), 8):
         some = charged[start : start + 8]
-        lines.append(f"M  CHG{len(some):3d}" + "".join(f" {atom:3d} {charge:3d}" for atom, charge in some))
-    return head + "\n".join([*lines, "M  END\n"])
+        lines.append(f"M  CHG{len(some):3d}{''.join(some)}")
+    return lines
 
 
-def _v3000(
-    symbols: list[str],
-    where: np.ndarray,
-    ends: list[list[int]],
-    orders: list[int],
-    charges: list[int],
-    stated: list[int | None],
-) -> str:
-    lines = ["BEGIN CTAB", f"COUNTS {len(symbols)} {len(ends)} 0 0 0", "BEGIN ATOM"]
-    rows = zip(symbols, where.tolist(), charges, stated, strict=True)
-    for number, (symbol, (x, y, z), charge, valence) in enumerate(rows, start=1):
+def _v3000(atoms: list[Atom], bonds: list[tuple[int, int, int]]) -> list[str]:
+    lines = ["BEGIN CTAB", f"COUNTS {len(atoms)} {len(bonds)} 0 0 0", "BEGIN ATOM"]
+    for number, (symbol, (x, y, z), charge, valence) in enumerate(atoms, start=1):
         more = f" CHG={charge}" if charge else ""
         more += "" if valence is None else f" VAL={valence or -1}"
         lines.append(f"{number} {symbol} {x:.4f} {y:.4f} {z:.4f} 0{more}")
     lines += ["END ATOM", "BEGIN BOND"]
-    for number, ((a, b), order) in enumerate(zip(ends, orders, strict=True), start=1):
-        lines.append(f"{number} {order} {a} {b}")
-    body = "\n".join(f"M  V30 {line}" for line in [*lines, "END BOND", "END CTAB"])
-    return f"  0  0  0     0  0            999 V3000\n{body}\nM  END\n"
+    lines += [f"{number} {order} {a} {b}" for number, (a, b, order) in enumerate(bonds, start=1)]
+    lines += ["END BOND", "END CTAB"]
+    return ["  0  0  0     0  0            999 V3000", *(f"M  V30 {line}" for line in lines)]
 
 
 def _usual(symbol: str, charge: int, total: int) -> int:
@@ -98,7 +90,6 @@ def to_mol(title: str, symbols: list[str], where: np.ndarray, molecule: Graph) -
 
 def molecule_of(item: Item, answer: Graph) -> tuple[str, list[str], np.ndarray, Graph]:
     """What :func:`mol_block` needs of a prediction."""
-    answer = as_record(answer)
     if item.symbols is None:
         raise GLNError(f"{item.name} names no elements, so it is no molecule; write a .csv.")
     if answer.get("edge_order") is None:
@@ -110,18 +101,14 @@ def molecule_of(item: Item, answer: Graph) -> tuple[str, list[str], np.ndarray, 
 class SDFWriter(Writer):
     """Writes molecules one after another into one file, each with fields that say how sure it is."""
 
-    def __init__(self, path: Path, force: bool) -> None:
-        super().__init__(path, force)
-        self.staged[""] = Staged(path)
-
-    def add(self, item: Item, answer: Graph) -> None:
+    def put(self, item: Item, answer: Graph) -> None:
         block = mol_block(*molecule_of(item, answer))
         bonds = answer.edge_prob[answer.listed_once()].tolist()
         fields = {"source": item.label, "confidence": f"{answer.molecule_prob:.4f}"}
         fields |= {"bond_confidence": _lines([f"{value:.4f}" for value in bonds])} if bonds else {}
         fields |= {"note": answer.note} if answer.get("note") else {}
         data = "".join(f">  <{name}>\n{text}\n\n" for name, text in fields.items())
-        self.staged[""].write(f"{block}{data}$$$$\n".encode("utf-8", "backslashreplace"))
+        self.file.write(f"{block}{data}$$$$\n".encode("utf-8", "backslashreplace"))
 
 
 def _lines(words: list[str]) -> str:
@@ -136,9 +123,9 @@ class SmilesWriter(SDFWriter):
         self.chem = needed(*RDKIT)
         super().__init__(path, force)
 
-    def add(self, item: Item, answer: Graph) -> None:
+    def put(self, item: Item, answer: Graph) -> None:
         title, symbols, where, molecule = molecule_of(item, answer)
         text = self.chem.MolToSmiles(self.chem.RemoveHs(to_mol(title, symbols, where, molecule)))
         name = " ".join(item.label.split())
         line = f"{text}\t{name}\t{answer.molecule_prob:.4f}\n"
-        self.staged[""].write(line.encode("utf-8", "backslashreplace"))
+        self.file.write(line.encode("utf-8", "backslashreplace"))

@@ -5,7 +5,8 @@ from __future__ import annotations
 import io
 import json
 import math
-from collections.abc import Container, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from xml.parsers import expat
@@ -15,13 +16,12 @@ import numpy as np
 from gln.errors import GLNError, quote
 from gln.graphs.record import ROWS
 from gln.io.file_edges import FileEdges
-from gln.io.items import Item, Source, decoding, load
+from gln.io.items import Item, Source, decoding, load, numbers_of
 from gln.io.tables import choose_roles
 
 if TYPE_CHECKING:
     import networkx as nx
 
-ENDS = ("source", "target")
 DEEPEST = 50  # nested elements of XML
 
 
@@ -29,24 +29,20 @@ def read_graphml(source: Source) -> Iterator[Item]:
     """Read one graph; its edges are the true ones."""
     import networkx as nx  # here, as most files need none
 
-    data = _checked_xml(load(source.path), "GraphML")
-    with decoding("GraphML file"):
-        graph = nx.read_graphml(io.BytesIO(data))
+    graph = _read_xml(source, "GraphML", nx.read_graphml)
     for name, value in graph.graph.get("node_default", {}).items():  # networkx does not apply them
         for _, attributes in graph.nodes(data=True):
             attributes.setdefault(name, value)
-    yield from _read_networkx(source, graph)
+    yield _item_of(source, graph)
 
 
 def read_gexf(source: Source) -> Iterator[Item]:
     """Read one graph; its edges are the true ones, and Gephi's layout gives the positions."""
     import networkx as nx
 
-    data = _checked_xml(load(source.path), "GEXF")
-    with decoding("GEXF file"):
-        graph = nx.read_gexf(io.BytesIO(data))
+    graph = _read_xml(source, "GEXF", nx.read_gexf)
     _place_nodes(graph, "viz", "position")
-    yield from _read_networkx(source, graph)
+    yield _item_of(source, graph)
 
 
 def read_gml(source: Source) -> Iterator[Item]:
@@ -60,7 +56,7 @@ def read_gml(source: Source) -> Iterator[Item]:
     labels = [str(attributes.pop("label", node)) for node, attributes in graph.nodes(data=True)]
     if len(set(labels)) == len(labels):  # the names that a user knows the nodes by
         graph = nx.relabel_nodes(graph, dict(zip(list(graph.nodes), labels, strict=True)))
-    yield from _read_networkx(source, graph)
+    yield _item_of(source, graph)
 
 
 def _place_nodes(graph: nx.Graph, name: str, *inner: str) -> None:
@@ -81,17 +77,15 @@ def read_json(source: Source) -> Iterator[Item]:
     nodes = content.get("nodes") if isinstance(content, dict) else None
     if not isinstance(nodes, list) or not all(isinstance(node, dict) and "id" in node for node in nodes):
         raise GLNError("expected node-link JSON: an object with a list of nodes, each with an id.")
-    ids = [_id(node["id"]) for node in nodes]
+    ids = [_id(node.pop("id")) for node in nodes]
     links = content["edges"] if "edges" in content else content.get("links")
     pairs = None
     if links is not None:
         if not isinstance(links, list) or not all(isinstance(link, dict) for link in links):
             raise GLNError("edges is not a list of objects with source and target.")
-        pairs = [(_id(link.get("source")), _id(link.get("target"))) for link in links]
-        links = [{name: value for name, value in link.items() if name not in ENDS} for link in links]
-    attributes = [{name: value for name, value in node.items() if name != "id"} for node in nodes]
+        pairs = [(_id(link.pop("source", None)), _id(link.pop("target", None))) for link in links]
     directed = content.get("directed")
-    yield _item(source, ids, attributes, pairs, links or [], directed if isinstance(directed, bool) else None)
+    yield _item(source, ids, nodes, pairs, links or [], directed if isinstance(directed, bool) else None)
 
 
 def _id(value: Any) -> str:
@@ -100,7 +94,14 @@ def _id(value: Any) -> str:
     return str(value)
 
 
-def _checked_xml(data: bytes, kind: str) -> bytes:
+def _read_xml(source: Source, kind: str, read: Callable[[io.BytesIO], nx.Graph]) -> nx.Graph:
+    data = load(source.path)
+    _check_xml(data, kind)
+    with decoding(f"{kind} file"):
+        return read(io.BytesIO(data))
+
+
+def _check_xml(data: bytes, kind: str) -> None:
     """Refuse entities (a few lines of them expand to gigabytes), deep nesting, and more than one graph.
 
     Also refuse repeated nodes, which networkx would merge, and unknown ones, which it would create.
@@ -141,7 +142,6 @@ def _checked_xml(data: bytes, kind: str) -> bytes:
     if graphs != 1:
         raise GLNError(f"the file holds {graphs} graphs; expected one.")
     _refuse_unknown(pairs, ids)
-    return data
 
 
 def _refuse_unknown(pairs: Sequence[tuple[str, str]], ids: Container[str]) -> None:
@@ -152,12 +152,11 @@ def _refuse_unknown(pairs: Sequence[tuple[str, str]], ids: Container[str]) -> No
             )
 
 
-def _read_networkx(source: Source, graph: nx.Graph) -> Iterator[Item]:
-    ids = [str(node) for node in graph.nodes]
+def _item_of(source: Source, graph: nx.Graph) -> Item:
+    ids, attributes = [str(node) for node in graph], [dict(each) for _, each in graph.nodes(data=True)]
     pairs = [(str(a), str(b)) for a, b in graph.edges()]
-    attributes = [dict(graph.nodes[node]) for node in graph.nodes]
-    links = [edge for _, _, edge in graph.edges(data=True)]
-    yield _item(source, ids, attributes, pairs, links, graph.is_directed())
+    links = [each for _, _, each in graph.edges(data=True)]
+    return _item(source, ids, attributes, pairs, links, graph.is_directed())
 
 
 def _item(
@@ -171,10 +170,9 @@ def _item(
     """The item of nodes with these attributes, joined by ``pairs`` with the attributes ``links``."""
     if not ids:
         raise GLNError("the graph has no nodes.")
-    number = {node: place for place, node in enumerate(ids)}
+    number = numbers_of(ids, len(ids))
     if len(number) < len(ids):
-        repeated = next(node for place, node in enumerate(ids) if number[node] != place)
-        raise GLNError(f"two nodes have the id {quote(repeated)}.")
+        raise GLNError(f"two nodes have the id {quote(Counter(ids).most_common(1)[0][0])}.")
     edges = None
     if pairs is not None:
         _refuse_unknown(pairs, number)
@@ -184,9 +182,8 @@ def _item(
     told = (source.options.pos, source.options.x, source.options.node_types) != (None, None, None)
     bare = bool(pairs) and not told and not any(map(_has_numbers, attributes))
     pos, x, of_nodes = (None, None, {}) if bare else _rows(source, ids, attributes)
-    predicted = any("probability" in link for link in links)
-    rows: dict[str, Any] = {"pos": pos, "x": x, "bare": len(ids) if pairs else 0}
-    return source.item(**rows, edges=edges, ids=tuple(ids), predicted=predicted, of_nodes=of_nodes)
+    about: dict[str, Any] = {"predicted": any("probability" in link for link in links), "of_nodes": of_nodes}
+    return source.item(pos, x, edges, ids=ids, bare=len(ids) if pairs else 0, **about)
 
 
 def _values(source: Source, links: Sequence[dict[str, Any]]) -> dict[str, list[Any]]:

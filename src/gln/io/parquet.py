@@ -9,19 +9,21 @@ lists           a row per set; what is of its nodes are lists: ``x``, ``y``, or 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import pairwise
+from itertools import groupby, pairwise
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from gln.errors import GLNError, needed
+from gln.errors import GLNError, needed, quote
 from gln.files import open_regular
 from gln.graphs.columns import GRAPHS, first_of
-from gln.io.items import Item, ReadOptions, Skipped, Source, decoding, quote
+from gln.io.items import Item, ReadOptions, Skipped, Source, decoding
 from gln.io.tables import ColumnRoles, choose_ends, choose_roles
 
 SETS = ("set", "set_id", *GRAPHS)  # names of the column that says to which set a node belongs
@@ -88,7 +90,7 @@ def matrix(batch: Any, columns: Sequence[str], first: int = 0) -> np.ndarray:
     values = []
     for name in columns:
         with decoding("column of numbers"):
-            column = batch.column(batch.schema.get_field_index(name))
+            column = batch.column(name)
         if column.null_count:
             row = int(np.flatnonzero(np.asarray(column.is_null()))[0]) + first
             raise GLNError(f"row {row} (counted from 0): {name} is empty; remove or repair such rows.")
@@ -129,42 +131,41 @@ def read_parquet(source: Source) -> Iterator[Item | Skipped]:
 
 
 def _read_set(source: Source, roles: ColumnRoles, batch: Any, first: int, part: str | None) -> Item:
-    pos, x = np.split(matrix(batch, roles.pos + roles.x, first), [len(roles.pos)], axis=1)
-    ids = None if roles.id is None else _unique(_words(batch, roles.id))
-    groups = None if roles.group is None else _words(batch, roles.group)
-    return source.item(pos if roles.pos else None, x if roles.x else None, None, part, ids, groups=groups)
+    words = {name: _words(batch, name) for name in (roles.id, roles.group, roles.type) if name}
+    ids = words.get(roles.id or "", [])
+    if len(set(ids)) < len(ids):
+        twice = Counter(ids).most_common(1)[0][0]
+        raise GLNError(f"the node id {quote(twice)} is used twice.")
+    return roles.item(source, matrix(batch, roles.numbers, first), words, part)
 
 
 def _sets(rows: Rows, roles: ColumnRoles, source: Source) -> Iterator[tuple[str | None, Any, int]]:
     """Every set: its name, its rows as one batch, and the number of its first row."""
-    named = (*roles.pos, *roles.x, roles.id, roles.group, roles.graph)
-    names = list(dict.fromkeys(name for name in named if name))
+    named = (*roles.numbers, roles.id, roles.group, roles.type, roles.graph)
+    batches = rows.batches(list(dict.fromkeys(name for name in named if name)))
     if roles.graph is None:
         source.check_count(rows.count)
-        yield None, _joined(rows.batches(names)), 0
+        yield None, _joined(batches), 0
         return
-    seen: set[str] = set()
-    held: list[Any] = []
-    first = place = 0
-    name: str | None = None
-    for batch in rows.batches(names):
-        keys = np.array(_words(batch, roles.graph))
-        cuts = [0, *(np.flatnonzero(keys[1:] != keys[:-1]) + 1).tolist(), len(keys)]
-        for start, end in pairwise(cuts):
-            if keys[start] != name:
-                if name is not None:
-                    yield name, _joined(held), first
-                name, held, first = str(keys[start]), [], place + start
-                if name in seen:
-                    raise GLNError(
-                        f"row {first} (counted from 0): the set {quote(name)} begins again; sort the rows by "
-                        f"{roles.graph}."
-                    )
-                seen.add(name)
-            held.append(batch.slice(start, end - start))
-        place += len(keys)
-    if name is not None:
-        yield name, _joined(held), first
+    first, seen = 0, set()
+    for name, runs in groupby(_runs(batches, roles.graph), itemgetter(0)):
+        if name in seen:
+            raise GLNError(
+                f"row {first} (counted from 0): the set {quote(name)} begins again; sort the rows by {roles.graph}."
+            )
+        seen.add(name)
+        batch = _joined(run for _, run in runs)
+        yield name, batch, first
+        first += batch.num_rows
+
+
+def _runs(batches: Iterable[Any], column: str) -> Iterator[tuple[str, Any]]:
+    """Rows that follow each other with one name in ``column``, and that name; those of a set may be in two batches."""
+    for batch in batches:
+        names = np.array(_words(batch, column))
+        cuts = np.unique([0, *np.flatnonzero(names[1:] != names[:-1]) + 1, len(names)])
+        for start, end in pairwise(cuts.tolist()):
+            yield str(names[start]), batch.slice(start, end - start)
 
 
 def _joined(batches: Iterable[Any]) -> Any:
@@ -175,17 +176,10 @@ def _joined(batches: Iterable[Any]) -> Any:
 
 
 def _words(batch: Any, name: str) -> list[str]:
-    column = batch.column(batch.schema.get_field_index(name))
+    column = batch.column(name)
     if column.null_count:
         raise GLNError(f"the column {quote(name)} has rows without a value; fill them.")
-    return [str(value) for value in column.to_pylist()]
-
-
-def _unique(ids: list[str]) -> list[str]:
-    if len(set(ids)) < len(ids):
-        twice = next(name for number, name in enumerate(ids) if name in ids[:number])
-        raise GLNError(f"the node id {quote(twice)} is used twice.")
-    return ids
+    return list(map(str, column.to_pylist()))
 
 
 class ListRoles:
@@ -196,23 +190,19 @@ class ListRoles:
         self.key = options.graph or first_of(SETS, [name for name in names if name not in lists])
         self.predicted = "probability" in lists
         free = [name for name in lists if name not in self.ends and name != "probability"]
-        self.pos = [] if options.pos is not None else [name for name in free if name.lower() in WHOLE[0]][:1]
-        self.x = (
-            [name for name in free if name.lower() in WHOLE[1]][:1] if self.pos and options.x is None else []
-        )
-        if not self.pos:
-            roles = choose_roles(free, free, replace(options, graph=None, id=None, group=None))
-            self.pos, self.x = list(roles.pos), list(roles.x)
+        whole = None if options.pos is not None else first_of(WHOLE[0], free)
+        if whole is not None:
+            features = None if options.x is not None else first_of(WHOLE[1], free)
+            options = replace(options, pos=(whole,), x=(features,) if features else ())
+        roles = choose_roles(free, free, replace(options, graph=None, id=None, group=None))
+        self.pos, self.x = roles.pos, roles.x
         self.columns = [*self.pos, *self.x, *self.ends, *([self.key] if self.key else [])]
 
     def __str__(self) -> str:
-        said = (
-            ("a set per row: pos", self.pos),
-            ("x", self.x),
-            ("set", [self.key or ""]),
-            ("edges", self.ends),
+        said = {"pos": self.pos, "x": self.x, "set": (self.key,) if self.key else (), "edges": self.ends}
+        return "a set per row: " + "; ".join(
+            f"{what} = {', '.join(some)}" for what, some in said.items() if some
         )
-        return "; ".join(f"{what} = {', '.join(some)}" for what, some in said if some and some[0])
 
     def read(self, batch: Any, source: Source, number: int = 0) -> Iterator[Item | Skipped]:
         """The set of every row; they are called by their key, or counted from ``number``."""
@@ -230,7 +220,7 @@ def _stacked(batch: Any, columns: Sequence[str], row: int) -> np.ndarray | None:
     """The values ``[n, c]`` that lists hold in one row: a list per column, or one list of rows."""
     if not columns:
         return None
-    values = [batch.column(batch.schema.get_field_index(name))[row].as_py() for name in columns]
+    values = [batch.column(name)[row].as_py() for name in columns]
     with decoding("list of numbers"):
         found = np.array(values, dtype=np.float64)
         found = found[0] if found.ndim == 3 else found.T

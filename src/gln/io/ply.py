@@ -1,21 +1,22 @@
-"""PLY in text and both binary forms: reads vertices, faces and edges, ignoring whatever else the file declares.
+"""PLY in text and both binary forms: vertices, faces and edges; whatever else a file declares is ignored.
 
-:class:`Mesh` and :class:`Corners` are what the readers of other meshes use too.
+What comes first is for all meshes: :class:`Mesh` and :class:`Corners`, as they are read, places and normals to write.
 """
 
 from __future__ import annotations
 
-import struct
+from abc import ABC, abstractmethod
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from gln.errors import GLNError, quote
+from gln.graphs.record import Graph
 from gln.io.file_edges import check_numbers
-from gln.io.items import floats, ints
+from gln.io.items import Item, floats, ints, rows_of
 
 TYPES = {"char": "i1", "uchar": "u1", "short": "i2", "ushort": "u2", "int": "i4", "uint": "u4"}
 TYPES |= {"int8": "i1", "uint8": "u1", "int16": "i2", "uint16": "u2", "int32": "i4", "uint32": "u4"}
@@ -62,6 +63,28 @@ class Corners:
         starts = np.cumsum(lengths) - lengths
         counts = [int(count) for count in np.unique(lengths) if count > 1]
         return [flat[starts[lengths == count][:, None] + np.arange(count)] for count in counts]
+
+
+def places(item: Item) -> np.ndarray:
+    """Positions ``[n, 3]``, with zeros for the axes that are missing."""
+    width = item.graph.widths[0]
+    if not 1 <= width <= 3:
+        raise GLNError(
+            f"{item.name}: positions have {width} axes, but .obj and .ply hold 1 to 3; use .csv, .npz or .graphml."
+        )
+    return np.pad(item.rows()["pos"], [(0, 0), (0, 3 - width)])
+
+
+def normals_of(where: np.ndarray, faces: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Unit normals of the faces ``[f, 3]``, and of the vertices ``[n, 3]`` by the area of the faces around each."""
+    a, b, c = where[faces.T]
+    across = np.cross(b - a, c - a)
+    around = np.stack([np.bincount(faces.ravel(), axis.repeat(3), len(where)) for axis in across.T], axis=1)
+    return unit(across), unit(around)
+
+
+def unit(vectors: np.ndarray) -> np.ndarray:
+    return vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-300)
 
 
 @dataclass
@@ -167,42 +190,65 @@ def _check_size(element: Element, follow: int, order: str) -> None:
         )
 
 
-class _Text:
-    def __init__(self, data: bytes, row: int) -> None:
-        lines = enumerate(data.split(b"\n"), start=row)
-        self.rows = ((row, words) for row, line in lines if (words := line.split()))
+class _Body(ABC):
+    """The numbers after a header, element by element and row by row."""
+
+    @abstractmethod
+    def take(self, of: Property, type: str, count: int) -> Sequence:
+        """The next ``count`` numbers of a row."""
+
+    def row(self, element: Element) -> Iterator[Sequence]:
+        """The numbers of every property in the next row."""
+        for each in element.properties:
+            count = 1 if each.count is None else int(self.take(each, each.count, 1)[0])
+            yield self.take(each, each.type, count)
 
     def read(self, element: Element) -> dict[str, Any]:
         """Every property of the element: an array ``[count]``, or faces by their number of corners."""
-        return _collect(element, self._row)
+        values: dict[str, Any] = {
+            each.name: [] if each.count is None else Corners() for each in element.properties
+        }
+        for _ in range(element.count):
+            for each, numbers in zip(element.properties, self.row(element), strict=True):
+                if each.count is None:
+                    values[each.name].append(numbers[0])
+                elif each.whole:
+                    values[each.name].append(numbers)
+        return {
+            name: each.groups() if isinstance(each, Corners) else np.array(each)
+            for name, each in values.items()
+        }
 
-    def _row(self, element: Element) -> Iterator[Sequence]:
-        row, words = next(self.rows, (0, []))
-        if not words:
+
+class _Text(_Body):
+    def __init__(self, data: bytes, first: int) -> None:
+        self.rows, self.number, self.place = rows_of(data, first), 0, 0
+        self.words: list[bytes] = []
+
+    def row(self, element: Element) -> Iterator[Sequence]:
+        (self.number, self.words), self.place = next(self.rows, (0, [])), 0
+        if not self.words:
             raise GLNError(
                 f"the file ends before the {element.count} of {quote(element.name)} that it claims."
             )
-        at = 0
-        for each in element.properties:
-            length = 1
-            if each.count is not None:
-                (length,) = ints(words[at : at + 1], row) or [0]
-                at += 1
-            part = words[at : at + max(length, 0)]
-            if len(part) != length:
-                raise GLNError(f"row {row} is too short for its {each.name}.")
-            at += length
-            yield ints(part, row) if each.whole else floats(part, row)
+        return super().row(element)
+
+    def take(self, of: Property, type: str, count: int) -> Sequence:
+        words = self.words[self.place : self.place + count]
+        self.place += count
+        if len(words) != count:
+            raise GLNError(f"row {self.number} is too short for its {of.name}.")
+        return ints(words, self.number) if type[0] in "iu" else floats(words, self.number)
 
 
-class _Binary:
+class _Binary(_Body):
     def __init__(self, data: bytes, offset: int, order: str) -> None:
         self.data, self.offset, self.order = data, offset, order
 
     def read(self, element: Element) -> dict[str, Any]:
         """As in text. Rows nearly always have the same size; only if they do not are they read one by one."""
         start = self.offset
-        lengths = [len(values) for values in self._row(element)]
+        lengths = [len(numbers) for numbers in self.row(element)]
         self.offset = start
         fields: list[tuple] = []
         for each, length in zip(element.properties, lengths, strict=True):
@@ -210,50 +256,56 @@ class _Binary:
                 fields.append((f"{each.name} count", self.order + each.count))
             fields.append((each.name, self.order + each.type, () if each.count is None else (length,)))
         dtype = np.dtype(fields)
-        if element.count * dtype.itemsize <= len(self.data) - self.offset:
-            table = np.frombuffer(self.data, dtype, element.count, self.offset)
-            sizes = zip(element.properties, lengths, strict=True)
-            if all((table[f"{each.name} count"] == size).all() for each, size in sizes if each.count):
-                self.offset += table.nbytes
-                return {each.name: _uniform(each, table[each.name]) for each in element.properties}
-        return _collect(element, self._row)
+        if element.count * dtype.itemsize > len(self.data) - self.offset:
+            return super().read(element)
+        table = np.frombuffer(self.data, dtype, element.count, self.offset)
+        found: dict[str, Any] = {}
+        for each, length in zip(element.properties, lengths, strict=True):
+            values = found[each.name] = table[each.name]
+            if each.count is not None:
+                if (table[f"{each.name} count"] != length).any():
+                    return super().read(element)
+                found[each.name] = [values.astype(np.int64)] if each.whole and length > 1 else []
+        self.offset += table.nbytes
+        return found
 
-    def _row(self, element: Element) -> Iterator[Sequence]:
-        for each in element.properties:
-            length = 1 if each.count is None else int(self._numbers(each.count, 1)[0])
-            if not 0 <= length <= (len(self.data) - self.offset) / int(each.type[1]):
-                raise GLNError(
-                    f"a list {each.name} claims {length} values, which do not fit into the rest of the file."
-                )
-            yield self._numbers(each.type, length)
-
-    def _numbers(self, type: str, count: int) -> tuple:
-        """The next numbers of the file."""
-        layout = f"{self.order}{count}{np.dtype(type).char}"
-        start, self.offset = self.offset, self.offset + struct.calcsize(layout)
-        if self.offset > len(self.data):
-            raise GLNError("the file ends in the middle of an element.")
-        return struct.unpack_from(layout, self.data, start)
+    def take(self, of: Property, type: str, count: int) -> Sequence:
+        start, self.offset = self.offset, self.offset + count * int(type[1])
+        if not start <= self.offset <= len(self.data):
+            raise GLNError(
+                "the file ends in the middle of an element."
+                if count == 1
+                else f"a list {of.name} claims {count} values, which do not fit into the rest of the file."
+            )
+        return np.frombuffer(self.data, self.order + type, count, start).tolist()
 
 
-def _collect(element: Element, read_row: Callable[[Element], Iterable[Sequence]]) -> dict[str, Any]:
-    """The properties of an element whose rows are read one by one."""
-    values: dict[str, Any] = {
-        each.name: [] if each.count is None else Corners() for each in element.properties
-    }
-    for _ in range(element.count):
-        for each, numbers in zip(element.properties, read_row(element), strict=True):
-            if each.count is None:
-                values[each.name].append(numbers[0])
-            elif each.whole:
-                values[each.name].append(numbers)
-    return {
-        name: each.groups() if isinstance(each, Corners) else np.array(each) for name, each in values.items()
-    }
+def to_ply(item: Item, answer: Graph) -> bytes:
+    """A vertex per node; its normal and the faces, or the element ``edge`` and probabilities; binary.
 
-
-def _uniform(each: Property, values: np.ndarray) -> Any:
-    """As :func:`_collect`, for values ``[count]`` or ``[count, length]`` that are contiguous."""
-    if each.count is None:
-        return values
-    return [values.astype(np.int64)] if each.whole and values.shape[1] > 1 else []
+    The probabilities are a separate element, because some readers fail if edges have a third property.
+    """
+    kind, code = ("float", "<f4") if item.origin is None else ("double", "<f8")
+    where = places(item)
+    columns, head, rest = [where.astype(code)], "", b""
+    if (face := answer.get("face")) is not None:
+        faces = face.T.numpy(force=True)
+        columns.append(normals_of(where, faces)[1].astype("<f4"))
+        head = f"element face {len(faces)}\nproperty list uchar int vertex_indices\n"
+        rows = np.empty(len(faces), np.dtype([("count", "u1"), ("corners", "<i4", 3)]))
+        rows["count"], rows["corners"] = 3, faces
+        rest = rows.tobytes()
+    else:
+        pairs, chances = answer.scored_once()
+        head = (
+            f"element edge {len(pairs)}\nproperty int vertex1\nproperty int vertex2\n"
+            f"element edge_probability {len(pairs)}\nproperty float probability\n"
+        )
+        rest = pairs.astype("<i4").tobytes() + chances.astype("<f4").tobytes()
+    names = "".join(f"property {kind} {axis}\n" for axis in "xyz")
+    names += "".join(f"property float n{axis}\n" for axis in "xyz") * (len(columns) - 1)
+    table = np.empty(len(where), [("pos", code, 3), ("normal", "<f4", 3)][: len(columns)])
+    for name, column in zip(table.dtype.names or (), columns, strict=True):
+        table[name] = column
+    header = f"ply\nformat binary_little_endian 1.0\nelement vertex {len(where)}\n{names}{head}end_header\n"
+    return header.encode() + table.tobytes() + rest

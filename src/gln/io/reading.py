@@ -90,8 +90,8 @@ def _matches(pattern: str) -> Iterator[str]:
 
 
 def _files_below(folder: Path) -> list[Path]:
-    found = [Path(parent, name) for parent, _, files in _walk(folder) for name in files]
-    return [path for path in found if _gathered(path)]
+    found = (Path(parent, name) for parent, _, files in _walk(folder) for name in files)
+    return list(filter(_gathered, found))
 
 
 def _walk(folder: Path) -> Iterator[tuple[str, list[str], list[str]]]:

@@ -33,8 +33,10 @@ class Stream:
 
 def open_stream(path: Path, options: ReadOptions, say: Callable[[str], None]) -> Stream | None:
     """The nodes of a file that holds one set in rows; ``None`` for all other files."""
-    openers = {".npy": _npy, ".parquet": _parquet, ".arrow": _parquet, ".feather": _parquet}
-    opener = openers.get(path.suffix.lower(), _las if path.suffix.lower() in (".las", ".laz") else None)
+    openers = {".npy": _npy, ".las": _las, ".laz": _las} | dict.fromkeys(
+        (".parquet", ".arrow", ".feather"), _parquet
+    )
+    opener = openers.get(path.suffix.lower())
     if opener is None:
         return None
     try:
@@ -53,10 +55,8 @@ def _npy(source: Source) -> Stream | None:
     def chunks() -> Chunks:
         for start in range(0, shape[0], AT_ONCE):  # mapped anew, so that pages that were read are given back
             rows = np.memmap(source.path, dtype, "r", offset, shape)[start : start + AT_ONCE]
-            yield (
-                finite(np.asarray(rows, np.float32 if dtype == np.float32 else np.float64), start),
-                rows[:, :0],
-            )
+            single = np.float32 if dtype == np.float32 else np.float64
+            yield finite(np.asarray(rows, single), start), rows[:, :0]
 
     return Stream(shape[0], (shape[1], 0), chunks)
 
@@ -71,8 +71,8 @@ def _parquet(source: Source) -> Stream | None:
 
     def chunks() -> Chunks:
         first = 0
-        for batch in rows.batches(roles.pos + roles.x):
-            values = matrix(batch, roles.pos + roles.x, first)
+        for batch in rows.batches(roles.numbers):
+            values = matrix(batch, roles.numbers, first)
             yield values[:, : len(roles.pos)], values[:, len(roles.pos) :]
             first += len(values)
 

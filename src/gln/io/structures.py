@@ -31,11 +31,10 @@ def read_structure(source: Source) -> Iterator[Item | Skipped]:
     text = load(source.path)
     pdb = source.path.suffix.lower() in (".pdb", ".ent")
     with decoding("PDB file" if pdb else "mmCIF file"):
-        structure = (
-            gemmi.read_pdb_string(text)
-            if pdb
-            else gemmi.make_structure_from_block(gemmi.cif.read_string(text).sole_block())
-        )
+        if pdb:
+            structure = gemmi.read_pdb_string(text)
+        else:
+            structure = gemmi.make_structure_from_block(gemmi.cif.read_string(text).sole_block())
         structure.setup_entities()
         structure.remove_alternative_conformations()
         structure.remove_waters()

@@ -29,32 +29,39 @@ Columns = dict[str, np.ndarray]
 
 
 class Writer(ABC):
-    """Receives predictions one after another."""
+    """Receives predictions one after another; what it writes is moved into place at the end."""
 
     def __init__(self, path: Path, force: bool) -> None:
         self.path, self.force = path, force
-        self.staged: dict[str, Staged] = {}  # by the item's name, made safe for a file name
+        self.file = Staged(path)
+        self.others: dict[str, Staged] = {}  # by what makes their names different from that of the file
 
-    @abstractmethod
     def add(self, item: Item, answer: Graph) -> None:
         """Write the edges of ``answer`` (``edge_index``, ``edge_prob`` and any kinds) over the nodes of ``item``."""
+        self.put(item, as_record(answer))  # a user's prediction is a Data
 
-    def target(self, name: str) -> Path:
-        """Where a file goes; a single one goes to the path itself."""
-        if len(self.staged) == 1:
-            return self.path
-        return self.path.with_name(f"{self.path.stem}-{name}{self.path.suffix}")
+    @abstractmethod
+    def put(self, item: Item, answer: Graph) -> None:
+        """As :meth:`add`."""
+
+    def files(self) -> dict[Path, Staged]:
+        """What was written, by where it goes."""
+        stem, suffix = self.path.stem, self.path.suffix
+        beside = {
+            self.path.with_name(f"{stem}.{name}{suffix}"): staged for name, staged in self.others.items()
+        }
+        return {self.path: self.file, **beside}
 
     def finish(self) -> None:
         """Move what was written into place."""
-        for name in self.staged:
-            refuse_existing(self.target(name), self.force)  # another run may have written it meanwhile
-        for name, staged in self.staged.items():
-            staged.keep(self.target(name))
+        for target in self.files():
+            refuse_existing(target, self.force)  # another run may have written it meanwhile
+        for target, staged in self.files().items():
+            staged.keep(target)
 
     def drop(self) -> None:
         """Remove what was not."""
-        for staged in self.staged.values():
+        for staged in (self.file, *self.others.values()):
             staged.drop()
 
 
@@ -93,11 +100,9 @@ class TableWriter(Writer):
 
     def __init__(self, path: Path, force: bool) -> None:
         super().__init__(path, force)
-        self.staged[""] = Staged(path)
-        self.headers: dict[str, tuple[str, ...]] = {}  # of the files that have rows
+        self.headers: dict[str, tuple[str, ...]] = {}  # of the files that have one
 
-    def add(self, item: Item, answer: Graph) -> None:
-        answer = as_record(answer)  # a user's prediction is a Data
+    def put(self, item: Item, answer: Graph) -> None:
         nodes = self.nodes(item)
         columns = edge_columns(answer, nodes)
         digits = [f"{value:.6g}" for value in columns["probability"].tolist()]
@@ -108,37 +113,37 @@ class TableWriter(Writer):
 
     def nodes(self, item: Item) -> np.ndarray:
         """The names of the nodes as CSV cells: the user's ids, or their numbers."""
-        if item.ids is None:
-            return np.arange(item.graph.num_nodes)
-        return np.array([_cell(node) for node in item.ids], dtype=object)
+        return (
+            np.arange(item.graph.num_nodes)
+            if item.ids is None
+            else np.array(list(map(_cell, item.ids)), dtype=object)
+        )
 
-    def add_rows(self, item: Item, columns: Columns, file: str = "") -> None:
+    def add_rows(self, item: Item, columns: Columns, beside: str = "") -> None:
         """Write rows of these columns, after the name of the graph, to the table or to another one beside it."""
-        if file not in self.staged:
-            self.staged[file] = Staged(self.path)
-        if self.headers.setdefault(file, tuple(columns)) != tuple(columns):
+        if beside and beside not in self.others:
+            self.others[beside] = Staged(self.path)
+        file = self.others[beside] if beside else self.file
+        if beside not in self.headers:
+            self._begin(file, beside, tuple(columns))
+        if self.headers[beside] != tuple(columns):
             raise GLNError(
                 f"{item.label} has the columns {', '.join(columns)}, those before had "
-                f"{', '.join(self.headers[file])}; write them to a file of their own."
+                f"{', '.join(self.headers[beside])}; write them to a file of their own."
             )
         graph, first = _cell(item.label), next(iter(columns.values()))
-        self._head(file)
         for start in range(0, len(first), AT_ONCE):
             part = [column[start : start + AT_ONCE].tolist() for column in columns.values()]
             lines = "".join(f"{graph},{','.join(map(str, row))}\n" for row in zip(*part, strict=True))
-            self.staged[file].write(lines.encode("utf-8", "backslashreplace"))
+            file.write(lines.encode("utf-8", "backslashreplace"))
 
-    def _head(self, file: str) -> None:
-        """Write the names of the columns, unless they are there."""
-        if not self.staged[file].file.tell():
-            self.staged[file].write(f"graph,{','.join(self.headers[file])}\n".encode())
-
-    def target(self, name: str) -> Path:
-        return self.path if not name else self.path.with_name(f"{self.path.stem}.{name}{self.path.suffix}")
+    def _begin(self, file: Staged, beside: str, columns: tuple[str, ...]) -> None:
+        self.headers[beside] = columns
+        file.write(f"graph,{','.join(columns)}\n".encode())
 
     def finish(self) -> None:
-        self.headers.setdefault("", self.columns)
-        self._head("")
+        if not self.headers:
+            self._begin(self.file, "", self.columns)
         super().finish()
 
 
@@ -147,7 +152,7 @@ class ClusterTable(TableWriter):
 
     columns = ("node", "cluster")
 
-    def add(self, item: Item, answer: Graph) -> None:
+    def put(self, item: Item, answer: Graph) -> None:
         self.add_rows(item, {"node": self.nodes(item), "cluster": answer["cluster"].numpy(force=True)})
 
 
@@ -173,15 +178,14 @@ class ParquetWriter(Writer):
     """Writes all graphs into one table, some at a time."""
 
     def __init__(self, path: Path, force: bool) -> None:
-        super().__init__(path, force)
         arrow()
-        self.staged[""] = Staged(path)
+        super().__init__(path, force)
         self.writer: Any = None
         self.waiting: list[tuple[str, Columns]] = []
         self.edges = 0
 
-    def add(self, item: Item, answer: Graph) -> None:
-        self.waiting.append(labelled_edges(item, as_record(answer)))  # a user's prediction is a Data
+    def put(self, item: Item, answer: Graph) -> None:
+        self.waiting.append(labelled_edges(item, answer))
         self.edges += len(self.waiting[-1][1]["source"])
         if self.edges > BUFFERED:
             self._flush()
@@ -192,7 +196,7 @@ class ParquetWriter(Writer):
         self.waiting, self.edges = [], 0
         with naming(self.path):
             if self.writer is None:
-                self.writer = arrow("pyarrow.parquet").ParquetWriter(self.staged[""].file, table.schema)
+                self.writer = arrow("pyarrow.parquet").ParquetWriter(self.file.file, table.schema)
             if table.schema != self.writer.schema:
                 raise GLNError("The graphs have different kinds of node ids or of edges; write a .csv.")
             self.writer.write_table(table)

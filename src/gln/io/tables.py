@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -17,7 +18,7 @@ from gln.errors import GLNError, quote
 from gln.graphs.columns import GRAPHS, IDS, first_of, guess_positions
 from gln.io.csvfile import BrokenTable, CSVFile, Row, plain, reads_as_number
 from gln.io.file_edges import WEIGHTS, FileEdges
-from gln.io.items import Item, ReadOptions, Skipped, Source
+from gln.io.items import Item, ReadOptions, Skipped, Source, numbers_of
 
 SHOWN = 20  # names in a message
 ENDS = (("source", "target"), ("from", "to"), ("src", "dst"))
@@ -36,15 +37,31 @@ class ColumnRoles:
     unused: tuple[str, ...]
 
     def __str__(self) -> str:
-        parts = [
-            f"{name} = {_first_few(columns)}"
-            for name, columns in (("pos", self.pos), ("x", self.x))
-            if columns
-        ]
-        rest = (("graph", self.graph), ("id", self.id), ("group", self.group), ("node type", self.type))
-        parts += [f"{name} = {column}" for name, column in rest if column]
+        lists = (("pos", self.pos), ("x", self.x))
+        single = (("graph", self.graph), ("id", self.id), ("group", self.group), ("node type", self.type))
+        parts = [f"{name} = {_first_few(columns)}" for name, columns in lists if columns]
+        parts += [f"{name} = {column}" for name, column in single if column]
         parts += [f"not used: {_first_few(self.unused)}"] if self.unused else []
         return "; ".join(parts)
+
+    @property
+    def numbers(self) -> tuple[str, ...]:
+        """The columns that hold numbers: positions, then features."""
+        return self.pos + self.x
+
+    def item(
+        self,
+        source: Source,
+        values: np.ndarray,
+        words: Mapping[str, Sequence[str]],
+        part: str | None,
+        edges: FileEdges | None = None,
+    ) -> Item:
+        """The item of nodes with these ``numbers [n, c]``, and the words of the other columns by name."""
+        pos, x = np.split(values, [len(self.pos)], axis=1)
+        of_nodes = {self.type: words[self.type]} if self.type else None
+        ids, groups = words.get(self.id or ""), words.get(self.group or "")
+        return source.item(pos, x, edges, part, ids, groups=groups, of_nodes=of_nodes)
 
 
 def choose_roles(
@@ -57,34 +74,32 @@ def choose_roles(
         numeric: names of those that hold numbers.
         named: whether the file itself names its columns; if not, all numbers are positions.
     """
-    numbers = set(numeric)
-    graph = _given(options.graph, names) or (first_of(GRAPHS, names) if named else None)
-    node = _given(options.id, names) or (first_of(IDS, names) if named else None)
-    group = _given(options.group, names)
-    label = options.node_types
-    if not (options.kinds_if_there and label not in names):
-        label = _given(label, names)
-    taken = {graph, node, group, label, *(options.x or ())}
+    graph, node, group, label = options.graph, options.id, options.group, options.node_types
+    if options.kinds_if_there and label not in names:
+        label = None
+    for name in (graph, node, group, label, *(options.pos or ()), *(options.x or ())):
+        if name is not None and name not in names:
+            there = _first_few(list(map(quote, names)))
+            raise GLNError(f"there is no column or attribute {quote(name)}; there are {there}.")
+    if not names:
+        raise GLNError("its nodes have no attributes; give them positions or features.")
+    if named:
+        graph, node = graph or first_of(GRAPHS, names), node or first_of(IDS, names)
+    numbers, taken = set(numeric), {graph, node, group, label, *(options.x or ())}
     free = [name for name in names if name in numbers and name not in taken]
-    if options.pos is not None:
-        pos = tuple(_given(name, names) or "" for name in options.pos)
-    else:
+    pos = options.pos
+    if pos is None:
         pos = guess_positions([name for name in names if name not in taken]) if named else tuple(free)
         if numbers.isdisjoint(pos):  # otherwise text among positions is a mistake, reported when it is read
             pos = guess_positions(free)
-    if options.x is not None:
-        x = tuple(_given(name, names) or "" for name in options.x)
-    else:
-        places = set(pos)
-        x = tuple(name for name in free if name not in places)
-    if not names:
-        raise GLNError("its nodes have no attributes; give them positions or features.")
+    used: set[str | None] = {*pos}
+    x = tuple(name for name in free if name not in used) if options.x is None else options.x
     if not pos and not x:
         raise GLNError(
-            f"no numeric positions or features were found among {_listed(names)}; name them with pos and x."
+            f"no numeric positions or features were found among {_first_few(list(map(quote, names)))}; name them with "
+            "pos and x."
         )
-    label = label if label in names else None
-    used = {graph, node, group, label, *pos, *x}
+    used |= {graph, node, group, label, *x}
     return ColumnRoles(pos, x, graph, node, group, label, tuple(name for name in names if name not in used))
 
 
@@ -99,19 +114,9 @@ def choose_ends(names: Sequence[str], named: bool) -> tuple[str, str] | None:
     return None
 
 
-def _given(name: str | None, names: Sequence[str]) -> str | None:
-    if name is not None and name not in names:
-        raise GLNError(f"there is no column or attribute {quote(name)}; there are {_listed(names)}.")
-    return name
-
-
-def _listed(names: Sequence[str]) -> str:
-    return _first_few([quote(name) for name in names[: SHOWN + 1]], len(names))
-
-
-def _first_few(words: Sequence[str], count: int | None = None) -> str:
-    """The first of ``count`` words, and how many follow."""
-    more = (len(words) if count is None else count) - SHOWN
+def _first_few(words: Sequence[str]) -> str:
+    """The first words, and how many follow."""
+    more = len(words) - SHOWN
     return ", ".join(words[:SHOWN]) + (f" and {more} more" if more > 0 else "")
 
 
@@ -129,18 +134,16 @@ def read_table(source: Source) -> Iterator[Item | Skipped]:
     edges = _open_edges(source)
     header = "" if table.named else "no header, so row 1 is a node; "
     source.say(f"{header}{roles}{f'; edges from {source.beside(edges.path)}' if edges else ''}")
-    if roles.graph is not None:  # before a graph is yielded: half of one would pass for the whole
-        with suppress(BrokenTable):  # which is reported once it is reached
-            table.places(roles.graph)
+    parts = None
+    with suppress(BrokenTable):  # which is reported once it is reached
+        # Before a graph is yielded: half of one would pass for the whole.
+        parts = [""] if roles.graph is None else list(table.places(roles.graph))
+    if edges is not None and parts is not None:
+        names = {name for part in parts for name in (part, source.named(part if roles.graph else None))}
+        edges.expect(names, all_of_them=given.edges is None)
     for part, rows in groupby(table.rows(), table.key(roles.graph)):
-        if edges is not None:
-            edges.expect(part, source.named(part if roles.graph else None))
-            if roles.graph is None:  # the whole table is this graph: check before it is yielded without edges
-                edges.check_expected(all_of_them=given.edges is None)
         name = part if roles.graph else None
         yield source.attempt(name, partial(_read_graph, source, table, roles, rows, name, edges))
-    if edges is not None:
-        edges.check_expected(all_of_them=given.edges is None)
 
 
 def edges_of(path: Path, options: ReadOptions) -> Path | None:
@@ -181,49 +184,45 @@ def _read_graph(
     edges: EdgeTable | None,
 ) -> Item:
     """One graph: the numbers of its rows, and the ids, groups and types of its nodes if there are any."""
-    used = roles.pos + roles.x
-    at = [table.at[name] for name in used]
-    pick = itemgetter(*at) if len(at) > 1 else lambda cells: (cells[at[0]],)
-    id_at = table.at[roles.id] if roles.id else None
-    words: dict[str, list[str]] = {name: [] for name in (roles.group, roles.type) if name}
+    used = [table.at[name] for name in roles.numbers]
+    words: dict[str, list[str]] = {name: [] for name in (roles.id, roles.group, roles.type) if name}
     more = [(each, table.at[name]) for name, each in words.items()]
     values, numbers = array("d"), array("q")
     first: dict[str, int] = {}  # the row in which an id first appears
     for place, cells in rows:
-        picked = pick(cells)
+        picked = [cells[at] for at in used]
         try:
             if "_" in "".join(picked):  # Python takes 1_0 for ten
                 raise ValueError
             values.extend(map(float, picked))
         except ValueError:
-            name, text = next((n, t) for n, t in zip(used, picked, strict=True) if not reads_as_number(t))
+            name, text = next(
+                pair for pair in zip(roles.numbers, picked, strict=True) if not reads_as_number(pair[1])
+            )
             raise GLNError(f"row {place.row}: {name} is {quote(text)}; expected a number.") from None
         numbers.append(place.row)
         if len(numbers) > source.options.max_nodes:
             source.check_count(len(numbers))
-        for each, place_of in more:
-            each.append(cells[place_of].strip())
-        if id_at is not None:
-            node = cells[id_at].strip()
-            if node in first:
+        for each, at in more:
+            each.append(cells[at].strip())
+        if roles.id:
+            node = words[roles.id][-1]
+            if first.setdefault(node, place.row) != place.row:
                 raise GLNError(
                     f"row {place.row}: the node id {quote(node)} was already used in row {first[node]}."
                 )
-            first[node] = place.row
     data = np.array(values).reshape(len(numbers), len(used))
     if not np.isfinite(data).all():
         row, column = np.argwhere(~np.isfinite(data))[0]
         raise GLNError(
-            f"row {numbers[row]}: {used[column]} is {data[row, column]}; remove or repair values that are not finite."
+            f"row {numbers[row]}: {roles.numbers[column]} is {data[row, column]}; remove or repair values that are not "
+            "finite."
         )
-    pos, x = np.split(data, [len(roles.pos)], axis=1)
-    ids, listed = tuple(first) if id_at is not None else None, None
+    listed = None
     if edges is not None:
-        number = {str(name): place for place, name in enumerate(ids or range(len(data)))}
+        number = numbers_of(words.get(roles.id or ""), len(data))
         listed = edges.edges((part, source.named(part)), number)
-    of_nodes = {roles.type: words[roles.type]} if roles.type else None
-    nodes = (pos if roles.pos else None, x if roles.x else None)
-    return source.item(*nodes, listed, part, ids, groups=words.get(roles.group or ""), of_nodes=of_nodes)
+    return roles.item(source, data, words, part, listed)
 
 
 def _named(cell: str, known: dict[str, int]) -> str:
@@ -262,7 +261,7 @@ class EdgeTable:
         wanted = {options.types, options.weights, "direction" if options.directed else None}
         wanted |= set(WEIGHTS) if options.threshold_weights is not None else set()
         self.read = {name: self.file.at[name] for name in others if name in wanted}
-        self.unread = [name for name in others if name not in wanted]
+        self.unread = dict.fromkeys(name for name in others if name not in wanted)
 
     def edges(self, names: tuple[str | None, str], number: dict[str, int]) -> FileEdges:
         """The edges of the graph called one of ``names``; ``number`` maps ids to node numbers."""
@@ -270,7 +269,7 @@ class EdgeTable:
             raise GLNError(f"{self.path.name} has no graph column, but the node table has one; add it.")
         part = next((name for name in names if name in self.places), None) if self.grouped else ""
         flat, rows = array("q"), array("q")
-        values: dict[str, list[str]] = {name: [] for name in self.read}
+        values: dict[str, Any] = {name: [] for name in self.read}
         here = part is not None and part in self.places
         for place, cells in self.file.rows(self.places[part or ""]) if here else ():
             if plain(self.key((place, cells))) != part:
@@ -292,9 +291,10 @@ class EdgeTable:
                     for name, at in self.read.items():
                         values[name].append(plain(cells[at].strip()))
         pairs = np.array(flat, dtype=np.int64).reshape(-1, 2)
-        found: dict[str, list[str] | None] = {**values, **dict.fromkeys(self.unread)}
         directed = True if "direction" in self.read else None
-        return FileEdges(pairs, found, directed, lambda edge: f"{self.path.name}, row {rows[edge]}")
+        return FileEdges(
+            pairs, values | self.unread, directed, lambda edge: f"{self.path.name}, row {rows[edge]}"
+        )
 
     def _ways(self, row: int, cells: list[str], pair: tuple[int, int]) -> Sequence[tuple[int, int]]:
         """The directions of the edge in a row, as the column ``direction`` says."""
@@ -306,14 +306,11 @@ class EdgeTable:
             )
         return ways[word]
 
-    def expect(self, *names: str) -> None:
-        """Note that the node table has a graph called one of ``names``."""
-        self.expected.update(name for name in names if name in self.places)
-
-    def check_expected(self, all_of_them: bool) -> None:
-        """Refuse edges of graphs without nodes; a table for several files may also hold the graphs of the others."""
+    def expect(self, names: set[str], all_of_them: bool) -> None:
+        """Refuse edges of graphs that are not among those of the node table; one for several files may hold others."""
+        self.expected |= names & self.places.keys()
         rest = [part for part in self.places if part not in self.expected]
-        if rest and (all_of_them or not self.expected):
+        if self.grouped and rest and (all_of_them or not self.expected):
             raise GLNError(
                 f"{self.path.name}, row {self.places[rest[0]].row}: graph {quote(rest[0])} is not in the "
                 "node table."

@@ -15,16 +15,21 @@ import numpy as np
 
 from gln.errors import GLNError, quote
 from gln.files import Staged, naming, refuse_existing, remove_unfinished
-from gln.graphs.check import as_record
 from gln.graphs.record import NAMES, ROWS, Graph, is_per_edge
 from gln.graphs.regions import is_image
 from gln.io.items import Item
-from gln.io.meshfiles import MESHES, to_glb, to_obj, to_off, to_ply, to_stl
-from gln.io.molfiles import SDFWriter, SmilesWriter
+from gln.io.meshes import MESHES, to_glb, to_obj, to_off, to_stl
+from gln.io.molfiles import MOLECULES, SDFWriter, SmilesWriter
+from gln.io.ply import to_ply
 from gln.io.table_writers import ClusterTable, ParquetWriter, TableWriter, Writer, kind_columns, node_words
 from gln.later import torch
 
 OF_NODES = ("node_type", "node_type_prob")
+EMPTY: dict[str, np.ndarray] = {
+    "edge_index": np.empty((2, 0), dtype=np.int64),
+    "edge_prob": np.empty(0, dtype=np.float32),
+    "batch": np.empty(0, dtype=np.int64),
+}
 SCATTER = 10_368_889  # odd, so that numbers below 2²⁴ stay distinct; near the golden section, so that neighbours differ
 
 
@@ -43,8 +48,8 @@ def open_writer(path: Path | str, *, force: bool = False, clustered: bool = Fals
     """
     path = check_output(path, force, clustered)
     remove_unfinished(path.parent, f"{path.name}.")
-    writers = CLUSTER_WRITERS if clustered else WRITERS | MOLECULE_WRITERS | MESH_WRITERS
-    writer = writers[path.suffix.lower()](path, force)  # an unwritable folder is found before any work
+    make = (CLUSTER_WRITERS if clustered else ALL_WRITERS)[path.suffix.lower()]
+    writer = make(path, force)  # an unwritable folder is found before any work
     try:
         yield writer
         writer.finish()
@@ -55,14 +60,14 @@ def open_writer(path: Path | str, *, force: bool = False, clustered: bool = Fals
 def check_output(path: Path | str, force: bool = False, clustered: bool = False) -> Path:
     """Refuse a path that :func:`open_writer` could not write to, as far as its name tells."""
     path = Path(path)
-    if path.suffix.lower() not in (
-        CLUSTER_WRITERS if clustered else WRITERS | MOLECULE_WRITERS | MESH_WRITERS
-    ):
-        edges = f"expected a name that ends in {', '.join(WRITABLE)}, of molecules in {', '.join(MOLECULE_WRITERS)}"
-        edges += f", or of meshes in {', '.join(MESH_WRITERS)}"
-        raise GLNError(
-            f"Got {path.name!r}; {'clusters are written to .csv or .png' if clustered else edges}."
+    if path.suffix.lower() not in (CLUSTER_WRITERS if clustered else ALL_WRITERS):
+        expected = (
+            "clusters are written to .csv or .png"
+            if clustered
+            else f"expected a name that ends in {', '.join(WRITABLE)}, of molecules in {', '.join(MOLECULES)}, or of "
+            f"meshes in {', '.join(MESHES)}"
         )
+        raise GLNError(f"Got {path.name!r}; {expected}.")
     if not path.parent.is_dir():
         raise GLNError(f"The folder {path.parent} does not exist; create it first.")
     if path.is_dir():
@@ -78,53 +83,46 @@ class ArchiveWriter(Writer):
 
     def __init__(self, path: Path, force: bool) -> None:
         super().__init__(path, force)
-        self.archive = self.staged[""] = Staged(path)
         self.names: list[str] = []
+        self.graphs: list[dict[str, np.ndarray]] = []
         self.nodes = 0
         self.words: dict[str, Any] = {}  # the names of types, and whether edges are directed
-        self.parts: dict[str, list[np.ndarray]] = {
-            "edge_index": [np.empty((2, 0), dtype=np.int64)],
-            "edge_prob": [np.empty(0, dtype=np.float32)],
-            "batch": [np.empty(0, dtype=np.int64)],
-        }
 
-    def add(self, item: Item, answer: Graph) -> None:
-        if not self.names and "edge_prob" not in answer:  # these edges are not predictions
-            self.parts.pop("edge_prob", None)
-        rows = item.rows()
-        widths = {name: value.shape[1] for name, value in rows.items()}
-        before = {name: values[0].shape[1] for name, values in self.parts.items() if name in ROWS}
-        if self.names and widths != before:
-            raise GLNError(
-                f"{item.label} has columns {widths}, {self.names[0]} has {before}, but an .npz needs equal ones; "
-                "use .csv."
+    def put(self, item: Item, answer: Graph) -> None:
+        tensors = {name: answer[name] for name in answer.keys() if is_per_edge(name) or name in OF_NODES}  # noqa: SIM118
+        tensors["edge_index"] = answer.edge_index + self.nodes
+        tensors["batch"] = torch.full((answer.num_nodes,), len(self.names))
+        arrays = item.rows() | {name: value.numpy(force=True) for name, value in tensors.items()}
+        words = {name: answer[name] for name in (*NAMES, "directed") if answer.get(name)}
+        if self.graphs:
+            before, widths = (
+                {name: of[name].shape[1] for name in ROWS if name in of} for of in (self.graphs[0], arrays)
             )
-        answer = as_record(answer)
-        kinds = {name: answer[name] for name in answer.keys() if is_per_edge(name) or name in OF_NODES}  # noqa: SIM118
-        edges = kinds | {"edge_index": answer.edge_index + self.nodes}
-        batch = torch.full((answer.num_nodes,), len(self.names))
-        arrays = {name: value.numpy(force=True) for name, value in (edges | {"batch": batch}).items()}
-        words: dict[str, Any] = {name: answer[name] for name in (*NAMES, "directed") if answer.get(name)}
-        if self.names and (set(self.parts) != set(rows | arrays) or words != self.words):
-            raise GLNError(
-                f"{item.label} and {self.names[0]} have other kinds of edges or nodes, but an .npz needs the same; "
-                "write them to files of their own."
-            )
+            if widths != before:
+                raise GLNError(
+                    f"{item.label} has columns {widths}, {self.names[0]} has {before}, but an .npz needs equal ones; "
+                    "use .csv."
+                )
+            if set(self.graphs[0]) != set(arrays) or words != self.words:
+                raise GLNError(
+                    f"{item.label} and {self.names[0]} have other kinds of edges or nodes, but an .npz needs the same; "
+                    "write them to files of their own."
+                )
         self.words = words
-        for name, value in (rows | arrays).items():
-            self.parts.setdefault(name, []).append(value)
+        self.graphs.append(arrays)
         self.names.append(item.label)
         self.nodes += answer.num_nodes
 
     def finish(self) -> None:
+        graphs = self.graphs or [EMPTY]
         arrays = {
-            name: np.concatenate(values, axis=1 if name == "edge_index" else 0)
-            for name, values in self.parts.items()
+            name: np.concatenate([each[name] for each in graphs], axis=1 if name == "edge_index" else 0)
+            for name in graphs[0]
         }
         arrays |= {name: np.array(value) for name, value in self.words.items()}
         arrays["names"] = np.array(self.names, dtype=np.str_)
         with naming(self.path):
-            np.savez(self.archive.file, allow_pickle=False, **arrays)
+            np.savez(self.file.file, allow_pickle=False, **arrays)
         super().finish()
 
 
@@ -140,29 +138,32 @@ def write_graphs(graphs: Sequence[Graph], path: Path, force: bool = False) -> No
 
 
 class FilesWriter(Writer):
-    """Writes a file for each graph; all are moved into place at the end."""
+    """Writes a file for each graph; a single one goes to the path itself, which is taken for as long as others are."""
 
     def __init__(self, path: Path, force: bool, encode: Encode) -> None:
         super().__init__(path, force)
-        self.in_use = Staged(path)  # for as long as there are others, which are closed
         self.encode = encode
 
-    def add(self, item: Item, answer: Graph) -> None:
-        data = self.encode(item, as_record(answer))
+    def put(self, item: Item, answer: Graph) -> None:
+        data = self.encode(item, answer)
         name = slug = re.sub(r"[^\w.-]+", "-", item.label)[:100]
         number = 1
-        while name in self.staged:
+        while name in self.others:
             number += 1
             name = f"{slug}-{number}"
-        self.staged[name] = staged = Staged(self.path)
+        self.others[name] = staged = Staged(self.path)
         staged.write(data)
         staged.close()
-        if len(self.staged) > 1:
+        if len(self.others) > 1:
             refuse_existing(self.target(name), self.force)
 
-    def drop(self) -> None:
-        super().drop()
-        self.in_use.drop()
+    def target(self, name: str) -> Path:
+        """Where a file goes, if there are several."""
+        return self.path.with_name(f"{self.path.stem}-{name}{self.path.suffix}")
+
+    def files(self) -> dict[Path, Staged]:
+        single = len(self.others) == 1
+        return {self.path if single else self.target(name): staged for name, staged in self.others.items()}
 
 
 def to_regions(item: Item, answer: Graph) -> bytes:
@@ -219,10 +220,12 @@ WRITERS: dict[str, Callable[[Path, bool], Writer]] = {
     ".parquet": ParquetWriter,
 }
 WRITABLE = tuple(WRITERS)  # any graph
-MOLECULE_WRITERS: dict[str, Callable[[Path, bool], Writer]] = {".sdf": SDFWriter, ".smi": SmilesWriter}
-MESH_WRITERS: dict[str, Callable[[Path, bool], Writer]] = {
-    suffix: partial(FilesWriter, encode=encode)
-    for suffix, encode in zip(MESHES, (to_stl, to_off, to_glb), strict=True)
+ALL_WRITERS: dict[str, Callable[[Path, bool], Writer]] = WRITERS | {
+    ".sdf": SDFWriter,
+    ".smi": SmilesWriter,
+    ".stl": partial(FilesWriter, encode=to_stl),
+    ".off": partial(FilesWriter, encode=to_off),
+    ".glb": partial(FilesWriter, encode=to_glb),
 }
 CLUSTER_WRITERS: dict[str, Callable[[Path, bool], Writer]] = {
     ".csv": ClusterTable,

@@ -11,7 +11,7 @@ import numpy as np
 from gln.errors import GLNError
 from gln.graphs.record import Graph
 from gln.inference.choice import Choice
-from gln.io.meshfiles import MESHES
+from gln.io.meshes import MESHES
 from gln.later import torch
 from gln.models.settings import input_widths
 
