@@ -151,9 +151,13 @@ def test_any_other_value_in_its_words_gets_a_sentence(all_heads: tuple[GLN, Path
 
 def test_nothing_is_written_that_differs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(onnx, "TOLERANCE", -1.0)
+    model = Set2Graph(size="small").double().train()
+    before = {name: weight.clone() for name, weight in model.state_dict().items()}
     with pytest.raises(GLNError, match="nothing was written"):
-        gln.export(Set2Graph(size="small"), tmp_path / "model.onnx")
+        gln.export(model, tmp_path / "model.onnx")
     assert list(tmp_path.iterdir()) == []
+    assert model.training
+    assert all(torch.equal(weight, before[name]) for name, weight in model.state_dict().items())
 
 
 def test_a_number_that_is_none_is_a_difference() -> None:
