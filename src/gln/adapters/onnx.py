@@ -96,8 +96,8 @@ def export(model: Method | Path | str, path: Path | str) -> list[Path]:
             "use gln generate, or export a GLN."
         )
     _packages()
-    graphs = {path: False}
-    if isinstance(network, ScoresCandidates) and not any(map(network.config.get, NOT_LISTED)):
+    graphs, config = {path: False}, network.config
+    if isinstance(network, ScoresCandidates) and not any(map(config.get, NOT_LISTED)):
         graphs[path.with_name(path.name.removesuffix(SUFFIX) + LISTED)] = True
     network = deepcopy(network).to("cpu", torch.float32).eval()
     path.parent.mkdir(parents=True, exist_ok=True)
