@@ -158,6 +158,7 @@ def _exported(model: Any, listed: bool) -> bytes:
         "threshold": float(getattr(model, "threshold", 0.5)),
         "steps": len(model(random_sets(model, 2)).logits),
         "names": {name: list(words) for name, words in kind_names(model).items()},
+        "training": getattr(model, "training_facts", None) or {},
         "digest": digest_of(model.state_dict()),
     }
     words = {

@@ -7,7 +7,7 @@ A file holds one graph: of all pairs, or of candidates, whose lists are chosen h
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, TypedDict, cast
+from typing import Any, NotRequired, TypedDict, cast
 
 import numpy as np
 import torch
@@ -21,6 +21,7 @@ from gln.models.contract import StructureOutput, kinds_of
 from gln.models.crowds import find_crowds
 from gln.models.pairs import ListedPairs
 from gln.storage.facts import Facts, as_kind, check_threshold, parse_facts
+from gln.storage.models import Training
 
 FORMAT = "gln onnx 2"
 SUFFIX, LISTED = ".onnx", ".candidates.onnx"
@@ -55,6 +56,7 @@ class Said(TypedDict):
     threshold: float
     steps: int
     names: dict[str, list[str]]
+    training: NotRequired[Training]  # not in the first files
     digest: str
 
 
@@ -88,7 +90,7 @@ class OnnxModel(nn.Module):
             )
         self.config: Facts = self.facts["config"]
         self.threshold = float(self.facts["threshold"])
-        self.training_facts = {"names": self.facts["names"]}
+        self.training_facts = {**self.facts.get("training", {}), "names": self.facts["names"]}
 
     def forward(
         self, batch: GraphBatch, initial: Tensor | None = None, steps: int | None = None
