@@ -18,7 +18,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from benchmarks.fuzz_targets import TARGETS, prepare, prepare_onnx
+from benchmarks.fuzz_targets import PREPARE, TARGETS, prepare
 from gln.errors import GLNError
 from gln.storage.provenance import commit
 from gln.storage.tensors import write_json
@@ -48,8 +48,8 @@ def run(
         prefix="gln-fuzz-", dir="/dev/shm" if Path("/dev/shm").is_dir() else None
     ) as place:
         prepare(Path(place))
-        if "onnx" in names:
-            prepare_onnx(Path(place))
+        for name in PREPARE.keys() & names:
+            PREPARE[name](Path(place))
         for start in range(0, each, PIECE):
             for name in names:
                 path = folder / f"{name}-{seed}-{start:07d}.json"

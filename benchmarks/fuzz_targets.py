@@ -18,9 +18,12 @@ from gln.errors import GLNError
 from gln.families import parse_family
 from gln.graphs import check_graph
 from gln.graphs.record import Graph
+from gln.inference.generate import generate_graphs
 from gln.inference.predict import predict_graphs
 from gln.io import ReadOptions, read_items
-from gln.models import GLN, PaperGLN
+from gln.models import GLN, GraphFlow, PaperGLN
+from gln.models.chain import Sampling
+from gln.models.flow import LARGEST
 from gln.storage.facts import read_facts
 from gln.storage.models import _sha256, load_model, save
 from gln.storage.runs import check_same, read_checkpoint, read_config, restore_optimizer, write_checkpoint
@@ -217,6 +220,15 @@ def prepare(place: Path) -> None:
         }
 
 
+def prepare_flow(place: Path) -> None:
+    """A saved flow, which has learned how many nodes graphs have."""
+    graphs = parse_family("delaunay:points=6").graphs(6)
+    flow = GraphFlow(**SMALL)
+    fit(flow, graphs[:4], graphs[4:], config=FitConfig(epochs=1, progress=False, accelerator="cpu"))
+    save(flow, place / "GraphFlow")
+    BASE["GraphFlow"] = {path.name: path.read_bytes() for path in (place / "GraphFlow").iterdir()}
+
+
 def prepare_onnx(place: Path) -> None:
     """An exported model, which takes a while."""
     files = export(GLN(**SMALL), place / "good.onnx")
@@ -232,8 +244,28 @@ def _network() -> tuple[torch.nn.Module, torch.optim.Optimizer]:
 
 
 def read_model(rng: random.Random, place: Path) -> bool:
-    """A saved model, changed in its words, its weights, or the values of its words; the fingerprint may fit again."""
+    """A saved model, changed; then it predicts."""
     folder = place / rng.choice(["GLN", "GLN", "scaled", "PaperGLN", "neighbours"])
+    _change_model(rng, folder)
+    model = load(folder)
+    width = getattr(model, "config", {}).get("in_channels", 0)
+    x = torch.ones(5, width) if 0 < width < 100 and folder.name == "scaled" else None
+    predict_graphs(model, [Graph(5, pos=POINTS, **({} if x is None else {"x": x}))])
+    return True
+
+
+def read_flow(rng: random.Random, place: Path) -> bool:
+    """A saved flow, changed; then it draws a graph in two steps, unless it has learned large ones."""
+    _change_model(rng, place / "GraphFlow")
+    flow: Any = load(place / "GraphFlow")
+    known = ((flow.training_facts or {}).get("noise") or {}).get("sizes") or []
+    if not any(60 < size <= LARGEST for pair in known for size in pair[:1]):
+        generate_graphs(flow, 1, how=Sampling(2))
+    return True
+
+
+def _change_model(rng: random.Random, folder: Path) -> None:
+    """Change its words, its weights, or the values of its words; the fingerprint may fit again."""
     words, weights = BASE[folder.name]["model.json"], BASE[folder.name]["model.safetensors"]
     kind = rng.randrange(3)
     if kind == 0:
@@ -246,11 +278,6 @@ def read_model(rng: random.Random, place: Path) -> bool:
         facts["weights_sha256"] = _sha256(folder / "model.safetensors")
         words = json.dumps(facts if kind == 1 else changed_facts(rng, facts)).encode()
     (folder / "model.json").write_bytes(words)
-    model = load(folder)
-    width = getattr(model, "config", {}).get("in_channels", 0)
-    x = torch.ones(5, width) if 0 < width < 100 and folder.name == "scaled" else None
-    predict_graphs(model, [Graph(5, pos=POINTS, **({} if x is None else {"x": x}))])
-    return True
 
 
 def _relabelled(rng: random.Random, weights: bytes) -> bytes:
@@ -330,4 +357,5 @@ TARGETS: dict[str, Callable[[random.Random, Path], bool]] = {
     if suffix != ".jpeg"
 }
 TARGETS |= {"model": read_model, "checkpoint": read_state, "run": read_run_folder}
-TARGETS |= {"kinds": read_kinds, "onnx": read_onnx}
+TARGETS |= {"kinds": read_kinds, "onnx": read_onnx, "flow": read_flow}
+PREPARE: dict[str, Callable[[Path], None]] = {"onnx": prepare_onnx, "flow": prepare_flow}

@@ -22,10 +22,13 @@ from gln.storage.models import load_model
 from gln.storage.onnx import lists_of
 from gln.viewing.play import pack_model, write_play
 from gln.workflows.playable import playable
-from tests.viewing.conftest import started
-from tests.viewing.test_play import DRAG, SETTLE
+from tests.viewing.conftest import cpu_seconds, started
+from tests.viewing.test_play import DRAG, FOLLOW, SETTLE
 
 SEED = 0
+FOLLOWED = (
+    20  # moves of a point whose processor time is counted: what else the machine does hardly changes it
+)
 PAGE = Path(__file__).resolve().parents[1] / "src" / "gln" / "viewing" / "page"
 OURS = """
 const fs = require("fs"), [page, given] = process.argv.slice(2);
@@ -111,8 +114,11 @@ def _in_browser(page: Path, points: list[np.ndarray], repeats: int) -> tuple[lis
                 driver.execute_async_script(SETTLE)
                 took.append(driver.execute_script("return page.found.took") / 1000)
             frames = [driver.execute_async_script(DRAG, 2000) for _ in range(repeats)]
+            begin = cpu_seconds(driver)
+            driver.execute_async_script(FOLLOW, FOLLOWED)
             facts = {"points": len(some), "answer_seconds": median(took)}
-            rows.append(facts | {"frames_per_second": median(frames), "slowest": min(frames)})
+            facts |= {"frames_per_second": median(frames), "slowest": min(frames)}
+            rows.append(facts | {"processor_seconds_per_frame": (cpu_seconds(driver) - begin) / FOLLOWED})
     return rows, first
 
 

@@ -36,6 +36,8 @@ def all_heads(tmp_path_factory: pytest.TempPathFactory) -> tuple[GLN, Path]:
     kinds: dict[str, Any] = {"edge_types": 3, "directed": True, "edge_weights": True, "node_types": 2}
     model = GLN(in_channels=2, pos_channels=2, candidates=10, **kinds, **SMALL).eval()
     model.threshold = 0.25
+    names = {"edge_type_names": ["a", "b", "c"], "node_type_names": ["d", "e"]}
+    model.training_facts = {"names": names, "surface": False, "confidence": {"bonds": [0.5, 0.9]}}
     path = tmp_path_factory.mktemp("onnx") / "model.onnx"
     assert [file.name for file in gln.export(model, path)] == ["model.onnx", "model.candidates.onnx"]
     return model, path
@@ -56,6 +58,7 @@ def test_the_file_is_a_model_like_any_other(all_heads: tuple[GLN, Path]) -> None
     nodes = make_graph(pos=rng.random((40, 2)), x=rng.random((40, 2)))
     ours, theirs = gln.predict(model, nodes), gln.predict(str(path), nodes)
     assert gln.load(path).threshold == 0.25
+    assert gln.load(path).training_facts == model.training_facts
     assert torch.equal(ours.edge_index, theirs.edge_index)
     for name in ("edge_prob", "edge_weight", "edge_type_prob", "node_type_prob"):
         torch.testing.assert_close(theirs[name], ours[name], atol=1e-4, rtol=1e-4)
@@ -151,9 +154,13 @@ def test_any_other_value_in_its_words_gets_a_sentence(all_heads: tuple[GLN, Path
 
 def test_nothing_is_written_that_differs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(onnx, "TOLERANCE", -1.0)
+    model = Set2Graph(size="small").double().train()
+    before = {name: weight.clone() for name, weight in model.state_dict().items()}
     with pytest.raises(GLNError, match="nothing was written"):
-        gln.export(Set2Graph(size="small"), tmp_path / "model.onnx")
+        gln.export(model, tmp_path / "model.onnx")
     assert list(tmp_path.iterdir()) == []
+    assert model.training
+    assert all(torch.equal(weight, before[name]) for name, weight in model.state_dict().items())
 
 
 def test_a_number_that_is_none_is_a_difference() -> None:

@@ -192,6 +192,14 @@ def test_untrained_it_does_not_know_how_many_nodes() -> None:
         GraphFlow(**TINY).sample(1)
 
 
+@pytest.mark.parametrize("sizes", [[[4]], [[0, 1]], [[10**9, 1]], [[4, -1]]])
+def test_sizes_that_no_graphs_have_get_a_sentence(sizes: list[list[int]]) -> None:
+    flow = GraphFlow(**TINY)
+    flow.training_facts = {"noise": {"sizes": sizes}}
+    with pytest.raises(GLNError, match="sizes that no graphs have"):
+        flow.sample(1)
+
+
 def test_a_stopped_run_ends_with_the_same_bits(tmp_path: Path) -> None:
     graphs = family("tree", nodes=6).graphs(24)
 

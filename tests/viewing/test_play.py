@@ -27,7 +27,7 @@ from selenium.webdriver.common.keys import Keys
 
 from tests.viewing.conftest import SIZES, cpu_seconds
 
-USUAL, OTHERS = ("delaunay-small", "surfaces"), ("delaunay", "community")
+USUAL, OTHERS = ("delaunay-small", "surfaces"), ("delaunay", "community", "shapes")
 SETTLE = "page.settled().then(() => requestAnimationFrame(() => arguments[arguments.length - 1]()))"
 SCORE = """
 const [name, pos, nodes, done] = arguments;

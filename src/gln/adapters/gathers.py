@@ -60,9 +60,9 @@ class GivenPairs:
         return values.index_select(0, self.back)
 
     def by_row(self, values: Tensor, fill: float) -> Tensor:
-        """``[m, ...] → [n, K, ...]``."""
-        every = _or_else(values, fill).index_select(0, self.slots.flatten())
-        return every.unflatten(0, self.slots.shape)
+        """``[m, ...] → [n, K, ...]``; the number ``m`` finds ``fill``."""
+        every = torch.cat([values, values.new_full((1, *values.shape[1:]), fill)])
+        return every.index_select(0, self.slots.flatten()).unflatten(0, self.slots.shape)
 
     def row_total(self, values: Tensor) -> Tensor:
         return self.by_row(values, 0).sum(1)
@@ -112,10 +112,5 @@ class GivenPairs:
 
     def sums(self, weight: Tensor, values: Tensor, place: Tensor) -> Tensor:
         """Of every pair the weighted sum ``[h, m, K]`` over the pairs of its row, read at ``place``: ``[h, m, d]``."""
-        rows = self.by_row(weight.transpose(0, 1), 0).permute(2, 0, 1, 3)  # [h, n, K, K]
+        rows = self.heads(weight.transpose(0, 1))  # [h, n, K, K]
         return (rows @ self.heads(values)).flatten(1, 2).index_select(1, place)
-
-
-def _or_else(values: Tensor, fill: float) -> Tensor:
-    """``values [m, ...]`` with one more row, which the number ``m`` finds."""
-    return torch.cat([values, values.new_full((1, *values.shape[1:]), fill)])

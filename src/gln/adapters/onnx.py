@@ -27,6 +27,7 @@ import logging
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,7 @@ OPSET = 20
 SIZES = (1, 2, 3, 17, 128)  # nodes of the sets that every file is checked with
 NEAREST = 12  # candidates in these sets
 TOLERANCE = 1e-4  # the largest difference of a probability from torch's
+NOT_LISTED = ("proposals", "index_channels")  # settings that a graph of candidates does not hold
 EXAMPLE = 7  # nodes of the sets it is traced with: no size that means anything
 WORDS = {
     "mask": "bool: true for the nodes of a set, which come first",
@@ -59,6 +61,12 @@ WORDS = {
     "back": "where the reverse of every pair is",
     "slots": "where the pairs of every node are; the number of pairs where there is none",
     "third": "of every pair ij and every pair ik in the row of i: where jk is; else the number of pairs",
+}
+LIST_AXES = {
+    "ends": {1: "pairs"},
+    "back": {0: "pairs"},
+    "slots": {0: "nodes", 1: "slots"},
+    "third": {0: "pairs", 1: "slots"},
 }
 
 
@@ -78,8 +86,7 @@ def export(model: Method | Path | str, path: Path | str) -> list[Path]:
     path = check_target(path)
     network: Any = as_method(model)
     check_model(network)
-    weight = next(network.parameters(), None)
-    if weight is None:
+    if next(network.parameters(), None) is None:
         raise GLNError(
             f"Got a {type(network).__name__} without weights of its own; export the model it comes from."
         )
@@ -89,28 +96,19 @@ def export(model: Method | Path | str, path: Path | str) -> list[Path]:
             "use gln generate, or export a GLN."
         )
     _packages()
-    config = network.config
-    listed = isinstance(network, ScoresCandidates) and not any(
-        config.get(name) for name in ("proposals", "index_channels")
-    )
-    graphs = {path: False} | (
-        {path.with_name(path.name.removesuffix(SUFFIX) + LISTED): True} if listed else {}
-    )
-    training, device, kind = network.training, weight.device, weight.dtype
-    network.eval()
+    graphs, config = {path: False}, network.config
+    if isinstance(network, ScoresCandidates) and not any(map(config.get, NOT_LISTED)):
+        graphs[path.with_name(path.name.removesuffix(SUFFIX) + LISTED)] = True
+    network = deepcopy(network).to("cpu", torch.float32).eval()
     path.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        with ExitStack() as stack:
-            network.to("cpu", torch.float32)
-            staged = {target: stack.enter_context(Staged(target)) for target in graphs}
-            for target, form in graphs.items():
-                staged[target].write(_exported(network, form))
-                staged[target].close()
-                _check(network, staged[target].temporary, form)
-            for target, file in staged.items():
-                file.keep(target)
-    finally:
-        network.train(training).to(device, kind)
+    with ExitStack() as stack:
+        staged = {target: stack.enter_context(Staged(target)) for target in graphs}
+        for target, listed in graphs.items():
+            staged[target].write(_exported(network, listed))
+            staged[target].close()
+            _check(network, staged[target].temporary, listed)
+        for target, file in staged.items():
+            file.keep(target)
     return list(graphs)
 
 
@@ -160,6 +158,7 @@ def _exported(model: Any, listed: bool) -> bytes:
         "threshold": float(getattr(model, "threshold", 0.5)),
         "steps": len(model(random_sets(model, 2)).logits),
         "names": {name: list(words) for name, words in kind_names(model).items()},
+        "training": getattr(model, "training_facts", None) or {},
         "digest": digest_of(model.state_dict()),
     }
     words = {
@@ -177,12 +176,10 @@ def _exported(model: Any, listed: bool) -> bytes:
     return proto.SerializeToString()
 
 
-def _axes(name: str, listed: bool, fixed: bool) -> dict[int, Any]:
+def _axes(name: str, listed: bool, fixed: bool) -> dict[int, str]:
     """Which sizes of an input may be any."""
     if listed:
-        named = {"ends": {1: "pairs"}, "back": {0: "pairs"}, "slots": {0: "nodes", 1: "slots"}}
-        named |= {"third": {0: "pairs", 1: "slots"}}
-        return named.get(name) or {0: "nodes"}
+        return LIST_AXES.get(name, {0: "nodes"})
     return {0: "sets"} if fixed else {0: "sets", 1: "nodes"}
 
 

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 
 TIME = 2  # numbers that tell the network the time
 SOON = 1e-3  # times that differ by less look alike
+LARGEST, MOST_OFTEN = 10_000, 2**50  # nodes of training graphs, and how many have so many
 TRIPLES = 2**28  # the most triples of nodes in a batch of samples
 
 
@@ -289,6 +290,10 @@ class GraphFlow(nn.Module):
                 raise GLNError(
                     "The flow does not know how many nodes its graphs have; train it, or give nodes= their number."
                 )
+            if not all(
+                len(pair) == 2 and 1 <= pair[0] <= LARGEST and 1 <= pair[1] <= MOST_OFTEN for pair in known
+            ):
+                raise GLNError("The flow remembers sizes that no graphs have; give nodes= their number.")
             sizes, often = np.array(known).T
             rng = np.random.default_rng([GENERATE, seed])
             return [Graph(int(size)) for size in rng.choice(sizes, count, p=often / often.sum())]

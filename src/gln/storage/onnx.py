@@ -7,7 +7,7 @@ A file holds one graph: of all pairs, or of candidates, whose lists are chosen h
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, TypedDict, cast
+from typing import Any, NotRequired, TypedDict, cast
 
 import numpy as np
 import torch
@@ -21,6 +21,7 @@ from gln.models.contract import StructureOutput, kinds_of
 from gln.models.crowds import find_crowds
 from gln.models.pairs import ListedPairs
 from gln.storage.facts import Facts, as_kind, check_threshold, parse_facts
+from gln.storage.models import Training
 
 FORMAT = "gln onnx 2"
 SUFFIX, LISTED = ".onnx", ".candidates.onnx"
@@ -55,6 +56,7 @@ class Said(TypedDict):
     threshold: float
     steps: int
     names: dict[str, list[str]]
+    training: NotRequired[Training]  # not in the first files
     digest: str
 
 
@@ -88,7 +90,7 @@ class OnnxModel(nn.Module):
             )
         self.config: Facts = self.facts["config"]
         self.threshold = float(self.facts["threshold"])
-        self.training_facts = {"names": self.facts["names"]}
+        self.training_facts = {**self.facts.get("training", {}), "names": self.facts["names"]}
 
     def forward(
         self, batch: GraphBatch, initial: Tensor | None = None, steps: int | None = None
@@ -129,30 +131,33 @@ class OnnxModel(nn.Module):
 
     def of_candidates(self, batch: GraphBatch, nearest: Tensor, steps: int | None = None) -> StructureOutput:
         """Every node with its ``nearest [B]`` nodes, as one list for all sets."""
-        x, mean, std = batch.x, self.config.get("x_mean"), self.config.get("x_std")
-        if x is not None and mean is not None and std is not None:
-            x = (x - x.new_tensor(mean)) / x.new_tensor(std)
-        where = batch.pos if self.config["pos_channels"] else x
-        if where is None:
-            raise GLNError(f"{self.path} finds candidates by what the nodes have none of.")
-        none = torch.empty(2, 0, dtype=torch.long)
-        told = where[..., :0] if x is None or not self.config["in_channels"] else x
-        crowds = find_crowds(where, told, batch.mask, nearest, none)
-        pairs = candidate_pairs(where.float(), batch.mask, nearest, listed=True, crowds=crowds)
+        where, x = self._read(batch)
+        crowds = find_crowds(where, x, batch.mask, nearest, torch.empty(2, 0, dtype=torch.long))
+        pairs = candidate_pairs(where, batch.mask, nearest, listed=True, crowds=crowds)
         assert isinstance(pairs, ListedPairs)
         given: dict[str, Tensor | None] = {**lists_of(pairs)}
         for name, rows in (("pos", batch.pos), ("x", batch.x)):
             given[name] = None if rows is None else pairs.from_batch(rows)
         whole, scored = pairs.of_all_nodes()
-        shaped = {}
+        count, shaped = pairs.ends.shape[1], {}
         for name, every in self._run(CANDIDATES, given, steps).items():
             if name == "node_types":
                 put = [pairs.to_batch(one) for one in every]
             else:
-                own = every[:, : pairs.ends.shape[1]]
-                put = [whole.in_slots(one if scored is None else one[scored]) for one in own]
+                put = [whole.in_slots(one[:count] if scored is None else one[scored]) for one in every]
             shaped[name] = torch.stack(put)
         return self._output(shaped, whole.mask, whole.candidates)
+
+    def _read(self, batch: GraphBatch) -> tuple[Tensor, Tensor]:
+        """What candidates are found by: where the nodes are, and what else the model reads of them."""
+        pos, x = (None if rows is None else rows.float() for rows in (batch.pos, batch.x))
+        mean, std = self.config.get("x_mean"), self.config.get("x_std")
+        if x is not None and mean is not None and std is not None:
+            x = (x - x.new_tensor(mean)) / x.new_tensor(std)
+        where = pos if self.config["pos_channels"] else x
+        if where is None:
+            raise GLNError(f"{self.path} finds candidates by what the nodes have none of.")
+        return where, where[..., :0] if x is None or not self.config["in_channels"] else x
 
     def _run(self, graph: str, given: dict[str, Tensor | None], steps: int | None) -> dict[str, Tensor]:
         """What the graph says after the first ``steps``, ``[steps, …]``."""
@@ -197,16 +202,9 @@ def lists_of(pairs: ListedPairs) -> dict[str, Tensor]:
     ==========  ==============  ===================================================================
     """
     (source, target), nodes = pairs.ends, len(pairs.start) - 1
-    if not len(
-        source
-    ):  # not every runtime multiplies nothing: one pair of a node with itself, which nobody reads
-        none = torch.ones(nodes + 1, LEAST_SLOTS, dtype=torch.long)
-        return {
-            "ends": none[:1, :1].expand(2, 1) - 1,
-            "back": none[0, :1] - 1,
-            "slots": none[1:],
-            "third": none[:1],
-        }
+    if not len(source):  # one pair that nobody reads, as not every runtime multiplies nothing
+        loop, none = source.new_zeros(2, 1), source.new_ones(nodes + 1, LEAST_SLOTS)
+        return {"ends": loop, "back": loop[0], "slots": none[1:], "third": none[:1]}
     count, width = len(source), max(pairs.longest, LEAST_SLOTS)
     if count * width > MOST_THIRDS:
         raise GLNError(

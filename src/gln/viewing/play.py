@@ -44,13 +44,12 @@ def pack_model(one: Playable, thresholds: np.ndarray) -> dict[str, Any]:
         tensors[name] = [place, *weight.shape]
         parts.append(weight.float().numpy(force=True).ravel())
         place += weight.numel()
-    defaults = {"lengths": "local", "directions": True, "mixing": True, "feedback": True, "shared": False}
     return {
         "name": one.name,
         "dimensions": one.model.config["pos_channels"],
         "truth": one.truth,
         "own": int(np.abs(thresholds - np.float32(one.model.threshold)).argmin()),
-        "config": defaults | one.model.config,
+        "config": one.model.config,
         "tensors": tensors,
         "weights": encode(np.concatenate(parts).astype("<f4")),
         "examples": [encode(points.astype("<f4")) for points in one.examples],

@@ -121,14 +121,18 @@ class Drawing {
     this.project();
     const low = [Infinity, Infinity], high = [-Infinity, -Infinity];
     this.seen.forEach((value, index) => {
-      low[index & 1] = Math.min(low[index & 1], value);
-      high[index & 1] = Math.max(high[index & 1], value);
+      const reach = this.reach(index >> 1);
+      low[index & 1] = Math.min(low[index & 1], value - reach);
+      high[index & 1] = Math.max(high[index & 1], value + reach);
     });
     const room = Math.min(48, this.width / 12), wide = (high[0] - low[0]) || 1, tall = (high[1] - low[1]) || 1;
-    this.scale = Math.max(Math.min((this.width - 2 * room) / wide, (this.height - 2 * room) / tall, 1.7), 1);
+    this.scale = Math.max(Math.min((this.width - 2 * room) / wide, (this.height - 2 * room) / tall, 1.7), 0.5);
     this.shift = [this.width / 2 - (low[0] + high[0]) / 2, this.height / 2 - (low[1] + high[1]) / 2]
       .map((value) => value * this.scale);
   }
+
+  /** How far a node is drawn beyond its place, in pixels, if that is much. */
+  reach() { return 0; }
 
   /** Pixels per unit of length at scale 1. */
   unit() {

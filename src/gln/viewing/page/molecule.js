@@ -27,6 +27,8 @@ class MoleculeView extends GraphView {
     return Math.max((hydrogen ? ANGSTROM.hydrogen : ANGSTROM.heavy) * this.pixels(node), hydrogen ? 1.5 : 2.2);
   }
 
+  reach(node) { return this.molecular() ? this.ball(node) : 0; }
+
   /** Colours fade into the ground with the distance. */
   faded(colour, depth) {
     return blend(this.colours.ground, colour, 0.45 + 0.55 * Math.min(Math.max(depth, 0), 1));

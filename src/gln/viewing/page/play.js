@@ -162,7 +162,7 @@ class Play extends Page {
     this.worker.postMessage({ model, wasm: this.data.wasm });
     this.threshold = model.own;
     element("canvas").classList.toggle("solid", dimensions === 3);
-    element("hint").textContent = dimensions === 3 ? "drag a point · drag beside it to rotate" : "click to place a point · drag one";
+    element("hint").textContent = dimensions === 3 ? "drag a point · drag beside it to rotate" : `${matchMedia("(pointer: coarse)").matches ? "tap" : "click"} to place a point · drag one`;
     if (begins && this.fromLink()) return;
     if (!begins && this.pos.length && this.width === dimensions) this.ask(true);
     else this.example();
@@ -327,9 +327,10 @@ class Play extends Page {
   }
 
   describe() {
-    const { graph, model } = this;
+    const { graph, model } = this, { sparse, candidates } = model.config;
+    const scored = sparse ? `Each point is scored with its ${candidates} nearest.` : `Up to 128 points are scored over all pairs, more over the ${candidates} nearest of each.`;
     element("threshold-note").textContent = `The model's own is ${this.threshold_text(graph.own)}.`;
-    element("facts").textContent = `${graph.truth ? "Compared with the exact Delaunay triangulation. " : ""}A⁰ is empty; below each step is its ${graph.truth ? "F1" : "number of edges"}. Up to ${128} points are scored over all pairs, more over the ${model.config.candidates} nearest of each. Nothing leaves this device.`;
+    element("facts").textContent = `${graph.truth ? "Compared with the exact Delaunay triangulation. " : ""}A⁰ is empty; below each step is its ${graph.truth ? "F1" : "number of edges"}. ${scored} Nothing leaves this device.`;
   }
 
   typeThreshold(text) {

@@ -188,7 +188,7 @@ class Page {
     const used = (types, type) => !view.molecular() || types?.includes(type); // of a molecule's many states only its own
     graph.typeNames.forEach((name, type) => used(graph.types, type) && rows.push([`type${type}`, name, "Edges of this type"]));
     rows.push(["nodes", graph.image ? "pixels" : "nodes", ""]);
-    graph.nodeNames.forEach((name, type) => used(graph.nodeTypes, type) && rows.push([`node${type}`, name, "Nodes of this type"]));
+    graph.nodeNames.forEach((name, type) => used(graph.nodeTypes, type) && rows.push([`node${type}`, view.molecular() && /^[+-]?\d$/.test(name) ? `charge ${name}` : name, "Nodes of this type"]));
     if (graph.faces) rows.push(["faces", "faces", "Triangles of the surface; missing ones and those too many have their colours"]);
     if (graph.image) rows.push(["image", "image", ""]);
     if (graph.clusters) rows.push(["clusters", graph.image ? "regions" : "clusters", "Nodes that belong together, by the prediction at the initial threshold"]);
