@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from gln.decoding.flips import straightened
 from gln.decoding.umbrellas import close, grow, list_triangles, settle, surface, turned
 from gln.later import sparse
 
@@ -61,7 +62,7 @@ def find_faces(points: np.ndarray, pairs: np.ndarray, chances: np.ndarray, open:
             break
         faces = closed(_grown(where, _widened(faces), *LOOSE))
         best = min(best, faces, key=lambda some: int(boundary(some).sum()))
-    return outward(where, best)
+    return outward(where, straightened(where, best, pairs, chances, LEAST))
 
 
 def _sorted_pairs(count: int, pairs: np.ndarray, chances: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

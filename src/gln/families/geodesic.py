@@ -132,7 +132,7 @@ def refined(mesh: Mesh, longest: float) -> Mesh:
     """
     vertices, faces = np.ascontiguousarray(mesh.vertices, float), np.array(mesh.faces, np.int64)
     while True:
-        _compiled(_turn_sides)(vertices, faces, _beyond(Mesh(vertices, faces)))
+        _compiled(_turn_sides)(vertices, faces, beyond(Mesh(vertices, faces)))
         ends = np.sort(Mesh(vertices, faces).sides(), axis=1)
         key, of = np.unique(ends[:, 0] * len(vertices) + ends[:, 1], return_inverse=True)
         one, two = np.divmod(key, len(vertices))
@@ -144,7 +144,7 @@ def refined(mesh: Mesh, longest: float) -> Mesh:
         faces = _split(vertices, faces, middle)
 
 
-def _beyond(mesh: Mesh) -> np.ndarray:
+def beyond(mesh: Mesh) -> np.ndarray:
     """Of every side of a triangle the same side of its neighbour, ``3 · triangle + side`` ``[f, 3]``; -1 without."""
     sides, count = mesh.sides(), len(mesh.vertices)
     number = (np.arange(len(sides)) % len(mesh.faces)) * 3 + np.arange(len(sides)) // len(mesh.faces)
