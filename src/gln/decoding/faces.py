@@ -99,8 +99,8 @@ def _grown(points: np.ndarray, triangles: np.ndarray, fold: float, flat: float, 
     s = surface(points, corners, sides.reshape(-1, 3).astype(np.int32), len(edges))
     chosen = np.zeros(len(corners), bool)
     grow(s, sure, fold, flat, chosen)
-    turn, group = np.zeros(len(corners), bool), np.zeros(len(corners), np.int32)
-    turned(s, chosen, turn, group)
+    turn = np.zeros(len(corners), bool)
+    turned(s, chosen, turn)
     corners[turn] = corners[turn][:, [0, 2, 1]]
     return corners[chosen].astype(np.int64)
 

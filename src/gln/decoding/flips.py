@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from gln.decoding.umbrellas import normal_of
 from gln.families.geodesic import Mesh, beyond
 from gln.ops.loops import compiled
 
@@ -51,10 +52,10 @@ def _turn(points, faces, across, start, target, known, least, bend):  # type: ig
             continue
         g, j = across[f, i] // 3, across[f, i] % 3
         a, b, c, d = faces[f, i], faces[f, (i + 1) % 3], faces[f, (i + 2) % 3], faces[g, (j + 2) % 3]
-        _normal(points, a, b, c, old[0])
-        _normal(points, b, a, d, old[1])
-        _normal(points, a, d, c, new[0])
-        _normal(points, b, c, d, new[1])
+        normal_of(points, a, b, c, old[0])
+        normal_of(points, b, a, d, old[1])
+        normal_of(points, a, d, c, new[0])
+        normal_of(points, b, c, d, new[1])
         gain = bend * (_angle(old[0], old[1]) - _angle(new[0], new[1]))
         gain += _known(c, d, start, target, known, least) - _known(a, b, start, target, known, least)
         # Sides b c, c a, a d, d b.
@@ -62,7 +63,7 @@ def _turn(points, faces, across, start, target, known, least, bend):  # type: ig
         for k in range(4):
             if rim[k] >= 0:
                 face = rim[k] // 3
-                _normal(points, faces[face, 0], faces[face, 1], faces[face, 2], around)
+                normal_of(points, faces[face, 0], faces[face, 1], faces[face, 2], around)
                 gain += bend * (_angle(old[k // 2], around) - _angle(new[0 if 0 < k < 3 else 1], around))
         if gain < 1e-6 or _joined(faces, across, 3 * f + (i + 2) % 3, d):
             continue
@@ -76,17 +77,6 @@ def _turn(points, faces, across, start, target, known, least, bend):  # type: ig
                 across[rim[k] // 3, rim[k] % 3] = places[k]
                 for corner in range(3):
                     todo.append(3 * (rim[k] // 3) + corner)
-
-
-@compiled
-def _normal(points, a, b, c, unit):  # type: ignore[no-untyped-def]
-    x, y = points[b] - points[a], points[c] - points[a]
-    unit[0], unit[1], unit[2] = (
-        x[1] * y[2] - x[2] * y[1],
-        x[2] * y[0] - x[0] * y[2],
-        x[0] * y[1] - x[1] * y[0],
-    )
-    unit /= np.sqrt((unit * unit).sum()) + 1e-300
 
 
 @compiled

@@ -69,13 +69,13 @@ def dual(mesh: Mesh, points: np.ndarray, face: np.ndarray) -> tuple[np.ndarray, 
     start = np.searchsorted(np.sort(corner), np.arange(len(vertices) + 1))
     label = np.full((len(vertices), LABELS), -1)
     distance = np.full((len(vertices), LABELS), np.inf)
-    _compiled(_spread)(
+    compiled_once(_spread)(
         vertices, faces, start, around, np.ascontiguousarray(points, float), face, label, distance
     )
     triangles = np.empty((4 * len(points) + 64, 3), np.int64)
     pairs = np.empty((8 * len(faces), 2), np.int64)
     counts = np.zeros(2, np.int64)
-    _compiled(_cells)(faces, label, distance, triangles, pairs, counts)
+    compiled_once(_cells)(faces, label, distance, triangles, pairs, counts)
     triangles, pairs = triangles[: counts[0]], pairs[: counts[1]]
     sides = np.sort(np.concatenate([Mesh(points, triangles).sides(), pairs]), axis=1)
     key = np.unique(sides[:, 0] * len(points) + sides[:, 1])
@@ -132,7 +132,7 @@ def refined(mesh: Mesh, longest: float) -> Mesh:
     """
     vertices, faces = np.ascontiguousarray(mesh.vertices, float), np.array(mesh.faces, np.int64)
     while True:
-        _compiled(_turn_sides)(vertices, faces, beyond(Mesh(vertices, faces)))
+        compiled_once(_turn_sides)(vertices, faces, beyond(Mesh(vertices, faces)))
         ends = np.sort(Mesh(vertices, faces).sides(), axis=1)
         key, of = np.unique(ends[:, 0] * len(vertices) + ends[:, 1], return_inverse=True)
         one, two = np.divmod(key, len(vertices))
@@ -243,7 +243,7 @@ def _nearest_in(corners: np.ndarray, point: np.ndarray) -> np.ndarray:
 
 
 @cache
-def _compiled(function: Kernel) -> Kernel:
+def compiled_once(function: Kernel) -> Kernel:
     return compiled(function, exact=True)
 
 
