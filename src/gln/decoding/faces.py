@@ -4,7 +4,8 @@ A model says of every pair of points how likely it is an edge. Three pairs that 
 likely it is a face follows from its edges and from their other triangles, as an edge has two faces. From the likeliest
 on, a triangle becomes a face if the surface stays an oriented manifold that neither folds nor covers itself
 (:func:`gln.decoding.umbrellas.grow`). What is then left open are loops of edges with one face. Each is filled with the
-triangles that cost least together, found by dynamic programming over the parts of the loop.
+triangles that cost least together, found by dynamic programming over the parts of the loop. At last, sides give way to
+other diagonals (:mod:`gln.decoding.flips`).
 """
 
 from __future__ import annotations

@@ -133,7 +133,7 @@ class Meshing:
 
 
 def keep_faces(answer: Graph, faces: np.ndarray) -> None:
-    """Leave of a prediction the edges of the faces; those that close a hole were hardly likely."""
+    """Leave of a prediction the edges of the faces; those that close a hole or bend less may be unlikely."""
     from gln.decoding.faces import half_edges
 
     count, sides = answer.num_nodes, half_edges(faces)
