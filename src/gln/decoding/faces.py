@@ -16,6 +16,7 @@ import numpy as np
 
 from gln.decoding.flips import straightened
 from gln.decoding.umbrellas import close, grow, list_triangles, settle, surface, turned
+from gln.families.geodesic import beyond
 from gln.later import sparse
 
 LEAST = 0.02  # edges less likely than this are not considered, nor
@@ -113,10 +114,7 @@ def half_edges(faces: np.ndarray) -> np.ndarray:
 
 def boundary(faces: np.ndarray) -> np.ndarray:
     """Which of the :func:`half_edges` have no other face beside them: bool ``[3f]``."""
-    halves = half_edges(faces)
-    count = int(faces.max(initial=0)) + 1
-    key, back = halves @ [count, 1], halves @ [1, count]
-    return ~np.isin(key, back)
+    return beyond(faces).ravel() < 0
 
 
 def loops_of(faces: np.ndarray) -> list[np.ndarray]:
@@ -136,12 +134,11 @@ def loops_of(faces: np.ndarray) -> list[np.ndarray]:
 
 def pieces(faces: np.ndarray) -> np.ndarray:
     """The number of the connected piece of every face ``[f]``."""
-    halves = np.sort(half_edges(faces), axis=1)
-    _, edge = np.unique(halves @ [int(faces.max(initial=0)) + 1, 1], return_inverse=True)
-    face = np.arange(len(edge)) // 3
-    total = len(faces) + int(edge.max(initial=-1)) + 1
-    graph = sparse.coo_matrix((np.ones(len(edge), np.int8), (face, edge + len(faces))), (total, total))
-    return sparse.csgraph.connected_components(graph, directed=False)[1][: len(faces)]
+    across = beyond(faces).ravel()
+    beside = across >= 0
+    both = np.flatnonzero(beside) // 3, across[beside] // 3
+    graph = sparse.coo_matrix((np.ones(len(both[0]), np.int8), both), (len(faces), len(faces)))
+    return sparse.csgraph.connected_components(graph, directed=False)[1]
 
 
 def without_crumbs(faces: np.ndarray) -> np.ndarray:

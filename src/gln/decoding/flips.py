@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from gln.decoding.umbrellas import normal_of
-from gln.families.geodesic import Mesh, beyond
+from gln.families.geodesic import beyond
 from gln.ops.loops import compiled
 
 BEND = 32.0  # what a radian between the normals of two faces costs, in nats: chosen on the family shapes
@@ -30,7 +30,7 @@ def straightened(
     """
     start = np.searchsorted(pairs[:, 0], np.arange(len(points) + 1))
     faces = np.array(faces, np.int64)
-    across = beyond(Mesh(points, faces))
+    across = beyond(faces)
     target, known = np.ascontiguousarray(pairs[:, 1]), np.log(chances)
     _turn(np.ascontiguousarray(points), faces, across, start, target, known, np.log(least), BEND)
     return faces

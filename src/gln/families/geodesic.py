@@ -116,13 +116,10 @@ def flawed(count: int, edges: np.ndarray, triangles: np.ndarray, closed: bool) -
 
 def boundary(mesh: Mesh) -> int:
     """How many sides have one triangle; -1 if one has more than two triangles, or two that turn differently."""
-    sides, count = mesh.sides(), len(mesh.vertices)
-    walked = np.unique(sides[:, 0] * count + sides[:, 1])
-    if len(walked) < len(sides):
+    sides = mesh.sides()
+    if len(np.unique(sides @ [len(mesh.vertices), 1])) < len(sides):
         return -1
-    back = sides[:, 1] * count + sides[:, 0]
-    place = np.searchsorted(walked, back).clip(max=len(walked) - 1)
-    return int((walked[place] != back).sum())
+    return int((beyond(mesh.faces) < 0).sum())
 
 
 def refined(mesh: Mesh, longest: float) -> Mesh:
@@ -132,7 +129,7 @@ def refined(mesh: Mesh, longest: float) -> Mesh:
     """
     vertices, faces = np.ascontiguousarray(mesh.vertices, float), np.array(mesh.faces, np.int64)
     while True:
-        compiled_once(_turn_sides)(vertices, faces, beyond(Mesh(vertices, faces)))
+        compiled_once(_turn_sides)(vertices, faces, beyond(faces))
         ends = np.sort(Mesh(vertices, faces).sides(), axis=1)
         key, of = np.unique(ends[:, 0] * len(vertices) + ends[:, 1], return_inverse=True)
         one, two = np.divmod(key, len(vertices))
@@ -144,17 +141,16 @@ def refined(mesh: Mesh, longest: float) -> Mesh:
         faces = _split(vertices, faces, middle)
 
 
-def beyond(mesh: Mesh) -> np.ndarray:
-    """Of every side of a triangle the same side of its neighbour, ``3 · triangle + side`` ``[f, 3]``; -1 without."""
-    sides, count = mesh.sides(), len(mesh.vertices)
-    number = (np.arange(len(sides)) % len(mesh.faces)) * 3 + np.arange(len(sides)) // len(mesh.faces)
-    key, back = sides @ [count, 1], sides @ [1, count]
+def beyond(faces: np.ndarray) -> np.ndarray:
+    """Of every side of triangles ``[f, 3]`` the same side of its neighbour, ``3 · triangle + side``; -1 without.
+
+    Side 0 is that from corner 0 to corner 1.
+    """
+    starts, ends, count = faces.ravel(), np.roll(faces, -1, axis=1).ravel(), int(faces.max(initial=0)) + 1
+    key, back = starts * count + ends, ends * count + starts
     order = np.argsort(key)
-    place = np.searchsorted(key[order], back).clip(max=len(key) - 1)
-    there = key[order][place] == back
-    beyond = np.empty(len(sides), np.int64)
-    beyond[number] = np.where(there, number[order][place], -1)
-    return beyond.reshape(-1, 3)
+    place = order[np.searchsorted(key, back, sorter=order).clip(max=len(key) - 1)]
+    return np.where(key[place] == back, place, -1).reshape(-1, 3)
 
 
 def _turn_sides(vertices, faces, beyond):  # type: ignore[no-untyped-def]
