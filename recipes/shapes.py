@@ -1,12 +1,22 @@
 """Train and test the model that joins the points of a surface.
 
+First some samples: seed 2, which is held out to validate, seed 1000003, to test, and one or more to begin with::
+
     python recipes/shapes.py make --seed 1 --minutes 50        # again to go on; data/shapes/1-*.npz
     python recipes/shapes.py pack --seed 1                     # data/shapes-1.npz.xz, a small file of them
-    python recipes/shapes.py train --run runs/shapes --minutes 6 --of 20
-    python recipes/shapes.py test --run runs/shapes --output results/shapes.json    # of seed 1000003
 
-Seed 2 is held out to validate; training reads the files of all others. Each seed can be made by a process of its own.
-Samples are those of the family ``shapes`` without noise, which training adds. ``make`` needs ``manifold3d``.
+Then, on a machine with a GPU and many cores, one call after another; all of them together take 24 minutes::
+
+    python recipes/shapes.py train --run runs/shapes --minutes 8 --of 24 --makers 14 --seed 1
+    python recipes/shapes.py train --run runs/shapes --minutes 8 --of 24 --makers 14 --seed 2
+    python recipes/shapes.py train --run runs/shapes --minutes 8 --of 24 --makers 14 --seed 3
+    python recipes/shapes.py test --run runs/shapes --output results/shapes.json
+
+Makers draw further samples, which are learned from the next epoch on; another seed in every call gives others. A fresh
+machine goes on where the packed files and the folder of the run are. A call that failed is given again.
+
+Samples are those of the family ``shapes`` without noise, which training adds. ``make`` needs ``manifold3d``. All need
+the root of the repository in ``PYTHONPATH``.
 Several samples, turned and scaled at random, stand side by side in one graph, so that all graphs are about as large.
 """
 
@@ -17,9 +27,11 @@ import io
 import lzma
 import os
 import shlex
+import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import MethodType
@@ -30,6 +42,7 @@ import torch
 from torch import Tensor
 
 import gln
+from gln.errors import GLNError
 from gln.families.shapes import KINDS, NOISE, Shapes
 from gln.graphs import GraphBatch
 from gln.graphs.record import Graph
@@ -219,6 +232,42 @@ def some_pairs(model: gln.GLN, batch: GraphBatch) -> dict[str, Tensor]:
     return pairs.padded().as_tensors()
 
 
+class Learned:
+    """The samples of packed files and of parts, except those that are held out; what is new is read when asked."""
+
+    def __init__(self) -> None:
+        self.files: set[Path] = set()
+        self.found: list[Sample] = []
+
+    def samples(self) -> list[Sample]:
+        packed = {path.name.split("-")[1].split(".")[0]: path for path in Path().glob(FILE.format("*"))}
+        files = list(packed.items())
+        parts = [(path.name.split("-")[0], path) for path in PARTS.glob("*.npz")]
+        files += [(seed, path) for seed, path in parts if seed not in packed]  # others are in a packed file
+        for seed, path in sorted(files):
+            if path not in self.files and int(seed) not in (HELD_OUT, TEST_SEED):
+                self.files.add(path)
+                self.found += read(path)
+        return self.found
+
+
+@contextmanager
+def makers(given: argparse.Namespace) -> Iterator[None]:
+    """Other processes draw samples meanwhile, each of a seed of its own."""
+    seeds = range(100 * given.seed, 100 * given.seed + given.makers)
+    if given.makers:
+        import manifold3d  # noqa: F401, without which no maker makes anything
+    command = [sys.executable, __file__, "make", "--minutes", str(given.minutes)]
+    one_thread = os.environ | {"OMP_NUM_THREADS": "1"}
+    running = [subprocess.Popen([*command, "--seed", str(seed)], env=one_thread) for seed in seeds]
+    try:
+        yield
+    finally:
+        for process in running:
+            process.terminate()
+            process.wait()
+
+
 def train(given: argparse.Namespace) -> None:
     """Train for so many minutes; again to go on."""
     held = read(Path(FILE.format(HELD_OUT)))
@@ -227,19 +276,20 @@ def train(given: argparse.Namespace) -> None:
     model = gln.GLN(**MODEL | settings_in(given.set))
     model.draw = MethodType(some_pairs, model)  # type: ignore[method-assign]
     weights = sum(weight.numel() for weight in model.parameters())
-    files = sorted(
-        {*Path().glob(FILE.format("*"))} - {Path(FILE.format(seed)) for seed in (HELD_OUT, TEST_SEED)}
-    )
-    samples = [sample for file in files for sample in read(file)]
-    points = sum(len(sample.pos) for sample in samples)
-    print(f"{len(samples)} samples, {points:,} points, {len(held)} held out; {weights:,} weights", flush=True)
+    learned = Learned()
+    if not learned.samples():
+        raise GLNError(
+            f"There are no samples to begin with: make and pack some, of another seed than {HELD_OUT}."
+        )
+    print(f"{len(held)} samples held out; {weights:,} weights", flush=True)
 
     def epoch(number: int) -> list[Graph]:
-        rng = np.random.default_rng([31, number])
+        samples, rng = learned.samples(), np.random.default_rng([31, number])
         count = min(given.epoch if number else given.val, len(samples))
         return boxes([samples[place] for place in rng.choice(len(samples), count, replace=False)], rng)
 
-    fit_for(given, model, epoch, val, LOSS)
+    with makers(given):
+        fit_for(given, model, epoch, val, LOSS)
     if (given.run / "model.json").exists():
         best = gln.load(given.run)
         best.training_facts = {**(best.training_facts or {}), "surface": True}  # it may write meshes
@@ -305,7 +355,10 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("action", choices=["make", "pack", "train", "test"])
-    parser.add_argument("--seed", type=int, default=1, help="of samples")
+    parser.add_argument(
+        "--seed", type=int, default=1, help="of samples; of a training, a hundredth of its makers'"
+    )
+    parser.add_argument("--makers", type=int, default=0, help="processes that draw samples while training")
     parser.add_argument("--epoch", type=int, default=2000, help="samples from one validation to the next")
     parser.add_argument("--val", type=int, default=120)
     parser.add_argument("--output", type=Path, help="of test, as JSON")

@@ -63,3 +63,23 @@ def test_samples_stand_side_by_side_and_none_is_lost(monkeypatch: pytest.MonkeyP
     parts = [two.edge_index[:, (two.edge_index < 40).all(0) == first] for first in (True, False)]
     for one, part in zip(samples[:2], parts, strict=True):
         assert np.allclose(lengths(two.pos.numpy(), part.numpy())[::2], lengths(one.pos, one.ends), atol=1e-4)
+
+
+def test_what_others_make_meanwhile_is_learned_and_what_is_held_out_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    shapes.PARTS.mkdir(parents=True)
+
+    def make(seed: int, part: int, count: int) -> None:
+        np.savez(shapes.PARTS / f"{seed}-{part:04}.npz", **shapes.stored(sample(count, seed)))
+
+    make(1, 0, 40)
+    shapes.pack(argparse.Namespace(seed=1))
+    make(shapes.HELD_OUT, 0, 50)
+    make(shapes.TEST_SEED, 0, 60)
+    learned = shapes.Learned()
+    assert [len(one.pos) for one in learned.samples()] == [40]  # once, though its part is there too
+    make(100, 0, 70)
+    assert [len(one.pos) for one in learned.samples()] == [40, 70]
+    assert [len(one.pos) for one in learned.samples()] == [40, 70]

@@ -4,7 +4,8 @@ A model says of every pair of points how likely it is an edge. Three pairs that 
 likely it is a face follows from its edges and from their other triangles, as an edge has two faces. From the likeliest
 on, a triangle becomes a face if the surface stays an oriented manifold that neither folds nor covers itself
 (:func:`gln.decoding.umbrellas.grow`). What is then left open are loops of edges with one face. Each is filled with the
-triangles that cost least together, found by dynamic programming over the parts of the loop.
+triangles that cost least together, found by dynamic programming over the parts of the loop. At last, sides give way to
+other diagonals (:mod:`gln.decoding.flips`).
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from gln.decoding.flips import straightened
 from gln.decoding.umbrellas import close, grow, list_triangles, settle, surface, turned
+from gln.families.geodesic import beyond
 from gln.later import sparse
 
 LEAST = 0.02  # edges less likely than this are not considered, nor
@@ -61,7 +64,7 @@ def find_faces(points: np.ndarray, pairs: np.ndarray, chances: np.ndarray, open:
             break
         faces = closed(_grown(where, _widened(faces), *LOOSE))
         best = min(best, faces, key=lambda some: int(boundary(some).sum()))
-    return outward(where, best)
+    return outward(where, straightened(where, best, pairs, chances, LEAST))
 
 
 def _sorted_pairs(count: int, pairs: np.ndarray, chances: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -98,8 +101,8 @@ def _grown(points: np.ndarray, triangles: np.ndarray, fold: float, flat: float, 
     s = surface(points, corners, sides.reshape(-1, 3).astype(np.int32), len(edges))
     chosen = np.zeros(len(corners), bool)
     grow(s, sure, fold, flat, chosen)
-    turn, group = np.zeros(len(corners), bool), np.zeros(len(corners), np.int32)
-    turned(s, chosen, turn, group)
+    turn = np.zeros(len(corners), bool)
+    turned(s, chosen, turn)
     corners[turn] = corners[turn][:, [0, 2, 1]]
     return corners[chosen].astype(np.int64)
 
@@ -111,10 +114,7 @@ def half_edges(faces: np.ndarray) -> np.ndarray:
 
 def boundary(faces: np.ndarray) -> np.ndarray:
     """Which of the :func:`half_edges` have no other face beside them: bool ``[3f]``."""
-    halves = half_edges(faces)
-    count = int(faces.max(initial=0)) + 1
-    key, back = halves @ [count, 1], halves @ [1, count]
-    return ~np.isin(key, back)
+    return beyond(faces).ravel() < 0
 
 
 def loops_of(faces: np.ndarray) -> list[np.ndarray]:
@@ -134,12 +134,11 @@ def loops_of(faces: np.ndarray) -> list[np.ndarray]:
 
 def pieces(faces: np.ndarray) -> np.ndarray:
     """The number of the connected piece of every face ``[f]``."""
-    halves = np.sort(half_edges(faces), axis=1)
-    _, edge = np.unique(halves @ [int(faces.max(initial=0)) + 1, 1], return_inverse=True)
-    face = np.arange(len(edge)) // 3
-    total = len(faces) + int(edge.max(initial=-1)) + 1
-    graph = sparse.coo_matrix((np.ones(len(edge), np.int8), (face, edge + len(faces))), (total, total))
-    return sparse.csgraph.connected_components(graph, directed=False)[1][: len(faces)]
+    across = beyond(faces).ravel()
+    beside = across >= 0
+    both = np.flatnonzero(beside) // 3, across[beside] // 3
+    graph = sparse.coo_matrix((np.ones(len(both[0]), np.int8), both), (len(faces), len(faces)))
+    return sparse.csgraph.connected_components(graph, directed=False)[1]
 
 
 def without_crumbs(faces: np.ndarray) -> np.ndarray:

@@ -52,6 +52,18 @@ def surface(points: np.ndarray, corners: np.ndarray, sides: np.ndarray, edges: i
 
 
 @compiled
+def normal_of(points, a, b, c, unit):  # type: ignore[no-untyped-def]
+    """Write the normal of a triangle, and return its area."""
+    x, y = points[b] - points[a], points[c] - points[a]
+    unit[0] = x[1] * y[2] - x[2] * y[1]
+    unit[1] = x[2] * y[0] - x[0] * y[2]
+    unit[2] = x[0] * y[1] - x[1] * y[0]
+    size = np.sqrt((unit * unit).sum())
+    unit /= size + 1e-300
+    return size / 2
+
+
+@compiled
 def list_triangles(start, target, corners, sides):  # type: ignore[no-untyped-def]
     """Count the triangles of a graph, and write as many as there is room for.
 
@@ -114,43 +126,42 @@ def _root(s, t):  # type: ignore[no-untyped-def]
 
 
 @compiled
+def _next_side(s, face, point, side):  # type: ignore[no-untyped-def]
+    """Of a face with a side at a point, the other side there."""
+    for k in range(3):
+        other = s.sides[face, k]
+        if other != side and (s.corners[face, k] == point or s.corners[face, (k + 1) % 3] == point):
+            return other
+    return side
+
+
+@compiled
 def _fan_end(s, point, side):  # type: ignore[no-untyped-def]
     """Walk around a point from the first edge of a fan: its last edge, and how many faces it has."""
     face, count = s.beside[side, 0], 0
     while True:
         count += 1
-        here = side
-        for k in range(3):
-            if s.sides[face, k] != here and (
-                s.corners[face, k] == point or s.corners[face, (k + 1) % 3] == point
-            ):
-                side = s.sides[face, k]
+        side = _next_side(s, face, point, side)
         if s.beside[side, 1] == NONE:
             return side, count
         face = s.beside[side, 0] + s.beside[side, 1] - face
 
 
 @compiled
-def _between(p, q, x, m):  # type: ignore[no-untyped-def]
-    """Whether the direction ``x`` lies between ``p`` and ``q``, seen along ``m``."""
-    turn = (
+def _volume(p, q, m):  # type: ignore[no-untyped-def]
+    """That of the block with these sides, below 0 if they turn the other way."""
+    return (
         m[0] * (p[1] * q[2] - p[2] * q[1])
         + m[1] * (p[2] * q[0] - p[0] * q[2])
         + m[2] * (p[0] * q[1] - p[1] * q[0])
     )
-    after = (
-        m[0] * (p[1] * x[2] - p[2] * x[1])
-        + m[1] * (p[2] * x[0] - p[0] * x[2])
-        + m[2] * (p[0] * x[1] - p[1] * x[0])
-    )
-    left = (
-        m[0] * (x[1] * q[2] - x[2] * q[1])
-        + m[1] * (x[2] * q[0] - x[0] * q[2])
-        + m[2] * (x[0] * q[1] - x[1] * q[0])
-    )
-    if turn < 0:
-        after, left = -after, -left
-    return after > MARGIN and left > MARGIN
+
+
+@compiled
+def _between(p, q, x, m):  # type: ignore[no-untyped-def]
+    """Whether the direction ``x`` lies between ``p`` and ``q``, seen along ``m``."""
+    sign = 1 if _volume(p, q, m) >= 0 else -1
+    return sign * _volume(p, x, m) > MARGIN and sign * _volume(x, q, m) > MARGIN
 
 
 @compiled
@@ -242,8 +253,8 @@ def _add(s, t):  # type: ignore[no-untyped-def]
         face = s.beside[side, 0]
         if face == NONE:
             s.beside[side, 0] = t
-            s.edges[s.corners[t, 0 if k == 2 else k]] += 1
-            s.edges[s.corners[t, 2 if k == 2 else k + 1]] += 1
+            s.edges[point] += 1
+            s.edges[s.corners[t, (k + 1) % 3]] += 1
             continue
         s.beside[side, 1] = t
         same = (k == 2) == (s.sides[face, 2] == side)
@@ -266,8 +277,8 @@ def _remove(s, t):  # type: ignore[no-untyped-def]
             s.beside[side, 0] = s.beside[side, 1]
         s.beside[side, 1] = NONE
         if s.beside[side, 0] == NONE:
-            s.edges[s.corners[t, 0 if k == 2 else k]] -= 1
-            s.edges[s.corners[t, 2 if k == 2 else k + 1]] -= 1
+            s.edges[point] -= 1
+            s.edges[s.corners[t, (k + 1) % 3]] -= 1
 
 
 @compiled
@@ -302,12 +313,7 @@ def grow(s, sure, fold, flat, chosen):  # type: ignore[no-untyped-def]
             side = begin
             while True:
                 face = s.beside[side, 0]
-                here = side
-                for k in range(3):
-                    if s.sides[face, k] != here and (
-                        s.corners[face, k] == point or s.corners[face, (k + 1) % 3] == point
-                    ):
-                        side = s.sides[face, k]
+                side = _next_side(s, face, point, side)
                 _remove(s, face)
                 chosen[face] = False
                 for k in range(3):
@@ -318,11 +324,11 @@ def grow(s, sure, fold, flat, chosen):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def turned(s, chosen, turn, group):  # type: ignore[no-untyped-def]
-    """Which faces are to be turned so that neighbours agree, and the connected group of each."""
+def turned(s, chosen, turn):  # type: ignore[no-untyped-def]
+    """Which faces are to be turned so that neighbours agree."""
     for t in range(len(chosen)):
         if chosen[t]:
-            group[t], turn[t] = _root(s, t)
+            turn[t] = _root(s, t)[1]
 
 
 @compiled
@@ -353,13 +359,7 @@ def close(points, outer, chords, fold, bend, area, found):  # type: ignore[no-un
                     total = chord + cost[i, m] + cost[m, j]
                     if total >= best:
                         continue
-                    x, y = points[m] - points[i], points[j] - points[i]
-                    unit[0] = x[1] * y[2] - x[2] * y[1]
-                    unit[1] = x[2] * y[0] - x[0] * y[2]
-                    unit[2] = x[0] * y[1] - x[1] * y[0]
-                    size = np.sqrt((unit * unit).sum())
-                    unit /= size + 1e-300
-                    total += area * size / 2
+                    total += area * normal_of(points, i, m, j, unit)
                     left = (unit * (outer[i] if m == i + 1 else normal[i, m])).sum()
                     right = (unit * (outer[m] if j == m + 1 else normal[m, j])).sum()
                     last = (unit * outer[count - 1]).sum() if length == count - 1 else 1.0

@@ -69,13 +69,13 @@ def dual(mesh: Mesh, points: np.ndarray, face: np.ndarray) -> tuple[np.ndarray, 
     start = np.searchsorted(np.sort(corner), np.arange(len(vertices) + 1))
     label = np.full((len(vertices), LABELS), -1)
     distance = np.full((len(vertices), LABELS), np.inf)
-    _compiled(_spread)(
+    compiled_once(_spread)(
         vertices, faces, start, around, np.ascontiguousarray(points, float), face, label, distance
     )
     triangles = np.empty((4 * len(points) + 64, 3), np.int64)
     pairs = np.empty((8 * len(faces), 2), np.int64)
     counts = np.zeros(2, np.int64)
-    _compiled(_cells)(faces, label, distance, triangles, pairs, counts)
+    compiled_once(_cells)(faces, label, distance, triangles, pairs, counts)
     triangles, pairs = triangles[: counts[0]], pairs[: counts[1]]
     sides = np.sort(np.concatenate([Mesh(points, triangles).sides(), pairs]), axis=1)
     key = np.unique(sides[:, 0] * len(points) + sides[:, 1])
@@ -116,13 +116,10 @@ def flawed(count: int, edges: np.ndarray, triangles: np.ndarray, closed: bool) -
 
 def boundary(mesh: Mesh) -> int:
     """How many sides have one triangle; -1 if one has more than two triangles, or two that turn differently."""
-    sides, count = mesh.sides(), len(mesh.vertices)
-    walked = np.unique(sides[:, 0] * count + sides[:, 1])
-    if len(walked) < len(sides):
+    sides = mesh.sides()
+    if len(np.unique(sides @ [len(mesh.vertices), 1])) < len(sides):
         return -1
-    back = sides[:, 1] * count + sides[:, 0]
-    place = np.searchsorted(walked, back).clip(max=len(walked) - 1)
-    return int((walked[place] != back).sum())
+    return int((beyond(mesh.faces) < 0).sum())
 
 
 def refined(mesh: Mesh, longest: float) -> Mesh:
@@ -132,7 +129,7 @@ def refined(mesh: Mesh, longest: float) -> Mesh:
     """
     vertices, faces = np.ascontiguousarray(mesh.vertices, float), np.array(mesh.faces, np.int64)
     while True:
-        _compiled(_turn_sides)(vertices, faces, _beyond(Mesh(vertices, faces)))
+        compiled_once(_turn_sides)(vertices, faces, beyond(faces))
         ends = np.sort(Mesh(vertices, faces).sides(), axis=1)
         key, of = np.unique(ends[:, 0] * len(vertices) + ends[:, 1], return_inverse=True)
         one, two = np.divmod(key, len(vertices))
@@ -144,17 +141,16 @@ def refined(mesh: Mesh, longest: float) -> Mesh:
         faces = _split(vertices, faces, middle)
 
 
-def _beyond(mesh: Mesh) -> np.ndarray:
-    """Of every side of a triangle the same side of its neighbour, ``3 · triangle + side`` ``[f, 3]``; -1 without."""
-    sides, count = mesh.sides(), len(mesh.vertices)
-    number = (np.arange(len(sides)) % len(mesh.faces)) * 3 + np.arange(len(sides)) // len(mesh.faces)
-    key, back = sides @ [count, 1], sides @ [1, count]
+def beyond(faces: np.ndarray) -> np.ndarray:
+    """Of every side of triangles ``[f, 3]`` the same side of its neighbour, ``3 · triangle + side``; -1 without.
+
+    Side 0 is that from corner 0 to corner 1.
+    """
+    starts, ends, count = faces.ravel(), np.roll(faces, -1, axis=1).ravel(), int(faces.max(initial=0)) + 1
+    key, back = starts * count + ends, ends * count + starts
     order = np.argsort(key)
-    place = np.searchsorted(key[order], back).clip(max=len(key) - 1)
-    there = key[order][place] == back
-    beyond = np.empty(len(sides), np.int64)
-    beyond[number] = np.where(there, number[order][place], -1)
-    return beyond.reshape(-1, 3)
+    place = order[np.searchsorted(key, back, sorter=order).clip(max=len(key) - 1)]
+    return np.where(key[place] == back, place, -1).reshape(-1, 3)
 
 
 def _turn_sides(vertices, faces, beyond):  # type: ignore[no-untyped-def]
@@ -243,7 +239,7 @@ def _nearest_in(corners: np.ndarray, point: np.ndarray) -> np.ndarray:
 
 
 @cache
-def _compiled(function: Kernel) -> Kernel:
+def compiled_once(function: Kernel) -> Kernel:
     return compiled(function, exact=True)
 
 

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
 from typing import Any, ClassVar
 
 import numpy as np
 
 from gln.errors import GLNError
 from gln.families.base import Family, register
-from gln.families.geodesic import Mesh, boundary, dual, flaw, flawed, refined
+from gln.families.geodesic import Mesh, boundary, compiled_once, dual, flaw, flawed, refined
 from gln.graphs.check import whole_number
 from gln.graphs.record import Graph
 from gln.later import sparse, spatial, torch
-from gln.ops.loops import Kernel, compiled
 
 Field = Callable[[np.ndarray], np.ndarray]  # of places [m, 3] to values [m], below 0 inside of a body
 
@@ -91,9 +89,7 @@ class Shapes(Family):
             kind = KINDS[number % len(KINDS)] if self.kind == "all" else self.kind
             size = round(low * (high / low) ** own.random())
             sample = next(made for _ in range(TRIES) if not isinstance(made := attempt(own, kind, size), str))
-            pos, noise = sample.points, NO_NOISE
-            if self.noise:
-                pos, noise = shaken(own, sample)
+            pos, noise = shaken(own, sample) if self.noise else (sample.points, 0.0)
             pos = turned(own, pos)
             order = own.permutation(size)  # node i is point order[i]
             node = np.argsort(order)
@@ -114,9 +110,6 @@ class Shapes(Family):
 
     def caption(self, graph: Graph) -> str:
         return f"{KINDS[int(graph.kind)]}: {super().caption(graph)}"
-
-
-NO_NOISE = 0.0
 
 
 @dataclass(frozen=True)
@@ -195,7 +188,7 @@ def spread_points(
             points * STRETCH ** (rng.random() * (rng.random() < 0.3) * np.array([1, 0, 0])) @ _rotation(rng).T
         )
         kept = np.empty(size, np.int64)
-        _compiled(_far_apart)(np.ascontiguousarray(seen), spacing[chosen], kept)
+        compiled_once(_far_apart)(np.ascontiguousarray(seen), spacing[chosen], kept)
         points, chosen = points[kept], chosen[kept]
     return points, chosen, spacing[chosen]
 
@@ -284,7 +277,7 @@ class Blend:
     def __call__(self, places: np.ndarray) -> np.ndarray:
         value = np.empty(len(places))
         columns = [np.ascontiguousarray(self.pieces[name]) for name in PIECE.names or ()]
-        _compiled(_evaluate)(np.ascontiguousarray(places, float), *columns, value)
+        compiled_once(_evaluate)(np.ascontiguousarray(places, float), *columns, value)
         return value
 
 
@@ -460,7 +453,7 @@ def _netted(field: Field, cells: int, middle: np.ndarray, reach: float) -> tuple
     for along in range(3):
         border = value.swapaxes(0, along)
         border[[0, -1]] = np.maximum(border[[0, -1]], AWAY)  # the body ends here
-    _compiled(_untouching)(value)
+    compiled_once(_untouching)(value)
     quads, crossings = [], []
     for along in range(3):
         low, high = (value.transpose(np.roll(range(3), -along))[part] for part in (slice(-1), slice(1, None)))
@@ -541,11 +534,6 @@ def _rotation(rng: np.random.Generator) -> np.ndarray:
     matrix, upper = np.linalg.qr(rng.standard_normal((3, 3)))
     matrix = matrix * np.sign(np.diagonal(upper))
     return matrix * np.sign(np.linalg.det(matrix))
-
-
-@cache
-def _compiled(function: Kernel) -> Kernel:
-    return compiled(function, exact=True)
 
 
 def _solids() -> Any:

@@ -124,17 +124,15 @@ class Meshing:
 
 
 def keep_faces(answer: Graph, faces: np.ndarray) -> None:
-    """Leave of a prediction the edges of the faces; those that close a hole were hardly likely."""
-    count = answer.num_nodes
-    sides = np.concatenate([faces[:, [0, 1]], faces[:, [1, 2]], faces[:, [2, 0]]])
+    """Leave of a prediction the edges of the faces; those that close a hole or bend less may be unlikely."""
+    from gln.decoding.faces import half_edges
+
+    count, sides = answer.num_nodes, half_edges(faces)
     key = np.unique(np.concatenate([sides @ [count, 1], sides @ [1, count]]))
-    known = (answer.edge_index.numpy(force=True).T @ [count, 1]).astype(np.int64)
-    order = np.argsort(known)
-    place = np.searchsorted(known[order], key).clip(max=max(len(known) - 1, 0))
+    known = answer.edge_index.numpy(force=True).T @ [count, 1]
+    _, place, there = np.intersect1d(key, known, assume_unique=True, return_indices=True)
     chance = np.full(len(key), LEAST, np.float32)
-    if len(known):
-        there = known[order][place] == key
-        chance[there] = answer.edge_prob.numpy(force=True)[order][place[there]]
+    chance[place] = answer.edge_prob.numpy(force=True)[there]
     answer.edge_index = torch.from_numpy(np.stack(np.divmod(key, count)))
     answer["edge_prob"] = torch.from_numpy(chance)
     answer["face"] = torch.from_numpy(np.ascontiguousarray(faces.T))
@@ -149,11 +147,7 @@ def check_points(graph: Graph) -> Graph:
     if count < FEWEST:
         raise GLNError(f"Got {count} points; a mesh needs at least {FEWEST}.")
     where = graph.pos.numpy(force=True).astype(np.float64)
-    spread = (
-        np.linalg.svd(where - where.mean(0), full_matrices=False)[1]
-        if count < 10_000
-        else np.linalg.svd(np.cov(where.T))[1] ** 0.5
-    )
+    spread = np.linalg.svd(np.cov(where.T))[1] ** 0.5
     if spread[1] <= 1e-6 * spread[0]:
         raise GLNError(f"The {count:,} points lie on one line; a mesh needs points on a surface.")
     distinct = len(np.unique(where, axis=0))
