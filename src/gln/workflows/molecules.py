@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from gln.workflows.answers import Outcome, Window
 
 NEAREST = 0.2  # ångström: atoms closer than this are at one place
+SHORT = 1.75  # and nearly every molecule has a bond shorter than this; in bohr none is
 MOST = 10_000  # atoms of a molecule
 SURE = 0.99
 UNSTATED = (State(0, 0), State(1, 0), State(-1, 0))  # for a model that predicts no charges,
@@ -146,10 +147,11 @@ class Chemistry:
             atoms["node_type"][place] = found.states
         sure = float(chance(found.doubts[None], self.sure.get("molecule"))[0])
         strange = sorted({symbols[atom] for atom in np.flatnonzero(~known).tolist()})
-        notes = [
-            "" if found.proven else "a likelier molecule may have been missed",
-            "" if not strange else f"{', '.join(strange)}: unknown to the model, left without bonds",
-        ]
+        notes = [] if found.proven else ["a likelier molecule may have been missed"]
+        if _apart(answer):
+            notes.append(f"no two atoms are within {SHORT} Å; positions are expected in ångström")
+        if strange:
+            notes.append(f"{', '.join(strange)}: unknown to the model, left without bonds")
         return Graph(
             len(numbers),
             edge_index=both[:, order],
@@ -157,7 +159,7 @@ class Chemistry:
             **{name: torch.from_numpy(row) for name, row in atoms.items()},
             **{name: answer[name] for name in ("edge_type_names", "node_type_names") if name in answer},
             molecule_prob=sure,
-            note="; ".join(filter(None, notes)) or None,
+            note="; ".join(notes) or None,
         )
 
     def decoded(self, answer: Graph, numbers: np.ndarray) -> Decoded | None:
@@ -209,6 +211,12 @@ def _in_chains(molecule: Graph) -> torch.Tensor:
 def known_atoms(item: Item) -> np.ndarray:
     """Which atoms have an element that the model knows ``[n]``."""
     return item.graph.x.numpy(force=True).any(1)
+
+
+def _apart(atoms: Graph) -> bool:
+    """Whether no two of the atoms are as near as bonds are."""
+    where = atoms.pos.numpy(force=True)
+    return len(where) > 1 and not spatial.cKDTree(where).query_pairs(SHORT)
 
 
 def lone_charges(numbers: np.ndarray, known: np.ndarray) -> np.ndarray:
