@@ -32,9 +32,13 @@ from gln.graphs import GraphBatch
 from gln.graphs.record import Graph
 from gln.models.candidates import candidate_pairs
 from gln.models.pairs import ListedPairs
+from gln.storage.models import annotate
+from gln.storage.runs import read_checkpoint
+from gln.storage.tensors import load_weights
 from gln.training.config import FitConfig
 from gln.training.losses import Loss
 from gln.training.processes import Interrupted
+from gln.training.progress import resumed
 from recipes.molecule_graphs import EPOCH, LARGEST, SHARES, Epochs, Molecules, Store, load
 from recipes.molecule_labels import ELEMENTS, NODE_TYPES
 
@@ -120,9 +124,23 @@ def train(given: argparse.Namespace) -> None:
         rows = path.read_text().splitlines() if path.exists() else ["in the first epoch"]
         print("\n".join([*rows[:1], *rows[1:-1:20], *rows[1:][-1:]]), flush=True)
         print(f"{len(store.molecules())} conformers", flush=True)
+        keep_newest(model, given.run)
     finally:
         timer.cancel()
         epochs.thread.shutdown(wait=True, cancel_futures=True)
+
+
+def keep_newest(model: gln.GLN, run: Path) -> None:
+    """Save the averaged weights as they are in the middle of an epoch; ``gln.fit`` keeps those of the last whole one.
+
+    Otherwise up to an epoch would be lost, and it is the last steps, at the lowest rates, that count.
+    """
+    path = run / "checkpoint.safetensors"
+    found = read_checkpoint(path)
+    load_weights(model, found.weights | found.average, path)
+    at = resumed(found.progress, path)
+    annotate(model, at.threshold, at.facts(seed=0))
+    gln.save(model, run)
 
 
 def validation(data: Molecules, count: int) -> list[Graph]:
