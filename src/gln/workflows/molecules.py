@@ -134,7 +134,7 @@ class Chemistry:
         place = np.flatnonzero(known)
         ends = torch.from_numpy(place[found.bonds].reshape(-1, 2).T.copy())
         bonds = {
-            "edge_prob": chance(found.bond_doubts, self.sure.get("bond")).astype(np.float32),
+            "edge_prob": chance(found.bond_doubts, self.worth("bond", found)).astype(np.float32),
             "edge_type": np.array([self.orders.index(order) for order in found.types], dtype=np.int64),
             "edge_order": found.orders,
         }
@@ -145,7 +145,7 @@ class Chemistry:
         if self.stated:
             atoms["node_type"] = np.zeros(len(numbers), dtype=np.int64)
             atoms["node_type"][place] = found.states
-        sure = float(chance(found.doubts[None], self.sure.get("molecule"))[0])
+        sure = float(chance(found.doubts[None], self.worth("molecule", found))[0])
         strange = sorted({symbols[atom] for atom in np.flatnonzero(~known).tolist()})
         notes = [] if found.proven else ["a likelier molecule may have been missed"]
         if _apart(answer):
@@ -161,6 +161,10 @@ class Chemistry:
             molecule_prob=sure,
             note="; ".join(notes) or None,
         )
+
+    def worth(self, what: str, found: Decoded) -> list[float] | None:
+        """What doubts of a ``"bond"`` or of the ``"molecule"`` are worth; where hydrogens are missing, it may differ."""
+        return self.sure.get(confidence_of(what, found)) or self.sure.get(what)
 
     def decoded(self, answer: Graph, numbers: np.ndarray) -> Decoded | None:
         """The most likely molecule by what ``answer`` says of atoms with these atomic ``numbers``."""
@@ -183,6 +187,11 @@ class Chemistry:
         done = answer_window(model, self.prepared(Window(1, list(items))), replace(choice, threshold=LEAST))
         self.finished(done, items)
         return done
+
+
+def confidence_of(what: str, found: Decoded) -> str:
+    """The name of the weights for such an answer: of those with hydrogens that are not listed, ``"bare …"``."""
+    return f"bare {what}" if found.hydrogens.any() else what
 
 
 def drawing(molecule: Graph) -> Graph:
