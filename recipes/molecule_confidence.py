@@ -11,12 +11,12 @@ import numpy as np
 
 from gln.decoding.confidence import logs
 from gln.decoding.molecules import LEAST
-from gln.decoding.valences import ELEMENTS
+from gln.decoding.valences import ELEMENTS, NUMBER
 from gln.errors import GLNError
 from gln.graphs.record import Graph
 from gln.inference.choice import AS_TRAINED
 from gln.inference.predict import predict_graphs
-from gln.workflows.molecules import NUMBER, Chemistry, confidence_of
+from gln.workflows.molecules import Chemistry, confidence_of
 
 
 def fit_confidence(model: Any, graphs: Sequence[Graph], batch_size: int = 64) -> dict[str, list[float]]:

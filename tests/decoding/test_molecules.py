@@ -12,6 +12,7 @@ from gln.decoding import molecules
 from gln.decoding.molecules import Decoded, decode
 from gln.decoding.valences import (
     AROMATIC,
+    NUMBER,
     STATES,
     SYMBOLS,
     State,
@@ -24,7 +25,6 @@ from gln.errors import GLNError
 
 ALL = parse_states(STATES)
 FEW = parse_states(["0", "+1", "-1", "shared"])
-NUMBER = {symbol: number + 1 for number, symbol in enumerate(SYMBOLS)}
 
 
 def numbers(text: str) -> np.ndarray:

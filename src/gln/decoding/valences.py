@@ -23,6 +23,7 @@ TABLE = (
     "FrRaAcThPaU NpPuAmCmBkCfEsFmMdNoLrRfDbSgBhHsMtDsRgCnNhFlMcLvTsOg"
 )
 SYMBOLS = [TABLE[place : place + 2].strip() for place in range(0, len(TABLE), 2)]
+NUMBER = {symbol: number for number, symbol in enumerate(SYMBOLS, start=1)}
 BONDS = ("single", "double", "triple", "aromatic")  # orders 1 to 4 of an SDF, types 0 to 3
 AROMATIC = 4
 ELEMENTS = ("H", "B", "C", "N", "O", "F", "Si", "P", "S", "Cl", "Se", "Br", "I")  # of the shipped model

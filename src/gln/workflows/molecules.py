@@ -12,7 +12,7 @@ import numpy as np
 
 from gln.decoding.confidence import chance
 from gln.decoding.molecules import LEAST, Decoded, decode
-from gln.decoding.valences import BONDS, ELEMENTS, STATES, SYMBOLS, State, group, parse_states
+from gln.decoding.valences import BONDS, ELEMENTS, NUMBER, STATES, State, group, parse_states
 from gln.errors import GLNError
 from gln.graphs.record import Graph
 from gln.inference.choice import Choice
@@ -29,7 +29,6 @@ MOST = 10_000  # atoms of a molecule
 SURE = 0.99
 UNSTATED = (State(0, 0), State(1, 0), State(-1, 0))  # for a model that predicts no charges,
 USUAL = (0.99, 0.005, 0.005)  # how likely they are
-NUMBER = {symbol: number for number, symbol in enumerate(SYMBOLS, start=1)}
 
 
 def knows_molecules(config: dict[str, Any]) -> bool:
@@ -163,7 +162,7 @@ class Chemistry:
         )
 
     def worth(self, what: str, found: Decoded) -> list[float] | None:
-        """What doubts of a ``"bond"`` or of the ``"molecule"`` are worth; where hydrogens are missing, it may differ."""
+        """What doubts of a ``"bond"`` or of the ``"molecule"`` are worth; it differs where hydrogens are missing."""
         return self.sure.get(confidence_of(what, found)) or self.sure.get(what)
 
     def decoded(self, answer: Graph, numbers: np.ndarray) -> Decoded | None:
