@@ -18,7 +18,7 @@ from torch.nn.functional import gelu
 from gln.ops.mix import HAS_TRITON, may_use_kernels
 
 WIDTHS = (16, 32, 64, 128)  # of what a layer reads; others do not fit the tiles of a kernel
-ENTRIES = 2**15  # with fewer, calling oneDNN takes longer than it saves
+ENTRIES = 2**18  # with fewer, preparing oneDNN for their number takes longer than it saves
 HAS_ONEDNN = torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
 
 
