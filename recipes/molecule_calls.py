@@ -23,6 +23,7 @@ from __future__ import annotations
 import argparse
 import io
 import os
+import signal
 import subprocess
 import sys
 import tarfile
@@ -30,6 +31,7 @@ import tempfile
 import time
 import traceback
 import zipfile
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -95,7 +97,8 @@ def train(given: argparse.Namespace) -> None:
         words += ["--call", str(given.call), "--calls", str(CALLS), *given.more]
         learn(words, end)
     finally:
-        makers.terminate()
+        with suppress(ProcessLookupError):  # those that it started, too
+            os.killpg(makers.pid, signal.SIGTERM)
         keep(run, given.out)
     if last:
         chosen = settings([*words, "--minutes", "0"])
@@ -115,12 +118,17 @@ def started_makers(given: argparse.Namespace, parts: Path, end: float) -> subpro
     words += ["--processes", str(given.processes), "--minutes", str((end - time.monotonic()) / 60)]
     words += ["--seed", str(given.call), "--held-out", str(held_out)]
     program = Path(__file__).with_name("molecule_conformers.py")
-    return subprocess.Popen(["nice", sys.executable, str(program), *words], env=own)
+    command = ["nice", sys.executable, str(program), *words]
+    return subprocess.Popen(command, env=own, start_new_session=True)
 
 
 def wait(makers: subprocess.Popen[bytes], parts: Path, held_out: Path, enough: int) -> None:
     """Until there is something to learn from; what is held out is kept in a file of its own, once."""
-    while len(list(parts.glob("part-*.npz"))) * PART < enough and time.monotonic() < BEGUN + PATIENCE:
+    while True:
+        made, held = (len(list(parts.glob(f"{kind}-*.npz"))) for kind in ("part", "held-out"))
+        late = time.monotonic() > BEGUN + PATIENCE
+        if (held or held_out.exists()) and made and (late or made * PART >= enough):
+            break
         if makers.poll() is not None:
             sys.exit("No conformers are made; see above why.")
         time.sleep(0.5)

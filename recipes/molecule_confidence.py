@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -10,27 +11,28 @@ import numpy as np
 
 from gln.decoding.confidence import logs
 from gln.decoding.molecules import LEAST
-from gln.decoding.valences import ELEMENTS
+from gln.decoding.valences import ELEMENTS, NUMBER
 from gln.errors import GLNError
 from gln.graphs.record import Graph
 from gln.inference.choice import AS_TRAINED
 from gln.inference.predict import predict_graphs
-from gln.workflows.molecules import NUMBER, Chemistry
+from gln.workflows.molecules import Chemistry, confidence_of
 
 
 def fit_confidence(model: Any, graphs: Sequence[Graph], batch_size: int = 64) -> dict[str, list[float]]:
     """How sure answers are, learned from ``graphs`` that the model was not trained on: what their doubts are worth.
 
-    A molecule is right if every bond and every atom has its true type. The result is kept as
-    ``model.training_facts["confidence"]`` and is saved with the model.
+    A molecule is right if every bond and every atom has its true type. Answers with hydrogens that are not listed are
+    judged apart: the same doubts are worth less there, and together they would make all others look less sure than they
+    are. The result is kept as ``model.training_facts["confidence"]`` and is saved with the model.
 
     Args:
         graphs: with ``pos``, ``x``, ``edge_type`` and ``node_type`` as in training.
     """
     chemistry = Chemistry.of(model)
     answers = predict_graphs(model, graphs, replace(AS_TRAINED, threshold=LEAST, batch_size=batch_size))
-    rows: dict[str, list[np.ndarray]] = {"molecule": [], "bond": []}
-    right: dict[str, list[np.ndarray]] = {"molecule": [], "bond": []}
+    rows: defaultdict[str, list[np.ndarray]] = defaultdict(list)
+    right: defaultdict[str, list[np.ndarray]] = defaultdict(list)
     for graph, answer in zip(graphs, answers, strict=True):
         numbers = np.array([NUMBER[ELEMENTS[place]] for place in graph.x.argmax(1).tolist()])
         found = chemistry.decoded(answer, numbers)
@@ -40,11 +42,14 @@ def fit_confidence(model: Any, graphs: Sequence[Graph], batch_size: int = 64) ->
         orders = [chemistry.orders[kind] for kind in graph.edge_type[once].tolist()]
         true = dict(zip(map(tuple, graph.edges_once().tolist()), orders, strict=True))
         bonds = dict(zip(map(tuple, found.bonds.tolist()), found.types.tolist(), strict=True))
-        rows["molecule"].append(found.doubts[None])
-        rows["bond"].append(found.bond_doubts)
         same = true == bonds and (found.states == graph.node_type.numpy(force=True)).all()
-        right["molecule"].append(np.array([same]))
-        right["bond"].append(np.array([true.get(pair) == kind for pair, kind in bonds.items()], dtype=bool))
+        each = [true.get(pair) == kind for pair, kind in bonds.items()]
+        for what, doubts, well in (
+            ("molecule", found.doubts[None], [same]),
+            ("bond", found.bond_doubts, each),
+        ):
+            rows[confidence_of(what, found)].append(doubts)
+            right[confidence_of(what, found)].append(np.array(well, dtype=bool))
     fitted = {name: calibrate(np.concatenate(rows[name]), np.concatenate(right[name])) for name in rows}
     model.training_facts = {**(getattr(model, "training_facts", None) or {}), "confidence": fitted}
     return fitted
@@ -66,7 +71,7 @@ def calibrate(doubts: np.ndarray, right: np.ndarray) -> list[float]:
         slope = inputs.T @ (odds - wrong) + penalty @ weights
         curve = (inputs.T * np.maximum(odds * (1 - odds), 1e-9)) @ inputs + penalty
         step = np.linalg.solve(curve, slope)
-        weights = weights - step * min(1, 3 / np.abs(step).max())
+        weights = weights - step * 3 / max(3, np.abs(step).max())
         if np.abs(step).max() < 1e-8:
             break
     return weights.tolist()

@@ -343,7 +343,7 @@ def molecules(share: int, moses: list[str], more: list[str], taken: frozenset[st
             mol = Chem.MolFromSmiles(smiles)
             if mol is None or not fits(mol) or smiles in seen:
                 continue
-            heavy = mol.GetNumHeavyAtoms()
+            heavy = max(mol.GetNumHeavyAtoms(), 1)  # hydrogen has none
             if Chem.AddHs(mol).GetNumAtoms() > MOST_ATOMS or rng.random() > (SEVERAL / heavy) ** 2:
                 continue
             if Chem.MolToInchiKey(mol)[:14] in taken:

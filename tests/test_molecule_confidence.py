@@ -12,6 +12,7 @@ from gln.decoding.confidence import chance
 from gln.decoding.valences import ELEMENTS
 from gln.errors import GLNError
 from gln.graphs import make_graph
+from gln.graphs.record import Graph
 from gln.workflows.molecules import Chemistry
 from recipes.molecule_confidence import calibrate, fit_confidence
 from tests.workflows.test_molecules import ENDS, ByLength
@@ -30,22 +31,28 @@ def test_calibrated_chances_are_those_that_answers_were_right() -> None:
         calibrate(doubts, np.ones(20_000, dtype=bool))
 
 
-def test_confidence_is_fitted_and_kept() -> None:
+def formaldehyde(atoms: int, shift: float, right: bool) -> Graph:
+    """The first atoms of the molecule, or something else that they are said to be."""
+    where = torch.tensor([[0.0, 0, 0], [0, 1.2, 0], [0.94, -0.55, 0], [-0.94, -0.55, 0]])[:atoms]
+    x = torch.eye(13)[[ELEMENTS.index(symbol) for symbol in "COHH"[:atoms]]]
+    types = torch.tensor([1, 0, 0][: atoms - 1]) if right else torch.zeros(atoms - 1, dtype=torch.int64)
+    graph = make_graph(where + shift, x, ENDS[: atoms - 1], edge_type=types)
+    graph.node_type = torch.zeros(atoms, dtype=torch.int64)
+    graph.node_type[0] = 4 - atoms  # hydrogens that are not listed
+    return graph
+
+
+def test_confidence_is_fitted_and_kept_apart_without_hydrogens() -> None:
     model, random = ByLength(), np.random.default_rng(0)
-    graphs = []
-    for number in range(40):
-        where = torch.tensor([[0.0, 0, 0], [0, 1.2, 0], [0.94, -0.55, 0], [-0.94, -0.55, 0]])
-        x = torch.eye(13)[[ELEMENTS.index(symbol) for symbol in "COHH"]]
-        graph = make_graph(where + float(random.normal()), x, ENDS, edge_type=torch.tensor([1, 0, 0]))
-        graph.node_type = torch.zeros(4, dtype=torch.int64)
-        if number % 4 == 0:  # a quarter of the answers is not what is true
-            graph.edge_type = torch.zeros(6, dtype=torch.int64)
-        graphs.append(graph)
+    # A quarter of the answers with all hydrogens is wrong, and half of the others.
+    graphs = [
+        formaldehyde(atoms, float(random.normal()), number % wrong > 0)
+        for number in range(40)
+        for atoms, wrong in ((4, 4), (2, 2))
+    ]
     fitted = fit_confidence(model, graphs)
     assert model.training_facts["confidence"] == fitted  # type: ignore[attr-defined]
-    sure = (
-        Chemistry.of(model)
-        .molecule(model.answer(graphs[0]), list("COHH"), np.ones(4, dtype=bool))
-        .molecule_prob
-    )
-    assert sure == pytest.approx(0.75, abs=0.02)
+    for graph, share in zip(graphs[:2], (0.75, 0.5), strict=True):
+        known = np.ones(graph.num_nodes, dtype=bool)
+        found = Chemistry.of(model).molecule(model.answer(graph), "COHH"[: len(known)], known)
+        assert found.molecule_prob == pytest.approx(share, abs=0.02)

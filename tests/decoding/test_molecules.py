@@ -12,6 +12,7 @@ from gln.decoding import molecules
 from gln.decoding.molecules import Decoded, decode
 from gln.decoding.valences import (
     AROMATIC,
+    NUMBER,
     STATES,
     SYMBOLS,
     State,
@@ -24,7 +25,6 @@ from gln.errors import GLNError
 
 ALL = parse_states(STATES)
 FEW = parse_states(["0", "+1", "-1", "shared"])
-NUMBER = {symbol: number + 1 for number, symbol in enumerate(SYMBOLS)}
 
 
 def numbers(text: str) -> np.ndarray:
@@ -231,6 +231,16 @@ def test_one_resonance_form_is_written_with_few_charges(
     assert_valid(case[0], found)
     assert sorted(found.orders.tolist()) == orders
     assert sorted(found.charges.tolist()) == charges
+
+
+@pytest.mark.parametrize(("oxide", "methyl"), [(0, 2), (2, 0)])
+def test_a_charge_is_written_beside_its_counterpart(oxide: int, methyl: int) -> None:
+    states = {0: "shared", 2: "shared", 1: "0 H1", 3: "0 H1", 4: "0 H1", 5: "0 H3", 6: "-1"}
+    case = sure("N C N C C C O", RING | {(methyl, 5): 1, (oxide, 6): 1}, states)
+    found = decode(*case)
+    assert found is not None
+    assert_valid(case[0], found)
+    assert found.charges[[oxide, methyl, 6]].tolist() == [1, 0, -1]
 
 
 def test_a_ring_that_has_no_resonance_form_is_repaired_as_a_whole() -> None:

@@ -69,6 +69,13 @@ def test_what_comes_before_a_file_is_cut_off_is_read(tmp_path: Path) -> None:
     assert "claims 3 atoms, but the file ends after 1" in bad[0].reason
 
 
+@pytest.mark.parametrize("written", [b"\xef\xbb\xbf" + XYZ, XYZ.replace(b"\n", b"\r\n"), XYZ + b"\n\n"])
+def test_files_of_other_systems_are_the_same(written: bytes, tmp_path: Path) -> None:
+    same, usual = (read_all(put(tmp_path, name, data)) for name, data in (("a.xyz", written), ("b.xyz", XYZ)))
+    assert not same[1]
+    assert [item.symbols for item in same[0]] == [item.symbols for item in usual[0]]
+
+
 @pytest.mark.parametrize(
     ("name", "data", "message"),
     [

@@ -60,6 +60,11 @@ def test_a_complex_gives_its_ligands(tmp_path: Path) -> None:
     assert not any(item.labelled for item in found)
 
 
+def test_a_polymer_alone_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(GLNError, match="no ligand to read"):
+        list(read_items([write(tmp_path, [*PEPTIDE, "TER", *WATER])]))
+
+
 def test_of_alternative_locations_the_first_is_read(tmp_path: Path) -> None:
     first = row(2, "O1", "LIG", 1, (1.4, 0, 0), "O", alt="A")
     second = row(3, "O1", "LIG", 1, (1.5, 0.1, 0), "O", alt="B")

@@ -119,6 +119,15 @@ def test_a_molecule_of_several_pieces_is_one_record(run: Run) -> None:
     assert read.graph.num_edges == 2 * (3 + 5)
 
 
+def test_positions_in_another_unit_are_noticed(run: Run) -> None:
+    rows = [line.split() for line in FORMALDEHYDE.splitlines()[2:]]
+    bohr = "\n".join(
+        " ".join([name, *(str(float(value) / 0.529) for value in where)]) for name, *where in rows
+    )
+    job, _, _ = run(bohr=f"4\nin bohr\n{bohr}\n", right=FORMALDEHYDE)
+    assert job.output.read_text().count("no two atoms are within 1.75 Å") == 1
+
+
 def test_a_page_of_it_shows_the_molecules_with_their_charges(run: Run, tmp_path: Path) -> None:
     job, _, _ = run(a=FORMALDEHYDE, c=SAME)
     (view,) = job_views(job, job_items(job, tmp_path / "page.html", lambda text: None))

@@ -10,14 +10,14 @@ import numpy as np
 import torch
 from torch_geometric.data import Data
 
-from gln.decoding.valences import BONDS, ELEMENTS, STATES
+from gln.decoding.valences import BONDS, ELEMENTS, STATES, parse_states
 from gln.errors import GLNError
 from gln.graphs.check import as_record, make_graph
 from gln.inference.choice import Choice
 from gln.io import Item, ReadOptions, find_files, read_items
 from gln.io.items import Source
 from gln.io.molecules import Molecule, item_of
-from gln.io.molfiles import to_mol as written
+from gln.io.molfiles import sanitised
 from gln.workflows.methods import load
 from gln.workflows.molecules import Chemistry, knows_molecules
 
@@ -92,7 +92,7 @@ def to_mol(graph: Any, item: Item | None = None) -> Mol:
         where, title = graph.pos.numpy(force=True), ""
     if graph.get("edge_order") is None:
         graph = _as_certain(graph, symbols)
-    mol = written(title, symbols, where, graph)
+    mol = sanitised(title, symbols, where, graph)
     once = graph.listed_once()
     if graph.get("molecule_prob") is not None:
         mol.SetDoubleProp("confidence", float(graph["molecule_prob"]))
@@ -111,13 +111,7 @@ def _as_certain(graph: Any, symbols: list[str]) -> Any:
     graph.edge_prob = torch.ones(graph.num_edges)
     graph.edge_type_prob = torch.nn.functional.one_hot(graph.edge_type, len(BONDS)).double()
     graph.node_type_prob = torch.nn.functional.one_hot(graph.node_type, len(STATES)).double()
-    config = {
-        "in_channels": len(ELEMENTS),
-        "edge_types": len(BONDS),
-        "node_types": len(STATES),
-        "pos_channels": 3,
-    }
-    chemistry = Chemistry.of_facts({"config": config}, "the graph")
+    chemistry = Chemistry(tuple(range(1, 1 + len(BONDS))), tuple(parse_states(STATES)), stated=True, sure={})
     return chemistry.molecule(graph, symbols, np.ones(len(symbols), dtype=bool))
 
 

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from gln.decoding.programming import best_choices
-from gln.decoding.valences import AROMATIC, State, doubles, resonance_form
+from gln.decoding.valences import AROMATIC, NOTHING, State, doubles, resonance_form
 
 LEAST = 1e-4  # bonds less likely than this are not considered
 SPAN = 5.0  # alternatives so many nats less likely than the best are considered first,
@@ -269,21 +269,36 @@ class Choices:
                 return atoms
         return None
 
-    def _doubled(self, atoms: list[int], places: list[int]) -> list[int] | None:
+    def _doubled(
+        self, atoms: list[int], places: list[int], charged: Mapping[int, int] = NOTHING
+    ) -> list[int] | None:
         """Which of a system's bonds are double, 0 or 1 each; ``None`` if no resonance form fits."""
         options = {atom: self.doubles(atom) for atom in atoms}
-        key = (*places, *(tuple(each.items()) for each in options.values()))
+        beside = {atom: charged[atom] for atom in atoms if atom in charged}
+        key = (*places, *(tuple(each.items()) for each in options.values()), *beside.items())
         if key not in self.space.forms:
             ends = [self.space.ends[place] for place in places]
-            self.space.forms[key] = resonance_form(ends, options)
+            self.space.forms[key] = resonance_form(ends, options, beside)
         return self.space.forms[key]
+
+    def _beside(self) -> dict[int, int]:
+        """The charges of the atoms that an atom's bonds of a fixed order lead to, of atoms that have any."""
+        found: dict[int, int] = {}
+        for place, order in enumerate(self.value[self.space.atoms :]):
+            if 0 < order < AROMATIC:
+                one, two = self.space.ends[place]
+                for atom, other in ((one, two), (two, one)):
+                    if charge := self.space.states[self.value[other]].charge:
+                        found[atom] = found.get(atom, 0) + charge
+        return found
 
     def form(self) -> tuple[list[int], list[int]]:
         """The orders of all pairs and the charges of all atoms in one resonance form."""
         orders = self.value[self.space.atoms :]
         double = [0] * self.space.atoms
+        charged = self._beside()
         for atoms, places in self.systems():
-            for place, more in zip(places, self._doubled(atoms, places) or [], strict=True):
+            for place, more in zip(places, self._doubled(atoms, places, charged) or [], strict=True):
                 orders[place] = 1 + more
                 for atom in self.space.ends[place]:
                     double[atom] += more

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from itertools import combinations
+from types import MappingProxyType
 from typing import NamedTuple
 
 from gln.errors import GLNError
@@ -23,6 +24,7 @@ TABLE = (
     "FrRaAcThPaU NpPuAmCmBkCfEsFmMdNoLrRfDbSgBhHsMtDsRgCnNhFlMcLvTsOg"
 )
 SYMBOLS = [TABLE[place : place + 2].strip() for place in range(0, len(TABLE), 2)]
+NUMBER = {symbol: number for number, symbol in enumerate(SYMBOLS, start=1)}
 BONDS = ("single", "double", "triple", "aromatic")  # orders 1 to 4 of an SDF, types 0 to 3
 AROMATIC = 4
 ELEMENTS = ("H", "B", "C", "N", "O", "F", "Si", "P", "S", "Cl", "Se", "Br", "I")  # of the shipped model
@@ -30,8 +32,11 @@ CHARGES = ("0", "+1", "-1", "shared")
 STATES = tuple(charge + f" H{h}" * (h > 0) for charge in CHARGES for h in range(5))  # of its atoms
 NOBLE = (2, 10, 18, 36, 54, 86, 118)
 
-CHARGED = 8  # a charge is worse than this many atoms, as of sulphur, with one more double bond than one
+# What is worse in a resonance form: a charge than eight atoms, as of sulphur, with one more double bond than one, and
+# each of these than a charge that is not beside one of the other sign.
+CHARGED, CROWDED, ALONE = 16, 2, 1
 FORMS = 2000  # steps in the search for a resonance form
+NOTHING: Mapping[int, int] = MappingProxyType({})
 
 
 class State(NamedTuple):
@@ -119,11 +124,14 @@ def doubles(number: int, state: State, total: int, bonds: int, aromatic: int) ->
     return found
 
 
-def resonance_form(ends: Sequence[tuple[int, int]], options: dict[int, dict[int, int]]) -> list[int] | None:
+def resonance_form(
+    ends: Sequence[tuple[int, int]], options: dict[int, dict[int, int]], beside: Mapping[int, int] = NOTHING
+) -> list[int] | None:
     """Which of the aromatic bonds ``ends`` are double (0 or 1 each), so that charges are few; ``None`` if none fits.
 
     Args:
         options: for every atom at these bonds, as :func:`doubles` gives them.
+        beside: the charges that its other bonds lead to, for atoms that have any: as of ``N⁺–O⁻`` in a ring.
     """
     at: dict[int, list[int]] = {atom: [] for atom in options}
     for number, (a, b) in enumerate(ends):
@@ -146,7 +154,8 @@ def resonance_form(ends: Sequence[tuple[int, int]], options: dict[int, dict[int,
         found = []
         for count, charge in options[atom].items():
             if 0 <= count - has[atom] <= len(free):
-                price = CHARGED * abs(charge) + max(count - 1, 0)
+                price = CHARGED * abs(charge) + CROWDED * max(count - 1, 0)
+                price += ALONE * (charge != 0 and charge * beside.get(atom, 0) >= 0)
                 found += [(price, some) for some in combinations(free, count - has[atom])]
         return found
 

@@ -8,6 +8,7 @@ An .xyz whose rows are nothing but numbers is a cloud of points, as scanners wri
 from __future__ import annotations
 
 from array import array
+from codecs import BOM_UTF8
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import chain, islice
@@ -296,4 +297,4 @@ def _rows(file: BinaryIO) -> Iterator[Row]:
         row += 1
         if len(line) > LONGEST:
             raise GLNError(f"row {row} is longer than {LONGEST:,} bytes; this is not a table of atoms.")
-        yield row, line
+        yield row, line.removeprefix(BOM_UTF8) if row == 1 else line

@@ -6,11 +6,12 @@ Bonds are written in one resonance form, so every program reads them alike; rdki
 from __future__ import annotations
 
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
 import numpy as np
 
-from gln.decoding.valences import SYMBOLS, valences
+from gln.decoding.valences import NUMBER, valences
 from gln.errors import GLNError, needed
 from gln.graphs.record import Graph
 from gln.io.items import Item
@@ -18,10 +19,10 @@ from gln.io.table_writers import Writer
 
 MOLECULES = (".sdf", ".smi")
 V2000 = 999  # the most atoms and bonds
+LONGEST = 199  # letters in a line
 FARTHEST = 9_999  # ångström: farther positions do not fit its columns
 RDKIT = ("rdkit.Chem", "Molecules that are not written as .sdf", "molecules")
 Atom = tuple[str, list[float], int, int | None]  # the element, where it is, its charge and any stated valence
-NUMBER = {symbol: number for number, symbol in enumerate(SYMBOLS, start=1)}
 
 
 def mol_block(title: str, symbols: list[str], where: np.ndarray, molecule: Graph) -> str:
@@ -79,7 +80,7 @@ def _usual(symbol: str, charge: int, total: int) -> int:
     return next((each - total for each in rule if each >= total), 0)
 
 
-def to_mol(title: str, symbols: list[str], where: np.ndarray, molecule: Graph) -> Any:
+def sanitised(title: str, symbols: list[str], where: np.ndarray, molecule: Graph) -> Any:
     """The same as a sanitised rdkit ``Mol``."""
     chem, block = needed(*RDKIT), mol_block(title, symbols, where, molecule)
     found = chem.MolFromMolBlock(block, removeHs=False)
@@ -103,17 +104,15 @@ class SDFWriter(Writer):
 
     def put(self, item: Item, answer: Graph) -> None:
         block = mol_block(*molecule_of(item, answer))
-        bonds = answer.edge_prob[answer.listed_once()].tolist()
-        fields = {"source": item.label, "confidence": f"{answer.molecule_prob:.4f}"}
-        fields |= {"bond_confidence": _lines([f"{value:.4f}" for value in bonds])} if bonds else {}
-        fields |= {"note": answer.note} if answer.get("note") else {}
-        data = "".join(f">  <{name}>\n{text}\n\n" for name, text in fields.items())
+        bonds = " ".join(f"{value:.4f}" for value in answer.edge_prob[answer.listed_once()].tolist())
+        fields = {
+            "source": item.label,
+            "confidence": f"{answer.molecule_prob:.4f}",
+            "bond_confidence": fill(bonds, LONGEST),
+            "note": answer.get("note"),
+        }
+        data = "".join(f">  <{name}>\n{text}\n\n" for name, text in fields.items() if text)
         self.file.write(f"{block}{data}$$$$\n".encode("utf-8", "backslashreplace"))
-
-
-def _lines(words: list[str]) -> str:
-    """Words in lines of fewer than 200 letters, as the format asks."""
-    return "\n".join(" ".join(words[start : start + 28]) for start in range(0, len(words), 28))
 
 
 class SmilesWriter(SDFWriter):
@@ -125,7 +124,7 @@ class SmilesWriter(SDFWriter):
 
     def put(self, item: Item, answer: Graph) -> None:
         title, symbols, where, molecule = molecule_of(item, answer)
-        text = self.chem.MolToSmiles(self.chem.RemoveHs(to_mol(title, symbols, where, molecule)))
+        text = self.chem.MolToSmiles(self.chem.RemoveHs(sanitised(title, symbols, where, molecule)))
         name = " ".join(item.label.split())
         line = f"{text}\t{name}\t{answer.molecule_prob:.4f}\n"
         self.file.write(line.encode("utf-8", "backslashreplace"))

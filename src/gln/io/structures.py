@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gln.errors import needed
+from gln.errors import GLNError, needed
 from gln.graphs.convert import components
 from gln.io.items import Item, Skipped, Source, decoding, load
 from gln.io.molecules import Molecule, element, item_of
@@ -39,6 +39,11 @@ def read_structure(source: Source) -> Iterator[Item | Skipped]:
         structure.remove_alternative_conformations()
         structure.remove_waters()
         found = list(_molecules(structure))  # a name that is no text is decoded here
+    if not found and _has_polymer(structure):
+        raise GLNError(
+            "it has a protein or a nucleic acid, but no ligand to read; give a molecule in a file of its own, as .xyz "
+            "or .sdf."
+        )
     for name, residues in found:
         part = name if len(found) > 1 else None
         yield source.attempt(part, partial(_item, source, residues, part, name))
@@ -46,8 +51,7 @@ def read_structure(source: Source) -> Iterator[Item | Skipped]:
 
 def _molecules(structure: Structure) -> Iterator[tuple[str, list[Residue]]]:
     """The residues of every molecule, with a name."""
-    polymers = any(len(chain.get_polymer()) for model in structure for chain in model)
-    several = len(structure) > 1
+    polymers, several = _has_polymer(structure), len(structure) > 1
     for number, model in enumerate(structure, start=1):
         before = f"{number}/" if several else ""
         if not polymers:
@@ -63,6 +67,10 @@ def _molecules(structure: Structure) -> Iterator[tuple[str, list[Residue]]]:
         ]
         for group in _joined([residue for _, residue in named]):
             yield named[group[0]][0], [named[place][1] for place in group]
+
+
+def _has_polymer(structure: Structure) -> bool:
+    return any(len(chain.get_polymer()) for model in structure for chain in model)
 
 
 def _joined(residues: list[Residue]) -> list[list[int]]:

@@ -62,8 +62,15 @@ def next_structure(
 ) -> Structure:
     """What the next step sees of the scores of this one."""
     a = pairs.only(score.sigmoid())
-    each = None if types is None else a[..., None] * types.softmax(-1)
+    each = None if types is None else a[..., None] * _shares(types)
     return _both_ways(kinds, pairs, a, each, None if weights is None else a * weights)
+
+
+def _shares(types: Tensor) -> Tensor:
+    """``softmax`` over the last dimension; on a CPU, few columns take a tenth of the time that short rows do."""
+    if types.is_cpu:
+        return types.movedim(-1, 0).contiguous().softmax(0).movedim(0, -1)
+    return types.softmax(-1)
 
 
 def first_structure(kinds: Kinds, pairs: Pairs, a: Tensor | None, nothing: Tensor) -> Structure:

@@ -11,7 +11,7 @@ import numpy as np
 
 from gln.decoding.confidence import chance
 from gln.decoding.molecules import LEAST, Decoded, decode
-from gln.decoding.valences import BONDS, ELEMENTS, STATES, SYMBOLS, State, group, parse_states
+from gln.decoding.valences import BONDS, ELEMENTS, NUMBER, STATES, State, group, parse_states
 from gln.errors import GLNError
 from gln.graphs.record import Graph
 from gln.inference.choice import Choice
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from gln.workflows.answers import Outcome
 
 NEAREST = 0.2  # ångström: atoms closer than this are at one place
+SHORT = 1.75  # and nearly every molecule has a bond shorter than this; in bohr none is
 MOST = 10_000  # atoms of a molecule
 SURE = 0.99
 UNSTATED = (State(0, 0), State(1, 0), State(-1, 0))  # for a model that predicts no charges,
 USUAL = (0.99, 0.005, 0.005)  # how likely they are
-NUMBER = {symbol: number for number, symbol in enumerate(SYMBOLS, start=1)}
 
 
 def knows_molecules(config: dict[str, Any]) -> bool:
@@ -111,7 +111,7 @@ class Chemistry:
         place = np.flatnonzero(known)
         ends = torch.from_numpy(place[found.bonds].reshape(-1, 2).T.copy())
         bonds = {
-            "edge_prob": chance(found.bond_doubts, self.sure.get("bond")).astype(np.float32),
+            "edge_prob": chance(found.bond_doubts, self.worth("bond", found)).astype(np.float32),
             "edge_type": np.array([self.orders.index(order) for order in found.types], dtype=np.int64),
             "edge_order": found.orders,
         }
@@ -122,12 +122,13 @@ class Chemistry:
         if self.stated:
             atoms["node_type"] = np.zeros(len(numbers), dtype=np.int64)
             atoms["node_type"][place] = found.states
-        sure = float(chance(found.doubts[None], self.sure.get("molecule"))[0])
+        sure = float(chance(found.doubts[None], self.worth("molecule", found))[0])
         strange = sorted({symbols[atom] for atom in np.flatnonzero(~known).tolist()})
-        notes = [
-            "" if found.proven else "a likelier molecule may have been missed",
-            "" if not strange else f"{', '.join(strange)}: unknown to the model, left without bonds",
-        ]
+        notes = [] if found.proven else ["a likelier molecule may have been missed"]
+        if _apart(answer):
+            notes.append(f"no two atoms are within {SHORT} Å; positions are expected in ångström")
+        if strange:
+            notes.append(f"{', '.join(strange)}: unknown to the model, left without bonds")
         return Graph(
             len(numbers),
             edge_index=both[:, order],
@@ -135,8 +136,12 @@ class Chemistry:
             **{name: torch.from_numpy(row) for name, row in atoms.items()},
             **{name: answer[name] for name in ("edge_type_names", "node_type_names") if name in answer},
             molecule_prob=sure,
-            note="; ".join(filter(None, notes)) or None,
+            note="; ".join(notes) or None,
         )
+
+    def worth(self, what: str, found: Decoded) -> list[float] | None:
+        """What doubts of a ``"bond"`` or of the ``"molecule"`` are worth; it differs where hydrogens are missing."""
+        return self.sure.get(confidence_of(what, found)) or self.sure.get(what)
 
     def decoded(self, answer: Graph, numbers: np.ndarray) -> Decoded | None:
         """The most likely molecule by what ``answer`` says of atoms with these atomic ``numbers``."""
@@ -157,6 +162,11 @@ class Chemistry:
         from gln.workflows.answers import Window, answer_window
 
         return answer_window(model, Window(1, list(items)), replace(choice, threshold=LEAST), form=self)
+
+
+def confidence_of(what: str, found: Decoded) -> str:
+    """The name of the weights for such an answer: of those with hydrogens that are not listed, ``"bare …"``."""
+    return f"bare {what}" if found.hydrogens.any() else what
 
 
 def drawing(molecule: Graph) -> Graph:
@@ -185,6 +195,12 @@ def _in_chains(molecule: Graph) -> torch.Tensor:
 def known_atoms(item: Item) -> np.ndarray:
     """Which atoms have an element that the model knows ``[n]``."""
     return item.graph.x.numpy(force=True).any(1)
+
+
+def _apart(atoms: Graph) -> bool:
+    """Whether no two of the atoms are as near as bonds are."""
+    where = atoms.pos.numpy(force=True)
+    return len(where) > 1 and not spatial.cKDTree(where).query_pairs(SHORT)
 
 
 def lone_charges(numbers: np.ndarray, known: np.ndarray) -> np.ndarray:
