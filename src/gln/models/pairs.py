@@ -30,7 +30,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, wraps
-from itertools import chain, pairwise
+from itertools import pairwise
 from typing import NamedTuple, ParamSpec, TypeVar
 
 import torch
@@ -71,35 +71,28 @@ def joined(parts: list[Tensor]) -> Tensor:
     return parts[0] if len(parts) == 1 else torch.cat(parts)
 
 
-def in_one_piece(
-    parts: Iterable[Tensor], lengths: list[int], instead: list[Tensor] | None = None
-) -> list[Tensor]:
-    """The parts in one stretch of memory, where :func:`replace_state` keeps them; a single part as it is.
+def in_one_piece(parts: Iterable[Tensor], blocks: Sequence[Block]) -> Tensor:
+    """The values of all blocks, which come one by one, in one stretch of memory; of a single block as they are.
 
-    States that came and went one by one, between other values, would leave holes that nothing fits into. ``instead``
-    are longer ones in one piece, whose memory is taken; ``parts`` may be made from them, each from what is not before.
+    Kept until the last has come, parts would leave holes between other values that nothing fits into.
     """
-    parts = iter(parts)
-    first = next(parts)
-    if len(lengths) == 1:
-        return [first]
-    shape = (sum(lengths), *first.shape[1:])
-    if instead is None or len({state.untyped_storage().data_ptr() for state in instead}) > 1:
-        whole = first.new_empty(shape)
-    else:
-        whole = instead[0].as_strided(shape, first.stride())
-    places = list(whole.split(lengths))
-    for place, part in zip(places, chain([first], parts), strict=True):
-        place.copy_(part)
-    return places
+    whole = None
+    for block, part in zip(blocks, parts, strict=True):
+        if len(blocks) == 1:
+            return part
+        if whole is None:
+            whole = part.new_empty(sum(block.shape[0] for block in blocks), *part.shape[1:])
+        block.pairs(whole).copy_(part)
+    assert whole is not None
+    return whole
 
 
-def replace_state(states: list[Tensor], number: int, state: Tensor) -> None:
-    """Put ``state`` in the place of an old one; in the memory of that one, if there are several."""
-    if len(states) == 1 or state.dtype != states[number].dtype:
-        states[number] = state
-    else:
-        states[number].copy_(state)
+def replaced(values: Tensor, blocks: Sequence[Block], block: Block, part: Tensor) -> Tensor:
+    """``values`` with ``part`` for one of the ``blocks``; of several in its memory: large sets need no second copy."""
+    if len(blocks) == 1:
+        return part
+    block.pairs(values).copy_(part)
+    return values
 
 
 @dataclass(frozen=True)
