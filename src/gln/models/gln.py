@@ -34,7 +34,6 @@ from gln.models.pairs import (
     Block,
     ListedPairs,
     Pairs,
-    block_size,
     in_one_piece,
     joined,
     replaced,
@@ -52,7 +51,6 @@ from gln.models.structure import (
     types_and_weights,
 )
 from gln.ops.layers import ends_linear, gelu_linear, has_kernel, normed_linear, normed_mlp
-from gln.ops.mix import MOST_SLOTS
 
 Tick = Callable[[int], object]
 
@@ -212,9 +210,7 @@ class GLN(nn.Module):
         pairs = choose_pairs(self, where, x, batch.mask)
         if isinstance(pairs, AllPairs):
             return {"pairs": pairs.mask}
-        if pairs.stands is not None or pairs.longest > MOST_SLOTS:
-            return None
-        return pairs.padded().as_tensors()
+        return pairs.padded().as_tensors() if pairs.is_plain else None
 
     @torch.no_grad()
     def score_set(
@@ -301,7 +297,7 @@ class GLN(nn.Module):
     ) -> tuple[Sequence[Block], Tensor, Tensor]:
         """The blocks of pairs, and the first states of nodes ``[..., d]`` and of pairs ``[..., c]``."""
         where, pos, x = (pairs.from_batch(values) for values in inputs)
-        blocks: Sequence[Block] = pairs.blocks(block or block_size(x.device))
+        blocks: Sequence[Block] = pairs.blocks(block)
         unit = joined([local_unit(block, where) for block in blocks])[..., None]
         h = self.embed_node(x if x.shape[-1] else x.new_ones(*x.shape[:-1], 1))
         how = (self.lengths, self.directions, self.kinds.edge_weights)

@@ -39,7 +39,7 @@ from torch.nn import functional
 
 from gln.models.crowds import expanded
 from gln.ops.layers import PairEnds
-from gln.ops.mix import look_up, mix_all, mix_listed
+from gln.ops.mix import MOST_SLOTS, look_up, mix_all, mix_listed
 
 MATRIX = 2**22  # entries; with fewer, a GPU sums over a list as a product of matrices
 # Pairs processed at once where no gradient is kept: what suits a cache, and what fills a GPU.
@@ -110,9 +110,9 @@ class AllPairs:
 
     candidates = None  # slot j is node j
 
-    def blocks(self, size: int) -> list[AllPairs]:
+    def blocks(self, size: int | None = None) -> list[AllPairs]:
         """All graphs, in blocks of at most ``size`` entries, or of a single graph with more."""
-        count = max(1, size // self.mask[0].numel())
+        count = max(1, (size or block_size(self.mask.device)) // self.mask[0].numel())
         if count >= len(self.mask):
             return [self]
         cuts = [slice(first, first + count) for first in range(0, len(self.mask), count)]
@@ -249,6 +249,11 @@ class ListedPairs:
         _, place = look_up(self.start, ends[1], back, longest)
         return replace(self, ends=ends, back=back, longest=longest, place=place)
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether :meth:`as_tensors` says it all: nobody stands for another, and no row is too long for a table."""
+        return self.stands is None and self.longest <= MOST_SLOTS
+
     def as_tensors(self) -> dict[str, Tensor]:
         """A padded list by names, for :meth:`from_tensors`."""
         assert self.place is not None
@@ -259,8 +264,9 @@ class ListedPairs:
         count, nodes = size
         return cls(**tensors, longest=place.shape[1], size=(count, nodes), place=place)
 
-    def blocks(self, size: int) -> list[ListedBlock]:
+    def blocks(self, size: int | None = None) -> list[ListedBlock]:
         """All rows, in blocks of at most ``size`` pairs, or of a single row with more."""
+        size = size or block_size(self.start.device)
         if self.ends.shape[1] <= size:
             rows, own = (0, len(self.start) - 1), (0, self.ends.shape[1])
             everything = Near(self.start, self.ends[1], rows, own, [])

@@ -20,7 +20,7 @@ from gln.errors import GLNError
 from gln.graphs import GraphBatch
 from gln.models.candidates import spatial_order
 from gln.models.contract import ScoredPairs
-from gln.models.pairs import ListedBlock, ListedPairs, block_size
+from gln.models.pairs import ListedBlock, ListedPairs
 from gln.models.structure import Structure
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ class Region:
         among = kept[self.pairs.ends].all(0)  # [m]
         ends = (kept.cumsum(0) - 1)[self.pairs.ends[:, among]]
         self.pairs = ListedPairs.sorted(ends, (1, len(self.node)))
-        blocks = self.pairs.blocks(block_size(h.device))
+        blocks = self.pairs.blocks()
         place = among.nonzero()[:, 0]
         for block in blocks:  # from where it is or further on, so that no later block has lost its states yet
             block.pairs(e).copy_(e[block.pairs(place)])
