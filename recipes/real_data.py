@@ -36,7 +36,7 @@ from gln.inference.choice import AS_TRAINED
 from gln.io import ReadOptions, find_files, read_items
 from gln.io.molecules import ELEMENTS
 from gln.io.ply import parse_ply
-from gln.models.gln import SMALL
+from gln.models.candidates import SMALL
 from gln.storage.provenance import check_source, write_result
 from gln.workflows.judge import evaluate_on
 from gln.workflows.methods import options_for

@@ -53,7 +53,7 @@ def dense_way(model: GLN, true: list[Graph], threshold: float) -> tuple[dict[str
 def test_every_score_is_that_of_the_matrices(
     candidates: int, quantile: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gln.models.gln.SMALL", 0)
+    monkeypatch.setattr("gln.models.candidates.SMALL", 0)
     monkeypatch.setattr("gln.models.candidates.DENSE_NODES", 0)
     model, true = model_of(candidates), graphs()
     every = torch.cat([answer.edge_prob for answer in predict(model, true, threshold=0.0)])
@@ -74,7 +74,7 @@ def test_every_score_is_that_of_the_matrices(
 def test_the_best_threshold_is_the_one_of_the_best_scores(
     candidates: int, value: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gln.models.gln.SMALL", 0)
+    monkeypatch.setattr("gln.models.candidates.SMALL", 0)
     model, true = model_of(candidates), [graph for graph in graphs() if graph.num_nodes > 9]
     distance = gln.mmd(true, true)  # this and the intervals are of no interest here
     monkeypatch.setattr("gln.inference.evaluate.mmd", lambda *_, **__: distance)

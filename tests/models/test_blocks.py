@@ -32,7 +32,7 @@ VARIANTS: list[dict[str, Any]] = [
 @pytest.fixture
 def large(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every set is large."""
-    monkeypatch.setattr("gln.models.gln.SMALL", 0)
+    monkeypatch.setattr("gln.models.candidates.SMALL", 0)
     monkeypatch.setattr("gln.models.candidates.DENSE_NODES", 0)
 
 

@@ -79,7 +79,7 @@ def test_proposals_are_the_same_a_few_rows_at_a_time(workspace: int, monkeypatch
     torch.manual_seed(0)
     propose, where = Proposal(0, 2, width=4, count=2), torch.rand(1, 40, 2)
     x, mask = where[..., :0], torch.ones(1, 40, dtype=torch.bool)
-    assert propose.best_of_set(where[0], x[0], mask[0]).equal(propose.best(propose(where, x, mask), mask))
+    assert propose.best_of_set(where, x, mask).equal(propose.best(propose(where, x, mask), mask))
 
 
 @pytest.mark.parametrize("axes", [1, 2, 3, 4, 6])

@@ -11,6 +11,7 @@ from gln import GLN
 from gln.graphs import GraphBatch
 from gln.graphs.record import Graph
 from gln.inference.predict import predict_graphs
+from gln.models.candidates import choose_pairs
 from gln.models.crowds import expanded, find_crowds
 
 K, FEW = 2, 4
@@ -117,7 +118,7 @@ def test_a_node_has_few_candidates(name: str) -> None:
         batch_of(pos, x + torch.arange(len(x))[:, None] * (name == "all different"))
     )
     mask = torch.ones(1, len(pos), dtype=torch.bool)
-    pairs = model._choose(where, read, mask, None, None, K)
+    pairs = choose_pairs(model, where, read, mask, candidates=K)
     assert pairs.longest <= 8 * max(2 * K, FEW)
 
 

@@ -12,7 +12,7 @@ from torch_geometric.data import Batch, Data
 import gln
 from gln.errors import GLNError
 from gln.graphs import GraphBatch, make_graph
-from gln.models.candidates import all_pairs, candidate_pairs, candidate_recall
+from gln.models.candidates import all_pairs, candidate_pairs, candidate_recall, choose_pairs
 from gln.models.gln import GLN
 
 SIZES = (1, 2, 5, 12, 9)
@@ -40,7 +40,7 @@ def model_of(**changes: object) -> GLN:
 def every_set_is_large(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
     """Where a test says so: candidates instead of all pairs, without needing hundreds of nodes."""
     if "candidates" in request.fixturenames and request.getfixturevalue("candidates"):
-        monkeypatch.setattr("gln.models.gln.SMALL", 0)
+        monkeypatch.setattr("gln.models.candidates.SMALL", 0)
         monkeypatch.setattr("gln.models.candidates.DENSE_NODES", 0)
 
 
@@ -95,7 +95,7 @@ def test_padding_changes_nothing(candidates: int) -> None:
 
 def test_padding_beyond_the_border_of_small_sets_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """A small set is scored over all pairs, also beside a large one."""
-    monkeypatch.setattr("gln.models.gln.SMALL", 8)
+    monkeypatch.setattr("gln.models.candidates.SMALL", 8)
     model, batch = model_of(candidates=3), batch_of((6, 14))
     alone = GraphBatch(batch.pos[:1, :6], batch.x[:1, :6], batch.adj[:1, :6, :6], batch.mask[:1, :6])
     assert close(model(alone).probabilities()[0], model(batch).probabilities()[0, :6, :6])
@@ -111,7 +111,7 @@ def test_a_sparse_model_scores_candidates_of_small_sets_too() -> None:
 
 
 def test_proposals_keep_the_laws_of_order_and_padding(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gln.models.gln.SMALL", 0)
+    monkeypatch.setattr("gln.models.candidates.SMALL", 0)
     model, batch = model_of(candidates=2, proposals=1), batch_of((12, 5))
     batch.pos[0, :4], batch.x[0, :4] = batch.pos[0, 0], batch.x[0, 0]  # nodes that no score can tell apart
     order = torch.randperm(12)
@@ -171,7 +171,7 @@ def test_the_initial_structure_has_an_effect_and_its_edges_are_candidates(candid
 def test_an_initial_identity_makes_no_node_its_own_neighbour(
     listed: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gln.models.gln.SMALL", 0)
+    monkeypatch.setattr("gln.models.candidates.SMALL", 0)
     monkeypatch.setattr("gln.models.candidates.DENSE_NODES", 0 if listed else 99)
     output = model_of(candidates=2)(batch_of((12, 5)), initial=torch.eye(12))
     assert not output.probabilities().diagonal(dim1=1, dim2=2).any()
@@ -301,7 +301,7 @@ def test_a_pair_that_was_not_scored_is_never_an_edge(candidates: int) -> None:
 
 def test_the_proposal_learns_edges_that_are_not_near(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every node is joined to its mirror image across the centre, which is seldom among its nearest."""
-    monkeypatch.setattr("gln.models.gln.SMALL", 0)
+    monkeypatch.setattr("gln.models.candidates.SMALL", 0)
     monkeypatch.setattr("gln.ops.mix.WORTH", 2**60)  # do not compile loops for this test alone
     rng = torch.Generator().manual_seed(0)
 
@@ -314,7 +314,7 @@ def test_the_proposal_learns_edges_that_are_not_near(monkeypatch: pytest.MonkeyP
     model = GLN(width=32, pair_width=8, kernels=2, steps=1, candidates=2, proposals=2)
     gln.fit(model, train, train[:20], epochs=12, batch_size=20, lr=1e-2, accelerator="cpu", progress=False)
     near = candidate_recall(candidate_pairs(test.pos, test.mask, 2), test.adj).mean()
-    chosen = model._choose(test.pos, test.pos[..., :0], test.mask, None, model(test).proposal)
+    chosen = choose_pairs(model, test.pos, test.pos[..., :0], test.mask, None, model(test).proposal)
     found = candidate_recall(chosen, test.adj).mean()
     assert near < 0.3
     assert found > 0.9

@@ -67,7 +67,7 @@ def close(one: dict[str, Tensor], other: dict[str, Tensor]) -> bool:
 def every_set_is_large(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
     """Where a test says so: candidates instead of all pairs, without needing hundreds of nodes."""
     if "candidates" in request.fixturenames and request.getfixturevalue("candidates"):
-        monkeypatch.setattr("gln.models.gln.SMALL", 0)
+        monkeypatch.setattr("gln.models.candidates.SMALL", 0)
         monkeypatch.setattr("gln.models.candidates.DENSE_NODES", 0)
 
 
@@ -155,7 +155,7 @@ def test_all_pairs_and_a_list_agree_in_values_and_gradients(directed: bool) -> N
 def test_blocks_of_a_large_set_say_what_the_whole_says(
     directed: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gln.models.gln.SMALL", 0)
+    monkeypatch.setattr("gln.models.candidates.SMALL", 0)
     model, batch = model_of(**ALL, directed=directed, candidates=4), batch_of((40,))
     known, types = torch.tensor([[0, 39, 5], [39, 0, 6]]), torch.tensor([2, 2, 1])
     initial = torch.zeros(1, 40, 40, 3)

@@ -33,7 +33,7 @@ class GivenPairs:
     def mask(self) -> Tensor:
         return torch.ones_like(self.back, dtype=torch.bool)
 
-    def blocks(self, size: int) -> list[GivenPairs]:
+    def blocks(self, size: int | None = None) -> list[GivenPairs]:
         return [self]
 
     def of_all_nodes(self) -> tuple[GivenPairs, None]:

@@ -220,7 +220,7 @@ def _outputs(found: StructureOutput) -> dict[str, Tensor]:
 class OneBlock(AllPairs):
     """All pairs at once, whatever their number."""
 
-    def blocks(self, size: int) -> list[AllPairs]:
+    def blocks(self, size: int | None = None) -> list[AllPairs]:
         return [self]
 
 

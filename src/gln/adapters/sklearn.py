@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Hashable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NotRequired, TypedDict
@@ -58,6 +58,7 @@ class LearnerFacts(TypedDict):
     names: NotRequired[list[str] | None]
 
 
+@dataclass(kw_only=True, eq=False, repr=False)  # as scikit-learn compares and prints estimators
 class GraphLearner(BaseEstimator):
     """Learns which points of a set are joined, from sets whose edges are known.
 
@@ -102,42 +103,22 @@ class GraphLearner(BaseEstimator):
     =====================  ==================================================================
     """
 
-    def __init__(
-        self,
-        *,
-        width: int = 32,
-        pair_width: int = 32,
-        steps: int = 3,
-        candidates: int = 32,
-        epochs: int = 50,
-        batch_size: int = 20,
-        learning_rate: float = 1e-3,
-        edge_loss: Edge = "plain",
-        validation_fraction: float = 0.1,
-        patience: int | None = None,
-        threshold: float | None = None,
-        standardize: bool = True,
-        kinds: bool = False,
-        device: Literal["auto", "cpu", "gpu"] = "auto",
-        random_state: Any = None,
-        verbose: bool = False,
-    ) -> None:
-        self.width = width
-        self.pair_width = pair_width
-        self.steps = steps
-        self.candidates = candidates
-        self.epochs = epochs
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.edge_loss = edge_loss
-        self.validation_fraction = validation_fraction
-        self.patience = patience
-        self.threshold = threshold
-        self.standardize = standardize
-        self.kinds = kinds
-        self.device = device
-        self.random_state = random_state
-        self.verbose = verbose
+    width: int = 32
+    pair_width: int = 32
+    steps: int = 3
+    candidates: int = 32
+    epochs: int = 50
+    batch_size: int = 20
+    learning_rate: float = 1e-3
+    edge_loss: Edge = "plain"
+    validation_fraction: float = 0.1
+    patience: int | None = None
+    threshold: float | None = None
+    standardize: bool = True
+    kinds: bool = False
+    device: Literal["auto", "cpu", "gpu"] = "auto"
+    random_state: Any = None
+    verbose: bool = False
 
     def fit(self, X: Sets, y: Sets, groups: Sequence[Hashable] | None = None) -> GraphLearner:
         """Learn from sets of nodes ``X`` and their edges ``y``.

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from gln.errors import GLNError
 from gln.evaluation.segmentation import adjusted_rand
-from gln.evaluation.statistics import component_labels
+from gln.evaluation.statistics import communities, component_labels
 from gln.graphs import as_graph, make_graph
 from gln.graphs.check import check_choice, check_real
 from gln.graphs.record import Graph
@@ -151,8 +151,4 @@ def _communities(graph: Graph, resolution: float, seed: int) -> np.ndarray:
     weighted.add_weighted_edges_from(
         (a, b, w) for (a, b), w in zip(pairs.tolist(), chances.tolist(), strict=True)
     )
-    found = nx.community.louvain_communities(weighted, resolution=resolution, seed=seed)
-    labels = np.empty(graph.num_nodes, dtype=np.int64)
-    for number, members in enumerate(found):
-        labels[list(members)] = number
-    return labels
+    return communities(weighted, resolution, seed)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -129,13 +128,13 @@ class _ByDegree:
     def triangles(self) -> np.ndarray:
         """Triangles on every edge: ``[2m]``, as in ``near``."""
         found = np.zeros_like(self.near)
-        _compiled(_triangles)(self.start, self.middle, self.near, found)
+        compiled(_triangles)(self.start, self.middle, self.near, found)
         return found
 
     def patterns(self, triangles: np.ndarray) -> list[Tensor]:
         """Diamonds, 4-cycles and K4 at every node of the blocks: ``[n]`` each."""
         found = np.zeros((4, len(self.middle)), dtype=np.int64)
-        _compiled(_patterns)(self.start, self.middle, self.near, triangles, *found)
+        compiled(_patterns)(self.start, self.middle, self.near, triangles, *found)
         diamonds, cliques, between, opposite = torch.from_numpy(found[:, self.rank]).to(self.device)
         return [diamonds, between + opposite // 2, cliques]
 
@@ -144,9 +143,6 @@ class _ByDegree:
         out = np.empty_like(values)
         out[self.edge] = values
         return torch.from_numpy(out).to(self.device)
-
-
-_compiled = cache(compiled)  # on first use
 
 
 def _triangles(start, middle, near, triangles):  # type: ignore[no-untyped-def]

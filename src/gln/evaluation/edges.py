@@ -11,7 +11,7 @@ from scipy.special import ndtri, stdtrit
 from torch import Tensor
 
 from gln.errors import GLNError
-from gln.evaluation.kinds import kinds_of_pairs
+from gln.evaluation.kinds import Matched, kinds_of_pairs
 from gln.evaluation.metrics import POOLED, Scores
 from gln.graphs.check import check_choice
 from gln.graphs.convert import as_graph_pairs
@@ -126,23 +126,14 @@ def score_table(true: Iterable[Any], predicted: Iterable[Any]) -> tuple[Tensor, 
 def _table(truths: Sequence[Graph], guesses: Sequence[Graph], entries: Entries) -> tuple[Tensor, Tensor]:
     counts, precisions = [], []
     for index, (truth, guess) in enumerate(zip(truths, guesses, strict=True)):
-        nodes = truth.num_nodes
-        (_, actual), (counted, chosen) = _counted(truth, entries), _counted(guess, entries)
-        hit = torch.isin(chosen, actual)
-        pairs = truth.get("scored_pairs") or nodes * (nodes - 1) // (2 if entries == "pairs" else 1)
-        total = nodes**2 if entries == "all" else pairs
-        counts.append([int(hit.sum()), len(chosen), len(actual), total])
-        score = _chances(guess, f"predicted[{index}]", entries)[counted]
-        precisions.append(_sparse_average_precision(score, hit, len(actual), total))
+        pair = Matched(truth, guess, directed=entries != "pairs")
+        total = pair.nodes**2 if entries == "all" else pair.pairs
+        counts.append([len(pair.both[1]), len(pair.found), len(pair.true), total])
+        score = _chances(guess, f"predicted[{index}]", entries)[pair.found]
+        hit = torch.from_numpy(np.isin(pair.found, pair.both[1]))
+        precisions.append(_sparse_average_precision(score, hit, len(pair.true), total))
     table = torch.tensor(counts).T
     return table, per_graph(table, torch.tensor(precisions, dtype=torch.float64))
-
-
-def _counted(graph: Graph, entries: Entries) -> tuple[Tensor, Tensor]:
-    """The columns of ``edge_index`` that count, both directions of an edge or i < j only, and one number for each."""
-    source, target = graph.edge_index.cpu()
-    counted = source < target if entries == "pairs" else source != target
-    return counted, (source * graph.num_nodes + target)[counted]
 
 
 def _chances(graph: Graph, what: str, entries: Entries) -> Tensor:
@@ -235,13 +226,11 @@ def _middle(means: np.ndarray) -> Ends:
 
 def _draw_nodes(truth: Graph, guess: Graph, rng: np.random.Generator) -> Iterator[list[int]]:
     """The counts of :func:`gln.evaluation.edges.ratios` after drawing nodes with replacement, again and again."""
-    nodes, directed = truth.num_nodes, truth.directed or guess.directed
-    true, predicted = (
-        graph.edge_index.T.numpy(force=True) if directed else graph.edges_once() for graph in (truth, guess)
-    )
-    found = predicted[np.isin(predicted @ (nodes, 1), true @ (nodes, 1))]
-    share = 1.0 if "scored_pairs" not in truth else truth.scored_pairs / (nodes * (nodes - 1) // 2)
+    pair = Matched(truth, guess)
+    true, predicted = (graph.edge_index.numpy(force=True) for graph in (truth, guess))
+    ends = (predicted[:, pair.both[1]], predicted[:, pair.found], true[:, pair.true])
+    nodes, share = pair.nodes, pair.pairs / max(pair.nodes * (pair.nodes - 1), 1)
     for _ in range(DRAWS):
         times = np.bincount(rng.integers(nodes, size=nodes), minlength=nodes)
-        pairs = [int((times[edges[:, 0]] * times[edges[:, 1]]).sum()) for edges in (found, predicted, true)]
-        yield [*pairs, int(share * (nodes**2 - (times**2).sum()) / (1 if directed else 2))]
+        pairs = [int((times[source] * times[target]).sum()) for source, target in ends]
+        yield [*pairs, int(share * (nodes**2 - (times**2).sum()))]

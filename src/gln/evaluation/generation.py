@@ -15,7 +15,7 @@ from gln.evaluation.descriptors import DESCRIPTORS, Kernel, estimate
 from gln.evaluation.edges import Ends, students, wilsons
 from gln.evaluation.metrics import Scores
 from gln.evaluation.novelty import as_undirected, tell_apart
-from gln.evaluation.statistics import component_labels
+from gln.evaluation.statistics import communities, component_labels
 from gln.graphs.convert import CheckedGraphs, to_networkx
 from gln.graphs.record import Graph
 
@@ -53,13 +53,7 @@ def is_sbm(graph: Graph) -> bool:
     The published numbers are with blocks found by graph-tool, which is not a dependency: where a number is to be
     compared, find the blocks with it and call :func:`fits_blocks`.
     """
-    import networkx as nx
-
-    found = nx.community.louvain_communities(to_networkx(graph), resolution=RESOLUTION, seed=0)
-    block = np.empty(graph.num_nodes, dtype=np.int64)
-    for number, members in enumerate(found):
-        block[list(members)] = number
-    return fits_blocks(graph, block)
+    return fits_blocks(graph, communities(to_networkx(graph), RESOLUTION, seed=0))
 
 
 def fits_blocks(graph: Graph, block: np.ndarray) -> bool:

@@ -105,7 +105,7 @@ def kinds_of_pairs(truths: Sequence[Graph], guesses: Sequence[Graph]) -> Scores:
     directed = any(truth.directed for truth in truths)
     if not there and not directed:
         return Scores({})
-    pairs = [_Matched(truth, guess) for truth, guess in zip(truths, guesses, strict=True)]
+    pairs = [Matched(truth, guess) for truth, guess in zip(truths, guesses, strict=True)]
     if "edge_type" in there:
         tables = [_type_table(pairs)]
         scores |= tables[0].named()
@@ -137,12 +137,21 @@ def _all_have(name: str, *sets: Sequence[Graph]) -> bool:
     )
 
 
-class _Matched:
-    """The edges of a true and a predicted graph, matched; each direction on its own if one of them is directed."""
+class Matched:
+    """The edges of a true and a predicted graph, matched; each direction on its own if one of them is ``directed``.
 
-    def __init__(self, truth: Graph, guess: Graph) -> None:
+    ============  ==============================================================================
+    ``true``      the columns of the true ``edge_index`` that count, and
+    ``found``     those of the predicted one: one for each edge
+    ``both``      the columns of the edges that both have, in either
+    ``only``      those of edges that the other has not
+    ``pairs``     how many pairs there are: all, or as many as the attribute ``scored_pairs`` says
+    ============  ==============================================================================
+    """
+
+    def __init__(self, truth: Graph, guess: Graph, directed: bool = False) -> None:
         self.truth, self.guess, self.nodes = truth, guess, truth.num_nodes
-        self.directed = truth.directed or guess.directed
+        self.directed = directed or truth.directed or guess.directed
         (true, self.true), (found, self.found) = self._columns(truth), self._columns(guess)
         _, here, there = np.intersect1d(true, found, assume_unique=True, return_indices=True)
         self.both = self.true[here], self.found[there]  # the columns of the edges that both have
@@ -191,7 +200,7 @@ class _Matched:
         )
 
 
-def _type_table(pairs: Sequence[_Matched]) -> TypeTable:
+def _type_table(pairs: Sequence[Matched]) -> TypeTable:
     """The table of the types of all edges."""
     graphs = [graph for pair in pairs for graph in (pair.truth, pair.guess) if "edge_type" in graph]
     named = next((graph.edge_type_names for graph in graphs if "edge_type_names" in graph), ())

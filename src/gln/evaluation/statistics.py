@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from contextlib import nullcontext
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import scipy.linalg
 import torch
 from torch import Tensor
@@ -21,6 +22,9 @@ from gln.graphs import as_graphs
 from gln.graphs.convert import CheckedGraphs, components
 from gln.graphs.record import Graph
 from gln.threads import at_most
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 EIGEN_ENTRIES = 2**21  # matrix entries that are decomposed together; a single matrix may have more
 SHARED_FROM = 512  # rows from which the work on a matrix is long enough to be shared between threads
@@ -121,6 +125,16 @@ def component_labels(graphs: Iterable[Any]) -> list[Tensor]:
         return torch.from_numpy(components(blocks.edges.T.numpy(), sum(blocks.nodes))).long()
 
     return measure(graphs, numbered, "cpu")
+
+
+def communities(graph: nx.Graph, resolution: float, seed: int) -> np.ndarray:
+    """The community of every node by Louvain's method: int64 ``[n]``; nodes are named 0 … n − 1."""
+    from networkx.algorithms.community import louvain_communities  # slow, and few need it
+
+    found = np.empty(len(graph), dtype=np.int64)
+    for number, members in enumerate(louvain_communities(graph, resolution=resolution, seed=seed)):
+        found[list(members)] = number
+    return found
 
 
 def largest_components(graphs: Iterable[Any]) -> list[Graph]:

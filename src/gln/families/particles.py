@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
 from typing import ClassVar
 
 import numpy as np
@@ -99,7 +98,9 @@ def _move(rng: np.random.Generator, kind: str, force: np.ndarray) -> np.ndarray:
     speed = SPEED * np.stack([np.cos(angle), np.sin(angle)], axis=-1)
     seen = np.empty((count, SAMPLES, n, 4))
     sign = -1 if kind == "springs" else 1
-    _compiled(_leapfrog)(place, speed, sign * STRENGTH[kind] * force, kind == "charged", EVERY[kind], seen)
+    compiled(_leapfrog, exact=True)(
+        place, speed, sign * STRENGTH[kind] * force, kind == "charged", EVERY[kind], seen
+    )
     return seen / [BOX, BOX, FAST[kind], FAST[kind]]
 
 
@@ -110,13 +111,8 @@ def _oscillate(rng: np.random.Generator, joined: np.ndarray) -> np.ndarray:
     phase = rng.uniform(0, 2 * np.pi, (count, n))
     seen = np.empty((count, SAMPLES, n, 4))
     seen[..., 3] = frequency[:, None]
-    _compiled(_runge_kutta)(phase, frequency, COUPLING * joined, EVERY["kuramoto"], seen)
+    compiled(_runge_kutta, exact=True)(phase, frequency, COUPLING * joined, EVERY["kuramoto"], seen)
     return (seen - [MIDDLE, 0, 0, MIDDLE]) / [REACH["dφ/dt"], 1, 1, REACH["ω"]]
-
-
-@cache
-def _compiled(function):  # type: ignore[no-untyped-def]
-    return compiled(function, exact=True)
 
 
 def _leapfrog(place, speed, force, inverse_square, every, seen):  # type: ignore[no-untyped-def]

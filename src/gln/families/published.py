@@ -48,9 +48,7 @@ class Planar(Published):
 
     nodes: int = 64
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._keep_whole("nodes", 3)
+    least: ClassVar = {"nodes": 3}
 
     def draw(self, rng: np.random.Generator, count: int) -> list[Graph]:
         # Uniform points are in random order as they are.
@@ -71,9 +69,7 @@ class Tree(Published):
 
     nodes: int = 64
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._keep_whole("nodes", 2)
+    least: ClassVar = {"nodes": 2}
 
     def draw(self, rng: np.random.Generator, count: int) -> list[Graph]:
         from networkx import from_prufer_sequence

@@ -7,7 +7,10 @@ edges among them, the *candidate recall*, limits what a model can find; it is re
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -16,16 +19,83 @@ from torch import Tensor, nn
 from gln.graphs.batch import pair_mask
 from gln.later import spatial
 from gln.models.contract import StructureOutput
-from gln.models.crowds import Crowds, as_numpy
+from gln.models.crowds import Crowds, as_numpy, find_crowds
 from gln.models.features import mlp
-from gln.models.pairs import AllPairs, ListedPairs, Pairs, block_size
+from gln.models.pairs import AllPairs, ListedPairs, Pairs, block_size, never_compiled
 
+if TYPE_CHECKING:
+    from gln.models.gln import GLN
+
+SMALL = 128  # sets of up to this many nodes are scored over all pairs
+FEWEST = 8  # the smallest K drawn in training, or half the model's candidates if that is more
 DENSE_NODES = 128  # up to this size, the matrix products of all pairs beat the gathers of a list
 TREE_NODES = 4000  # above this size, a k-d tree beats the matrix of all distances
 TREE_ROWS = 2**16  # nodes queried at once
 TIE = 1 + 1e-6  # distances within this factor count as equal
 KEY_BITS = (32, 31, 16, 15)  # of every coordinate in a key of up to 63 bits, for so many coordinates
 WORKSPACE = 2**24  # scores held at once where the matrix of all pairs would be too large
+
+
+@never_compiled
+def choose_pairs(
+    model: GLN,
+    where: Tensor,
+    x: Tensor,
+    mask: Tensor,
+    initial: Tensor | None = None,
+    proposal: Tensor | None = None,
+    candidates: int | None = None,
+) -> Pairs:
+    """All pairs of a small set, candidates of a large one; in training, a random number of candidates.
+
+    Each graph is judged by its own size: padding must not matter. The rest is as in :meth:`gln.GLN.forward`.
+    """
+    # The host knows the padded size without waiting for the GPU, so decide by it where possible.
+    limit = 0 if model.sparse else SMALL
+    all_small = mask.shape[1] <= limit and candidates is None
+    share, everything = torch.rand(2).tolist() if model.training else (1.0, 0.0)
+    if all_small and everything < 0.5:
+        return all_pairs(mask)
+    sizes = mask.sum(1)  # [B]
+    small = (sizes <= limit) & (candidates is None)
+    candidates = candidates or model.candidates
+    nearest = torch.where(small, sizes, candidates)
+    if model.training:
+        least = min(max(FEWEST, candidates // 2), candidates)
+        most = torch.where(small, sizes, 2 * candidates).clamp(min=least)
+        drawn = (least * (most / least) ** share).round().long()
+        nearest = torch.where(small & (everything < 0.5), sizes, drawn)
+    if not all_small and bool((nearest >= sizes).all()):
+        return all_pairs(mask)
+    known = torch.empty(2, 0, dtype=torch.long, device=mask.device)
+    if initial is not None:
+        edges = initial if initial.dim() == 3 else initial.sum(-1)
+        graph, *ends = (edges >= 0.5).nonzero(as_tuple=True)
+        known = torch.stack(ends) + graph * mask.shape[1]
+    proposed = None
+    if model.propose is not None and proposal is not None:
+        proposed = partial(model.propose.best, proposal)
+    return uncrowded_pairs(where, x, mask, nearest, known, proposed, listed=model.sparse or None)
+
+
+def uncrowded_pairs(
+    where: Tensor,
+    x: Tensor,
+    mask: Tensor,
+    nearest: Tensor,
+    known: Tensor,
+    proposed: Callable[[Tensor], Tensor] | None = None,
+    listed: bool | None = None,
+) -> Pairs:
+    """Candidates ``nearest [B]`` and ``known [2, q]``, and few of them where very many nodes coincide.
+
+    ``proposed`` gives further pairs ``[2, p]``, of the nodes ``[B, N]`` that nodes elsewhere may be paired with.
+    """
+    crowds = find_crowds(where, x, mask, nearest, known)
+    extra = known
+    if proposed is not None:
+        extra = torch.cat([known, proposed(mask if crowds is None else crowds.seen)], dim=1)
+    return candidate_pairs(where, mask, nearest, extra, listed, crowds)
 
 
 def all_pairs(mask: Tensor) -> AllPairs:
@@ -191,10 +261,10 @@ class Proposal(nn.Module):
         return torch.stack(ends) + graph * mask.shape[1]
 
     def best_of_set(self, where: Tensor, x: Tensor, seen: Tensor) -> Tensor:
-        """The same pairs ``[2, q]`` for the nodes ``seen [n]`` of one set, found some rows of the matrix at a time."""
-        mask = torch.ones(1, len(x), dtype=torch.bool, device=x.device)
-        number = seen.nonzero()[:, 0]
-        first, second = (values[0][number] for values in self._ends(where[None], x[None], mask))  # [n, d]
+        """The same ``[2, q]`` for the nodes ``seen [1, n]`` of one set, found some rows of the matrix at a time."""
+        number = seen[0].nonzero()[:, 0]
+        ends = self._ends(where, x, torch.ones_like(seen))
+        first, second = (values[0][number] for values in ends)  # [n, d]
         rows = max(1, WORKSPACE // len(number))
         parts = []
         for start in range(0, len(number), rows):

@@ -16,6 +16,7 @@ for the values of nodes or pairs in either form.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import NamedTuple, cast
 
 import torch
@@ -25,20 +26,17 @@ from torch.nn.functional import gelu, linear, one_hot
 from gln.errors import GLNError
 from gln.graphs import GraphBatch
 from gln.graphs.batch import as_batch
-from gln.models.candidates import Proposal, all_pairs, candidate_pairs
+from gln.models.candidates import Proposal, choose_pairs, uncrowded_pairs
 from gln.models.contract import Kinds, ScoredPairs, StructureOutput, kinds_of
-from gln.models.crowds import find_crowds
 from gln.models.features import feature_count, index_features, local_unit, mlp, pair_features
 from gln.models.pairs import (
     AllPairs,
     Block,
     ListedPairs,
     Pairs,
-    block_size,
     in_one_piece,
     joined,
-    never_compiled,
-    replace_state,
+    replaced,
 )
 from gln.models.region import Region
 from gln.models.series import Explain, Series
@@ -53,10 +51,6 @@ from gln.models.structure import (
     types_and_weights,
 )
 from gln.ops.layers import ends_linear, gelu_linear, has_kernel, normed_linear, normed_mlp
-from gln.ops.mix import MOST_SLOTS
-
-SMALL = 128  # sets of up to this many nodes are scored over all pairs
-FEWEST = 8  # the smallest K drawn in training, or half the model's candidates if that is more
 
 Tick = Callable[[int], object]
 
@@ -75,7 +69,7 @@ class GLN(nn.Module):
     """Predicts the edges over a set of nodes from ``pos`` and ``x``, and of which kind they are.
 
     Permuting the nodes permutes the answer; translating ``pos`` or changing its unit of length changes nothing.
-    Sets of up to ``SMALL`` nodes are scored over all pairs, unless ``sparse``, and larger ones over candidates.
+    Sets of up to 128 nodes are scored over all pairs, unless ``sparse``, and larger ones over candidates.
 
     Args:
         in_channels: width of ``x``; 0 if the nodes have none.
@@ -176,8 +170,8 @@ class GLN(nn.Module):
                 at least 0.5 are candidates, however distant. ``[B, N, N, T]`` is ``A⁰`` for each type.
             steps: how many steps to run; default: as trained. More than that need ``shared=True``.
             pairs: the pairs to score, perhaps as a symmetric mask ``[B, N, N]``; default: the model's own choice.
-            candidates: K for sets of all sizes, small ones too; default: all pairs for sets of up to ``SMALL`` nodes,
-                and the model's own K for larger ones.
+            candidates: K for sets of all sizes, small ones too; default: all pairs for small sets, and the model's own
+                K for larger ones.
             told: what nodes ``[B, N, d]`` and pairs ``[B, N, N, c]`` know beforehand; added to their first states.
             listed: a list of pairs, as :meth:`draw` gives it.
         """
@@ -190,7 +184,7 @@ class GLN(nn.Module):
             pairs = AllPairs(pairs)
         elif listed:
             pairs = ListedPairs.from_tensors(batch.mask.shape, **listed)
-        pairs = pairs or self._choose(where, x, batch.mask, initial, proposal, candidates)
+        pairs = pairs or choose_pairs(self, where, x, batch.mask, initial, proposal, candidates)
         a = None if initial is None else pairs.on_pairs(initial)
         whole, scored = pairs.of_all_nodes()
         found: dict[str, list[Tensor]] = {name: [] for name in After._fields}
@@ -213,12 +207,10 @@ class GLN(nn.Module):
         if self.propose is not None:
             return None
         where, _, x = self.inputs(batch)
-        pairs = self._choose(where, x, batch.mask, None, None)
+        pairs = choose_pairs(self, where, x, batch.mask)
         if isinstance(pairs, AllPairs):
             return {"pairs": pairs.mask}
-        if pairs.stands is not None or pairs.longest > MOST_SLOTS:
-            return None
-        return pairs.padded().as_tensors()
+        return pairs.padded().as_tensors() if pairs.is_plain else None
 
     @torch.no_grad()
     def score_set(
@@ -243,14 +235,10 @@ class GLN(nn.Module):
             known_types: the type of every known edge ``[m]``; default: unknown.
         """
         where, pos, x = self.inputs(batch)
-        known = torch.empty(2, 0, dtype=torch.long) if known is None else known
-        extra = known = known.to(x.device)
+        known = (torch.empty(2, 0, dtype=torch.long) if known is None else known).to(x.device)
         nearest = torch.tensor([candidates or self.candidates], device=x.device)
-        crowds = find_crowds(where, x, batch.mask, nearest, known)
-        if self.propose is not None:
-            seen = (batch.mask if crowds is None else crowds.seen)[0]
-            extra = torch.cat([known, self.propose.best_of_set(where[0], x[0], seen)], dim=1)
-        pairs = candidate_pairs(where, batch.mask, nearest, extra, listed=True, crowds=crowds)
+        proposed = None if self.propose is None else partial(self.propose.best_of_set, where, x)
+        pairs = uncrowded_pairs(where, x, batch.mask, nearest, known, proposed, listed=True)
         assert isinstance(pairs, ListedPairs)
         a = x.new_zeros(pairs.ends.shape[1], *[self.kinds.edge_types][: known_types is not None])
         a[pairs.places(known)] = (
@@ -284,22 +272,19 @@ class GLN(nn.Module):
         """
         blocks, h, e = self.embed(pairs, inputs, block)
         if told is not None:
-            h, known = h + pairs.from_batch(told[0]), pairs.on_pairs(told[1])
-            e = [state + block.pairs(known) for state, block in zip(e, blocks, strict=True)]
+            h, e = h + pairs.from_batch(told[0]), e + pairs.on_pairs(told[1])
         if self.series is not None:
             read, moments = self.series(blocks, pairs.from_batch(inputs[2])[..., : self.in_channels])
-            e = [state + more for state, more in zip(e, read, strict=True)]
+            e = e + read
         # Adding 0 · e gives the first A a gradient like the later ones: what is compiled for one step then serves all.
-        nothing = 0 * joined([part[..., 0] for part in e])
-        structure = first_structure(self.kinds, pairs, a, nothing)
+        structure = first_structure(self.kinds, pairs, a, 0 * e[..., 0])
         for number in range(steps):
             if region is not None and number:
-                pairs, blocks, h, structure = region.narrowed(number, h, e, structure)
+                pairs, blocks, h, e, structure = region.narrowed(number, h, e, structure)
             seen = structure if self.feedback else structure.hidden(pairs)
             if self.series is not None:
-                read = self.explain[0 if self.shared else number](blocks, moments, seen.channels())
-                e = [state + more for state, more in zip(e, read, strict=True)]
-            h, score, kinds = self.step(number)(pairs, blocks, h, e, seen, tick)
+                e = e + self.explain[0 if self.shared else number](blocks, moments, seen.channels())
+            h, e, score, kinds = self.step(number)(pairs, blocks, h, e, seen, tick)
             types, weights = types_and_weights(self.kinds, kinds)
             structure = next_structure(self.kinds, pairs, score, types, weights)
             nodes = None
@@ -309,57 +294,15 @@ class GLN(nn.Module):
 
     def embed(
         self, pairs: Pairs, inputs: tuple[Tensor, Tensor, Tensor], block: int | None = None
-    ) -> tuple[Sequence[Block], Tensor, list[Tensor]]:
-        """The blocks of pairs, and the first states of nodes ``[..., d]`` and, by block, of pairs ``[..., c]``."""
+    ) -> tuple[Sequence[Block], Tensor, Tensor]:
+        """The blocks of pairs, and the first states of nodes ``[..., d]`` and of pairs ``[..., c]``."""
         where, pos, x = (pairs.from_batch(values) for values in inputs)
-        blocks: Sequence[Block] = pairs.blocks(block or block_size(x.device))
+        blocks: Sequence[Block] = pairs.blocks(block)
         unit = joined([local_unit(block, where) for block in blocks])[..., None]
         h = self.embed_node(x if x.shape[-1] else x.new_ones(*x.shape[:-1], 1))
         how = (self.lengths, self.directions, self.kinds.edge_weights)
         states = (self.embed_pair(pair_features(block, where, pos, x, unit, *how)) for block in blocks)
-        return blocks, h, in_one_piece(states, [block.shape[0] for block in blocks])
-
-    @never_compiled
-    def _choose(
-        self,
-        where: Tensor,
-        x: Tensor,
-        mask: Tensor,
-        initial: Tensor | None,
-        proposal: Tensor | None,
-        candidates: int | None = None,
-    ) -> Pairs:
-        """All pairs of a small set, candidates of a large one; in training, a random number of candidates.
-
-        Each graph is judged by its own size: padding must not matter.
-        """
-        # The host knows the padded size without waiting for the GPU, so decide by it where possible.
-        limit = 0 if self.sparse else SMALL
-        all_small = mask.shape[1] <= limit and candidates is None
-        share, everything = torch.rand(2).tolist() if self.training else (1.0, 0.0)
-        if all_small and everything < 0.5:
-            return all_pairs(mask)
-        sizes = mask.sum(1)  # [B]
-        small = (sizes <= limit) & (candidates is None)
-        candidates = candidates or self.candidates
-        nearest = torch.where(small, sizes, candidates)
-        if self.training:
-            least = min(max(FEWEST, candidates // 2), candidates)
-            most = torch.where(small, sizes, 2 * candidates).clamp(min=least)
-            drawn = (least * (most / least) ** share).round().long()
-            nearest = torch.where(small & (everything < 0.5), sizes, drawn)
-        if not all_small and bool((nearest >= sizes).all()):
-            return all_pairs(mask)
-        extra = torch.empty(2, 0, dtype=torch.long, device=mask.device)
-        if initial is not None:
-            edges = initial if initial.dim() == 3 else initial.sum(-1)
-            graph, *ends = (edges >= 0.5).nonzero(as_tuple=True)
-            extra = torch.stack(ends) + graph * mask.shape[1]
-        crowds = find_crowds(where, x, mask, nearest, extra)
-        if self.propose is not None and proposal is not None:
-            seen = mask if crowds is None else crowds.seen
-            extra = torch.cat([extra, self.propose.best(proposal, seen)], dim=1)
-        return candidate_pairs(where, mask, nearest, extra, listed=self.sparse or None, crowds=crowds)
+        return blocks, h, in_one_piece(states, blocks)
 
     def step(self, number: int) -> Step:
         """The module with the weights of step ``number``."""
@@ -435,44 +378,39 @@ class Step(nn.Module):
         pairs: Pairs,
         blocks: Sequence[Block],
         h: Tensor,
-        e: list[Tensor],
+        e: Tensor,
         structure: Structure,
         tick: Tick | None = None,
-    ) -> tuple[Tensor, Tensor, Tensor | None]:
-        """New node states ``[..., d]``, scores ``[...]``, and of which kind an edge would be ``[..., c]``.
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
+        """New states of nodes ``[..., d]`` and of pairs ``[..., c]``, scores ``[...]``, and kinds ``[..., k]``.
 
-        The pair states ``e``, one tensor ``[..., c]`` per block, are replaced one by one: a large set needs no second
-        copy of them.
+        Of several blocks, the states ``e`` are replaced where they are.
         """
         h = h + self.listen(pairs, blocks, h, e, structure)
         h = h + self.think(h)
         ends = self.ends.project(h)
-        for number, block in enumerate(blocks):
-            replace_state(e, number, self.ends(block, e[number], *ends, structure))
-        before: list[Tensor | None] = list(
-            e
-        )  # a block reads its surroundings as they were before any block mixed
+        for block in blocks:
+            e = replaced(e, blocks, block, self.ends(block, block.pairs(e), *ends, structure))
+        # A block reads its surroundings as they were before any block mixed.
+        before: list[Tensor | None] = [block.pairs(e) for block in blocks]
         scores, kinds = [], []
         for number, block in enumerate(blocks):
-            state = e[number]
+            state = block.pairs(e)
             if self.mix is not None:
                 state = state + self.mix(block, block.around(before, number))
                 if before[number] is not None and len(blocks) > 1:  # a later block reads what is replaced now
-                    before[number] = e[number].clone()
-            replace_state(e, number, normed_mlp(self.weigh, state))
-            scores.append(normed_linear(self.score[0], self.score[1], e[number]).squeeze(-1))
+                    before[number] = block.pairs(e).clone()
+            e = replaced(e, blocks, block, normed_mlp(self.weigh, state))
+            scores.append(normed_linear(self.score[0], self.score[1], block.pairs(e)).squeeze(-1))
             if self.kind is not None:
-                kinds.append(normed_linear(self.kind[0], self.kind[1], e[number]))
+                kinds.append(normed_linear(self.kind[0], self.kind[1], block.pairs(e)))
             if tick is not None:
                 tick(len(block.rows(h)))
         score, kind = joined(scores), joined(kinds) if kinds else None
-        if self.directed:
-            return h, score, kind
-        return (
-            h,
-            (score + pairs.reverse(score)) / 2,
-            None if kind is None else (kind + pairs.reverse(kind)) / 2,
-        )
+        if not self.directed:
+            score = (score + pairs.reverse(score)) / 2
+            kind = None if kind is None else (kind + pairs.reverse(kind)) / 2
+        return h, e, score, kind
 
 
 class Listen(nn.Module):
@@ -492,24 +430,23 @@ class Listen(nn.Module):
         self.kinds = nn.Linear(seen, gates, bias=False) if (seen := fed_back(kinds)) else None
 
     def forward(
-        self, pairs: Pairs, blocks: Sequence[Block], h: Tensor, e: list[Tensor], structure: Structure
+        self, pairs: Pairs, blocks: Sequence[Block], h: Tensor, e: Tensor, structure: Structure
     ) -> Tensor:
+        """What every node hears, ``[..., d]``."""
         a, back, kinds = structure
         values = self.W(self.norm(h)).unflatten(-1, (self.kernels, -1))  # [..., k, d/k]
         # D̂^(-1/2): every node also counts itself.
         root = (1 + pairs.total(a if back is None else a + back)).rsqrt()[..., None]
         heard = []
-        for block, state in zip(blocks, e, strict=True):
-            gate = normed_linear(self.pair_norm, self.gate, state)
+        for block in blocks:
+            gate = normed_linear(self.pair_norm, self.gate, block.pairs(e))
             if self.kinds is not None and kinds is not None:
                 gate = gate + self.kinds(block.pairs(kinds))
             along, *against = (2 * gate.sigmoid()).split(self.kernels, dim=-1)  # each [..., k]
             weight = block.pairs(a)[..., None] * block.source(root) * block.target(root) * along
             if back is not None:
-                weight = (
-                    weight
-                    + block.pairs(back)[..., None] * block.source(root) * block.target(root) * against[0]
-                )
+                heard_back = block.pairs(back)[..., None] * block.source(root) * block.target(root)
+                weight = weight + heard_back * against[0]
             heard.append(block.aggregate(weight, values))
         own = root[..., None].square() * values
         return self.U(gelu((joined(heard) + own).flatten(-2)))
@@ -576,7 +513,7 @@ class Label(nn.Module):
         self.read = nn.Sequential(nn.LayerNorm(width), nn.Linear(width, kinds.node_types))
 
     def forward(
-        self, pairs: Pairs, blocks: Sequence[Block], h: Tensor, e: list[Tensor], structure: Structure
+        self, pairs: Pairs, blocks: Sequence[Block], h: Tensor, e: Tensor, structure: Structure
     ) -> Tensor:
         """Scores ``[..., C]``."""
         h = h + self.listen(pairs, blocks, h, e, structure)

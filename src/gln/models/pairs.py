@@ -30,7 +30,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, wraps
-from itertools import chain, pairwise
+from itertools import pairwise
 from typing import NamedTuple, ParamSpec, TypeVar
 
 import torch
@@ -39,7 +39,7 @@ from torch.nn import functional
 
 from gln.models.crowds import expanded
 from gln.ops.layers import PairEnds
-from gln.ops.mix import look_up, mix_all, mix_listed
+from gln.ops.mix import MOST_SLOTS, look_up, mix_all, mix_listed
 
 MATRIX = 2**22  # entries; with fewer, a GPU sums over a list as a product of matrices
 # Pairs processed at once where no gradient is kept: what suits a cache, and what fills a GPU.
@@ -71,35 +71,28 @@ def joined(parts: list[Tensor]) -> Tensor:
     return parts[0] if len(parts) == 1 else torch.cat(parts)
 
 
-def in_one_piece(
-    parts: Iterable[Tensor], lengths: list[int], instead: list[Tensor] | None = None
-) -> list[Tensor]:
-    """The parts in one stretch of memory, where :func:`replace_state` keeps them; a single part as it is.
+def in_one_piece(parts: Iterable[Tensor], blocks: Sequence[Block]) -> Tensor:
+    """The values of all blocks, which come one by one, in one stretch of memory; of a single block as they are.
 
-    States that came and went one by one, between other values, would leave holes that nothing fits into. ``instead``
-    are longer ones in one piece, whose memory is taken; ``parts`` may be made from them, each from what is not before.
+    Kept until the last has come, parts would leave holes between other values that nothing fits into.
     """
-    parts = iter(parts)
-    first = next(parts)
-    if len(lengths) == 1:
-        return [first]
-    shape = (sum(lengths), *first.shape[1:])
-    if instead is None or len({state.untyped_storage().data_ptr() for state in instead}) > 1:
-        whole = first.new_empty(shape)
-    else:
-        whole = instead[0].as_strided(shape, first.stride())
-    places = list(whole.split(lengths))
-    for place, part in zip(places, chain([first], parts), strict=True):
-        place.copy_(part)
-    return places
+    whole = None
+    for block, part in zip(blocks, parts, strict=True):
+        if len(blocks) == 1:
+            return part
+        if whole is None:
+            whole = part.new_empty(sum(block.shape[0] for block in blocks), *part.shape[1:])
+        block.pairs(whole).copy_(part)
+    assert whole is not None
+    return whole
 
 
-def replace_state(states: list[Tensor], number: int, state: Tensor) -> None:
-    """Put ``state`` in the place of an old one; in the memory of that one, if there are several."""
-    if len(states) == 1 or state.dtype != states[number].dtype:
-        states[number] = state
-    else:
-        states[number].copy_(state)
+def replaced(values: Tensor, blocks: Sequence[Block], block: Block, part: Tensor) -> Tensor:
+    """``values`` with ``part`` for one of the ``blocks``; of several in its memory: large sets need no second copy."""
+    if len(blocks) == 1:
+        return part
+    block.pairs(values).copy_(part)
+    return values
 
 
 @dataclass(frozen=True)
@@ -117,9 +110,9 @@ class AllPairs:
 
     candidates = None  # slot j is node j
 
-    def blocks(self, size: int) -> list[AllPairs]:
+    def blocks(self, size: int | None = None) -> list[AllPairs]:
         """All graphs, in blocks of at most ``size`` entries, or of a single graph with more."""
-        count = max(1, size // self.mask[0].numel())
+        count = max(1, (size or block_size(self.mask.device)) // self.mask[0].numel())
         if count >= len(self.mask):
             return [self]
         cuts = [slice(first, first + count) for first in range(0, len(self.mask), count)]
@@ -256,6 +249,11 @@ class ListedPairs:
         _, place = look_up(self.start, ends[1], back, longest)
         return replace(self, ends=ends, back=back, longest=longest, place=place)
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether :meth:`as_tensors` says it all: nobody stands for another, and no row is too long for a table."""
+        return self.stands is None and self.longest <= MOST_SLOTS
+
     def as_tensors(self) -> dict[str, Tensor]:
         """A padded list by names, for :meth:`from_tensors`."""
         assert self.place is not None
@@ -266,8 +264,9 @@ class ListedPairs:
         count, nodes = size
         return cls(**tensors, longest=place.shape[1], size=(count, nodes), place=place)
 
-    def blocks(self, size: int) -> list[ListedBlock]:
+    def blocks(self, size: int | None = None) -> list[ListedBlock]:
         """All rows, in blocks of at most ``size`` pairs, or of a single row with more."""
+        size = size or block_size(self.start.device)
         if self.ends.shape[1] <= size:
             rows, own = (0, len(self.start) - 1), (0, self.ends.shape[1])
             everything = Near(self.start, self.ends[1], rows, own, [])

@@ -10,7 +10,7 @@ after the first step and grows by 3 in every other, and after a step all that is
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import torch
@@ -20,7 +20,7 @@ from gln.errors import GLNError
 from gln.graphs import GraphBatch
 from gln.models.candidates import spatial_order
 from gln.models.contract import ScoredPairs
-from gln.models.pairs import ListedBlock, ListedPairs, block_size, in_one_piece
+from gln.models.pairs import ListedBlock, ListedPairs
 from gln.models.structure import Structure
 
 if TYPE_CHECKING:
@@ -84,29 +84,17 @@ class Region:
         self.depth = hops(model, steps) - hop[pairs.order]
 
     def narrowed(
-        self, step: int, h: Tensor, e: list[Tensor], structure: Structure
-    ) -> tuple[ListedPairs, Sequence[ListedBlock], Tensor, Structure]:
-        """The pairs that ``step`` needs, their blocks, and the states of their nodes; pair states are replaced."""
+        self, step: int, h: Tensor, e: Tensor, structure: Structure
+    ) -> tuple[ListedPairs, Sequence[ListedBlock], Tensor, Tensor, Structure]:
+        """The pairs that ``step`` needs, their blocks, and the states of nodes and, where they were, of pairs."""
         kept = self.depth >= self.depths[step]  # [n]
         self.node, self.depth = self.node[kept], self.depth[kept]
         among = kept[self.pairs.ends].all(0)  # [m]
         ends = (kept.cumsum(0) - 1)[self.pairs.ends[:, among]]
         self.pairs = ListedPairs.sorted(ends, (1, len(self.node)))
-        blocks = self.pairs.blocks(block_size(h.device))
-        lengths = [block.shape[0] for block in blocks]
-        rest = (state[own] for state, own in zip(e, among.split(list(map(len, e))), strict=True))
-        e[:] = in_one_piece(_cut_anew(rest, lengths), lengths, instead=e)
+        blocks = self.pairs.blocks()
+        place = among.nonzero()[:, 0]
+        for block in blocks:  # from where it is or further on, so that no later block has lost its states yet
+            block.pairs(e).copy_(e[block.pairs(place)])
         left = {name: part[among] for name, part in structure._asdict().items() if part is not None}
-        return self.pairs, blocks, h[kept], Structure(**left)
-
-
-def _cut_anew(parts: Iterator[Tensor], lengths: list[int]) -> Iterator[Tensor]:
-    """The same rows, one after another, in parts of other ``lengths``."""
-    rest = next(parts)
-    for length in lengths:
-        some, count = [rest], len(rest)
-        while count < length:
-            some.append(next(parts))
-            count += len(some[-1])
-        part, rest = torch.cat(some).tensor_split([length])
-        yield part
+        return self.pairs, blocks, h[kept], e[: len(place)], Structure(**left)

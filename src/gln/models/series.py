@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import gelu
 
-from gln.models.pairs import Block
+from gln.models.pairs import Block, joined
 
 REACH = 5  # moments that are read together
 
@@ -25,8 +25,8 @@ class Moments(NamedTuple):
     """What is kept of a series, ``v`` values at each of ``t`` moments."""
 
     happens: Tensor  # s: [..., t · v], of nodes
-    moves: list[Tensor]  # m of every block: [..., t, v], of pairs, 0 where there is none
-    fits: list[Tensor]  # n of every block: [..., t, v]
+    moves: Tensor  # m: [..., t, v], of pairs, 0 where there is none
+    fits: Tensor  # n: [..., t, v]
 
 
 class Series(nn.Module):
@@ -42,8 +42,8 @@ class Series(nn.Module):
         self.way = nn.Linear(self.width, 2 * self.kept, bias=False)
         self.out = nn.Linear(self.width, pair_width)
 
-    def forward(self, blocks: Sequence[Block], x: Tensor) -> tuple[list[Tensor], Moments]:
-        """What the pairs of every block read of ``x [..., t · values]``, ``[..., c]``, and what is kept for later."""
+    def forward(self, blocks: Sequence[Block], x: Tensor) -> tuple[Tensor, Moments]:
+        """What pairs read of ``x [..., t · values]``, ``[..., c]``, and what is kept for later."""
         series = x.unflatten(-1, (self.moments, -1)).flatten(0, -3)  # [n, t, values]
         with _exactly(x):
             seen = self.nodes(series.mT).mT.reshape(*x.shape[:-1], self.moments, -1)
@@ -57,13 +57,12 @@ class Series(nn.Module):
                 one, other = both.chunk(2, dim=-1)
                 product = self.norm(one * other)
             moment = gelu(self.think(product))  # [..., t, w]
-            move, fit = (self.size(moment) * self.way(one)).chunk(
-                2, dim=-1
-            )  # as a force has a size and a way
+            # As a force has a size and a way.
+            move, fit = (self.size(moment) * self.way(one)).chunk(2, dim=-1)
             read.append(self.out(moment.mean(-2)))
             moves.append(block.only(move))
             fits.append(fit)
-        return read, Moments(happens, moves, fits)
+        return joined(read), Moments(happens, joined(moves), joined(fits))
 
 
 def _exactly(x: Tensor) -> torch.autocast:
@@ -80,15 +79,14 @@ class Explain(nn.Module):
         self.weigh = nn.Linear(seen, kept)
         self.out = nn.Linear(kept, pair_width)
 
-    def forward(self, blocks: Sequence[Block], moments: Moments, structure: Tensor) -> list[Tensor]:
-        """What the pairs of every block read, ``[..., c]``, given the current structure ``[..., seen]``."""
+    def forward(self, blocks: Sequence[Block], moments: Moments, structure: Tensor) -> Tensor:
+        """What pairs read, ``[..., c]``, given the current structure ``[..., seen]``."""
         read = []
-        for block, move, fit in zip(blocks, moments.moves, moments.fits, strict=True):
+        for block in blocks:
+            move, fit = block.pairs(moments.moves), block.pairs(moments.fits)
             part = self.weigh(block.pairs(structure))[..., None, :] * move
             left = block.of_row(block.row_total(part.flatten(-2))) + block.source(moments.happens)
-            left = torch.asinh(
-                left.unflatten(-1, fit.shape[-2:])
-            )  # one collision must not outweigh all other moments
-            fits = (fit * left).mean(-2)
-            read.append(self.out(torch.asinh(fits)))
-        return read
+            # One collision must not outweigh all other moments.
+            left = torch.asinh(left.unflatten(-1, fit.shape[-2:]))
+            read.append(self.out(torch.asinh((fit * left).mean(-2))))
+        return joined(read)

@@ -23,8 +23,9 @@ OPTIONS: dict[str, Any] = {
 }
 
 
+@cache
 def compiled(function: Kernel, exact: bool = False) -> Kernel:
-    """Compile a function with numba, caching the machine code on disk where possible.
+    """Compile a function with numba once, keeping the machine code on disk where possible.
 
     It releases the GIL, so that several threads can each work on their own rows. ``exact`` sums in the order written,
     so that every machine finds the same digits.

@@ -53,13 +53,7 @@ def mix_all(read: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
     count, nodes, _, _, heads, _ = read.shape
     if not _has_kernel(read, count * nodes**3 * heads):
         return mix_all_reference(read, mask)
-    kept = (
-        weights_of_a_head(nodes, nodes) * count * heads
-        if torch.is_grad_enabled() and read.requires_grad
-        else 0
-    )
-    if read.is_cpu or kept * read.element_size() > workspace(read):
-        kept = 0
+    kept = _weights_to_keep(read, nodes, nodes, count * heads)
     mixed, total, _ = _mix_all(_precise(read), mask.contiguous(), kept)
     return mixed.to(read.dtype), total.to(read.dtype)
 
@@ -93,10 +87,7 @@ def mix_listed(
     if found is None:  # sorted by target, then by source, the reversed pairs are in the order of the pairs
         found = look_up(start, target, target.argsort(stable=True), longest)
     back, place = found
-    kept = 0
-    if place.numel() and torch.is_grad_enabled() and read.requires_grad:
-        kept = weights_of_a_head(len(start) - 1, place.shape[1]) * read.shape[2]
-        kept = kept if kept * read.element_size() <= workspace(read) else 0
+    kept = _weights_to_keep(read, len(start) - 1, place.shape[1], read.shape[2]) if place.numel() else 0
     mixed, total, _ = _mix_listed(_precise(read), start, target, back, place, rows, own, longest, kept)
     return mixed.to(read.dtype), total.to(read.dtype)
 
@@ -114,6 +105,14 @@ def look_up(start: Tensor, target: Tensor, back: Tensor, longest: int) -> tuple[
 def workspace(read: Tensor) -> int:
     """Bytes of weights at once in the memory of a GPU, unless a single head of one graph has more."""
     return torch.cuda.get_device_properties(read.device).total_memory // 64 if read.is_cuda else 2**29
+
+
+def _weights_to_keep(read: Tensor, rows: int, side: int, heads: int) -> int:
+    """How many weights to keep for the gradient: of all heads, if a GPU has room for them, or none."""
+    if read.is_cpu or not torch.is_grad_enabled() or not read.requires_grad:
+        return 0
+    weights = weights_of_a_head(rows, side) * heads
+    return weights if weights * read.element_size() <= workspace(read) else 0
 
 
 def weights_of_a_head(rows: int, side: int) -> int:
@@ -293,27 +292,19 @@ def _(read: Tensor, *rest: Any) -> Tensor:
     return torch.empty_like(read, memory_format=torch.contiguous_format)
 
 
-def _keep_all(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
-    ctx.save_for_backward(*inputs[:2], *output)
-
-
-def _all_gradient(ctx: Any, grad: Tensor, grad_total: Tensor, _: Tensor) -> tuple[Tensor, None, None]:
-    read, mask, mixed, total, kept = ctx.saved_tensors
-    delta = (grad.to(total.dtype) * mixed).sum(-1) - grad_total
-    return _mix_all_backward(read, mask, kept, total, delta, grad), None, None
-
-
-def _keep_listed(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
-    *tensors, ctx.rows, ctx.own, ctx.longest, _ = inputs
+def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+    tensors = [value for value in inputs if isinstance(value, Tensor)]
+    ctx.numbers = inputs[len(tensors) : -1]  # which rows; nothing for all pairs
     ctx.save_for_backward(*tensors, *output)
 
 
-def _listed_gradient(ctx: Any, grad: Tensor, grad_total: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
+def _gradient(ctx: Any, grad: Tensor, grad_total: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
     *given, mixed, total, kept = ctx.saved_tensors
     delta = (grad.to(total.dtype) * mixed).sum(-1) - grad_total
-    gradient = _mix_listed_backward(*given, ctx.rows, ctx.own, ctx.longest, kept, total, delta, grad)
-    return gradient, None, None, None, None, None, None, None, None
+    backward = _mix_listed_backward if ctx.numbers else _mix_all_backward
+    gradient = backward(*given, *ctx.numbers, kept, total, delta, grad)
+    return gradient, *[None] * (len(given) + len(ctx.numbers))
 
 
-_mix_all.register_autograd(_all_gradient, setup_context=_keep_all)
-_mix_listed.register_autograd(_listed_gradient, setup_context=_keep_listed)
+_mix_all.register_autograd(_gradient, setup_context=_keep)
+_mix_listed.register_autograd(_gradient, setup_context=_keep)

@@ -158,8 +158,7 @@ def choose_candidates(train: Sequence[Graph], in_pieces: bool = False) -> tuple[
 
     If training sees only pieces of the graphs, and K is for prediction alone, it may be as large as a graph.
     """
-    from gln.models.candidates import TREE_NODES  # here and below, as these load torch
-    from gln.models.gln import FEWEST, SMALL
+    from gln.models.candidates import FEWEST, SMALL, TREE_NODES  # here and below, as it loads torch
 
     largest = max(graph.num_nodes for graph in train)
     if largest <= SMALL:
