@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import pickle
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from gln.io import Item, ReadOptions
 from gln.io.items import Source, quote
 from gln.io.parquet import ListRoles, arrow, is_list
 from gln.workflows.answers import ask_each
-from gln.workflows.engines import TRIES, Engine, Task, Work, pickled
+from gln.workflows.engines import TRIES, Engine, Task, Work, pickled, spread
 from gln.workflows.methods import load_for, put_on
 
 PATIENCE = 300.0  # seconds in which a worker that was killed must be made again
@@ -51,22 +52,18 @@ def on_ray(count: int | None = None, address: str | None = None) -> Engine:
                 raise GLNError(
                     f"{where} ({quote(str(error))}); see ray status, or stop and start it again."
                 ) from None
-        workers = []
         try:
             copy = ray.put(pickled(work))  # kept, as workers that are made again need it
-            workers = _start(count, copy)
-            yield from _spread(workers, tasks)
+            yield from spread(_start(count, copy), tasks)
         finally:
-            for worker in workers:
-                ray.kill(worker)
             if ours:
                 ray.shutdown()
 
     return run
 
 
-class _Worker:
-    """An actor that computes what it is given; it is made again, with ``work``, if its process is killed."""
+class _Actor:
+    """Computes what it is given; it is made again, with ``work``, if its process is killed."""
 
     def __init__(self, work: bytes) -> None:
         self.work: Work = pickle.loads(work)  # from our own process
@@ -79,54 +76,37 @@ class _Worker:
         return pickled(self.work(pickle.loads(task)))
 
 
-def _start(count: int | None, work: Any) -> list[Any]:
+def _start(count: int | None, work: Any) -> list[_Remote]:
     ray, there = _ray(), _ray().cluster_resources()
     gpus = int(there.get("GPU", 0))
     count = count or gpus or int(there.get("CPU", 1))
     share = 1 if count <= gpus else gpus / count if gpus else 0
     options = {"num_cpus": 1, "num_gpus": share, "max_restarts": -1, "max_task_retries": TRIES - 1}
-    kind = ray.remote(_Worker).options(**options)
-    return [kind.remote(work) for _ in range(count)]
+    kind = ray.remote(_Actor).options(**options)
+    return [_Remote(kind.remote(work)) for _ in range(count)]
 
 
-def _spread(workers: list[Any], tasks: Iterable[Task]) -> Iterator[tuple[int, Any]]:
-    """Give every worker a task, and the next when it is done: none waits behind one that kills its worker."""
-    ray, errors = _ray(), _ray("ray.exceptions")
-    todo = iter(tasks)
-    given: dict[Any, tuple[int, Any]] = {}
-    idle = list(workers)
+class _Remote:
+    """An actor as a worker; Ray tries again what has cost its process."""
 
-    ahead = next(todo, None)
+    def __init__(self, actor: Any) -> None:
+        self.actor = actor
 
-    def give() -> None:
-        nonlocal ahead
-        while idle and ahead is not None:
-            worker = idle.pop()
-            given[worker.compute.remote(pickled(ahead[1]))] = ahead[0], worker
-            ahead = next(todo, None)  # read while the workers compute, as results are written
-
-    give()
-    while given:
-        (ready, *_), _ = ray.wait(list(given))
-        number, worker = given.pop(ready)
-        idle.append(worker)
-        give()
+    def __call__(self, task: bytes) -> Any:
+        ray, errors = _ray(), _ray("ray.exceptions")
         try:
-            yield number, pickle.loads(ray.get(ready))
+            return pickle.loads(ray.get(self.actor.compute.remote(task)))
         except errors.RayTaskError as error:
             raise error.cause if isinstance(error.cause, GLNError) else error from None
         except errors.RayError:
-            _check_alive(worker)  # or nothing is wrong with the task
-            yield number, None
-
-
-def _check_alive(worker: Any) -> None:
-    try:
-        _ray().get(worker.alive.remote(), timeout=PATIENCE)
-    except _ray("ray.exceptions").RayError:
+            with suppress(errors.RayError):  # or nothing is wrong with the task
+                return ray.get(self.actor.alive.remote(), timeout=PATIENCE)
         raise GLNError(
             "The Ray cluster was lost; start it again and repeat the command: a folder keeps what is done."
-        ) from None
+        )
+
+    def stop(self) -> None:
+        _ray().kill(self.actor)
 
 
 def predict_dataset(

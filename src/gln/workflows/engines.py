@@ -6,10 +6,11 @@ import io
 import os
 import pickle
 import signal
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
-from multiprocessing.connection import Connection, wait
+from multiprocessing.connection import Connection
+from queue import SimpleQueue
 from typing import Any, Protocol
 
 import torch
@@ -30,6 +31,14 @@ class Work(Protocol):
     def __call__(self, task: Any, /) -> Any: ...
 
 
+class Worker(Protocol):
+    """Computes one task at a time, pickled, elsewhere: ``None`` if the task has cost too many processes."""
+
+    def __call__(self, task: bytes, /) -> Any: ...
+
+    def stop(self) -> None: ...
+
+
 #: Yields the numbers of tasks and their results in any order, ``None`` for one that has cost too many workers.
 Engine = Callable[[Work, Iterable[Task]], Iterator[tuple[int, Any]]]
 
@@ -45,65 +54,81 @@ def in_processes(count: int) -> Engine:
 
     def run(work: Work, tasks: Iterable[Task]) -> Iterator[tuple[int, Any]]:
         threads = None if "OMP_NUM_THREADS" in os.environ else max(1, torch.get_num_threads() // count)
-        todo, copy = iter(tasks), pickled(work)
-        workers = [_Worker(copy, local, threads) for local in range(count)]
-        lost: Counter[int] = Counter()
-        ahead = next(todo, None)
-
-        def give() -> None:
-            nonlocal ahead
-            for worker in workers:
-                if ahead is not None and worker.task is None:
-                    worker.give(ahead)
-                    ahead = next(todo, None)  # read while the workers compute, as results are written
-
-        try:
-            give()
-            while busy := {worker.pipe: worker for worker in workers if worker.task is not None}:
-                for pipe in wait(list(busy)):
-                    worker = busy[pipe]
-                    number, task = worker.take()
-                    try:
-                        result = pickle.loads(worker.pipe.recv_bytes())
-                    except (EOFError, ConnectionError):  # killed
-                        lost[number] += 1
-                        result, place = None, workers.index(worker)
-                        workers[place] = worker = _Worker(copy, worker.local, threads)
-                        if lost[number] < TRIES:
-                            worker.give((number, task))
-                            continue
-                    if isinstance(result, BaseException):
-                        raise result
-                    give()
-                    yield number, result
-        finally:
-            for worker in workers:
-                worker.process.kill()
-                worker.process.join()
+        copy = pickled(work)
+        yield from spread([_Process(copy, local, threads) for local in range(count)], tasks)
 
     return run
 
 
-class _Worker:
-    """A process that computes what it is given, one task at a time."""
+def spread(workers: Sequence[Worker], tasks: Iterable[Task]) -> Iterator[tuple[int, Any]]:
+    """Hand every task to a worker that is idle, and stop all workers in the end.
+
+    As many tasks as there are workers are read ahead: nobody waits while others are read or results are written.
+    """
+    idle: SimpleQueue[Worker] = SimpleQueue()
+    for worker in workers:
+        idle.put(worker)
+
+    def compute(task: bytes) -> Any:
+        worker = idle.get()
+        try:
+            return worker(task)
+        finally:
+            idle.put(worker)
+
+    given: dict[Future[Any], int] = {}
+
+    def results(most: int) -> Iterator[tuple[int, Any]]:
+        """Those that are done, until no more than ``most`` are not."""
+        while len(given) > most:
+            for future in wait(given, return_when=FIRST_COMPLETED).done:
+                yield given.pop(future), future.result()
+
+    with ThreadPoolExecutor(len(workers)) as threads:
+        try:
+            for number, task in tasks:
+                given[threads.submit(compute, pickled(task))] = number
+                yield from results(2 * len(workers) - 1)
+            yield from results(0)
+        finally:
+            threads.shutdown(wait=False, cancel_futures=True)
+            for worker in workers:
+                worker.stop()
+
+
+class _Process:
+    """A process on this machine."""
 
     def __init__(self, work: bytes, local: int, threads: int | None) -> None:
+        self.given, self.stopped = (work, local, threads), False
+        self.start()
+
+    def start(self) -> None:
         context: Any = clean_processes("gln.workflows.tiling")
-        self.local, self.task = local, None  # type: tuple[int, Task | None]
         self.pipe, theirs = context.Pipe()
-        self.process = context.Process(target=_serve, args=(theirs, work, local, threads), daemon=True)
+        self.process = context.Process(target=_serve, args=(theirs, *self.given), daemon=True)
         self.process.start()
         theirs.close()
+        if self.stopped:  # while it started
+            self.process.kill()
 
-    def give(self, task: Task) -> None:
-        self.task = task
-        with suppress(ConnectionError):  # if it is gone, this is seen when its answer is read
-            self.pipe.send_bytes(pickled(task[1]))
+    def __call__(self, task: bytes) -> Any:
+        for _ in range(TRIES):
+            with suppress(ConnectionError):  # if it is gone, this is seen when its answer is read
+                self.pipe.send_bytes(task)
+            try:
+                result = pickle.loads(self.pipe.recv_bytes())
+            except (EOFError, ConnectionError):  # killed
+                self.start()
+                continue
+            if isinstance(result, BaseException):
+                raise result
+            return result
+        return None
 
-    def take(self) -> Task:
-        task, self.task = self.task, None
-        assert task is not None
-        return task
+    def stop(self) -> None:
+        self.stopped = True
+        self.process.kill()
 
 
 def _serve(pipe: Connection, work: bytes, local: int, threads: int | None) -> None:
