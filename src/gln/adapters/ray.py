@@ -9,6 +9,7 @@ import logging
 import pickle
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -40,30 +41,37 @@ def on_ray(count: int | None = None, address: str | None = None) -> Engine:
     _ray()
 
     def run(work: Work, tasks: Iterable[Task]) -> Iterator[tuple[int, Any]]:
-        ray = _ray()
+        ray, actors = _ray(), []
         ours = not ray.is_initialized()
         if ours:
             try:
                 ray.init(address, log_to_driver=False, logging_level=logging.ERROR, include_dashboard=False)
             except (ConnectionError, ValueError) as error:
-                where = (
-                    "Ray cannot be started or reached here" if address is None else f"Ray is not at {address}"
-                )
-                raise GLNError(
-                    f"{where} ({quote(str(error))}); see ray status, or stop and start it again."
-                ) from None
+                where = f"Ray is not at {address}" if address else "Ray cannot be started or reached here"
+                what = f"{where} ({quote(str(error))})"
+                raise GLNError(f"{what}; see ray status, or stop and start it again.") from None
         try:
+            there = ray.cluster_resources()
+            gpus = int(there.get("GPU", 0))
+            wanted = count or gpus or int(there.get("CPU", 1))
+            share = 1 if wanted <= gpus else gpus / wanted
+            kind = ray.remote(num_cpus=1, num_gpus=share, max_restarts=-1, max_task_retries=TRIES - 1)(
+                _Worker
+            )
             copy = ray.put(pickled(work))  # kept, as workers that are made again need it
-            yield from spread(_start(count, copy), tasks)
+            actors = [kind.remote(copy) for _ in range(wanted)]
+            yield from spread([partial(_ask, actor) for actor in actors], tasks)
         finally:
+            for actor in actors:
+                ray.kill(actor)
             if ours:
                 ray.shutdown()
 
     return run
 
 
-class _Actor:
-    """Computes what it is given; it is made again, with ``work``, if its process is killed."""
+class _Worker:
+    """An actor that computes what it is given; it is made again, with ``work``, if its process is killed."""
 
     def __init__(self, work: bytes) -> None:
         self.work: Work = pickle.loads(work)  # from our own process
@@ -76,37 +84,19 @@ class _Actor:
         return pickled(self.work(pickle.loads(task)))
 
 
-def _start(count: int | None, work: Any) -> list[_Remote]:
-    ray, there = _ray(), _ray().cluster_resources()
-    gpus = int(there.get("GPU", 0))
-    count = count or gpus or int(there.get("CPU", 1))
-    share = 1 if count <= gpus else gpus / count if gpus else 0
-    options = {"num_cpus": 1, "num_gpus": share, "max_restarts": -1, "max_task_retries": TRIES - 1}
-    kind = ray.remote(_Actor).options(**options)
-    return [_Remote(kind.remote(work)) for _ in range(count)]
-
-
-class _Remote:
-    """An actor as a worker; Ray tries again what has cost its process."""
-
-    def __init__(self, actor: Any) -> None:
-        self.actor = actor
-
-    def __call__(self, task: bytes) -> Any:
-        ray, errors = _ray(), _ray("ray.exceptions")
-        try:
-            return pickle.loads(ray.get(self.actor.compute.remote(task)))
-        except errors.RayTaskError as error:
-            raise error.cause if isinstance(error.cause, GLNError) else error from None
-        except errors.RayError:
-            with suppress(errors.RayError):  # or nothing is wrong with the task
-                return ray.get(self.actor.alive.remote(), timeout=PATIENCE)
-        raise GLNError(
-            "The Ray cluster was lost; start it again and repeat the command: a folder keeps what is done."
-        )
-
-    def stop(self) -> None:
-        _ray().kill(self.actor)
+def _ask(actor: Any, task: bytes) -> Any:
+    """What the actor answers; ``None`` if the task has cost too many processes."""
+    ray, errors = _ray(), _ray("ray.exceptions")
+    try:
+        return pickle.loads(ray.get(actor.compute.remote(task)))
+    except errors.RayTaskError as error:
+        raise error.cause if isinstance(error.cause, GLNError) else error from None
+    except errors.RayError:
+        with suppress(errors.RayError):  # or nothing is wrong with the task
+            return ray.get(actor.alive.remote(), timeout=PATIENCE)
+    raise GLNError(
+        "The Ray cluster was lost; start it again and repeat the command: a folder keeps what is done."
+    )
 
 
 def predict_dataset(

@@ -9,6 +9,7 @@ import signal
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
+from itertools import islice
 from multiprocessing.connection import Connection
 from queue import SimpleQueue
 from typing import Any, Protocol
@@ -31,14 +32,6 @@ class Work(Protocol):
     def __call__(self, task: Any, /) -> Any: ...
 
 
-class Worker(Protocol):
-    """Computes one task at a time, pickled, elsewhere: ``None`` if the task has cost too many processes."""
-
-    def __call__(self, task: bytes, /) -> Any: ...
-
-    def stop(self) -> None: ...
-
-
 #: Yields the numbers of tasks and their results in any order, ``None`` for one that has cost too many workers.
 Engine = Callable[[Work, Iterable[Task]], Iterator[tuple[int, Any]]]
 
@@ -55,49 +48,48 @@ def in_processes(count: int) -> Engine:
     def run(work: Work, tasks: Iterable[Task]) -> Iterator[tuple[int, Any]]:
         threads = None if "OMP_NUM_THREADS" in os.environ else max(1, torch.get_num_threads() // count)
         copy = pickled(work)
-        yield from spread([_Process(copy, local, threads) for local in range(count)], tasks)
+        workers = [_Process(copy, local, threads) for local in range(count)]
+        try:
+            yield from spread(workers, tasks)
+        finally:
+            for worker in workers:
+                worker.stop()
 
     return run
 
 
-def spread(workers: Sequence[Worker], tasks: Iterable[Task]) -> Iterator[tuple[int, Any]]:
-    """Hand every task to a worker that is idle, and stop all workers in the end.
+def spread(workers: Sequence[Callable[[bytes], Any]], tasks: Iterable[Task]) -> Iterator[tuple[int, Any]]:
+    """Call ``workers`` with the pickled tasks, each with one at a time.
 
     As many tasks as there are workers are read ahead: nobody waits while others are read or results are written.
     """
-    idle: SimpleQueue[Worker] = SimpleQueue()
+    todo, idle = iter(tasks), SimpleQueue[Callable[[bytes], Any]]()
     for worker in workers:
         idle.put(worker)
 
-    def compute(task: bytes) -> Any:
+    def compute(number: int, task: bytes) -> tuple[int, Any]:
         worker = idle.get()
         try:
-            return worker(task)
+            return number, worker(task)
         finally:
             idle.put(worker)
 
-    given: dict[Future[Any], int] = {}
-
-    def results(most: int) -> Iterator[tuple[int, Any]]:
-        """Those that are done, until no more than ``most`` are not."""
-        while len(given) > most:
-            for future in wait(given, return_when=FIRST_COMPLETED).done:
-                yield given.pop(future), future.result()
-
-    with ThreadPoolExecutor(len(workers)) as threads:
-        try:
-            for number, task in tasks:
-                given[threads.submit(compute, pickled(task))] = number
-                yield from results(2 * len(workers) - 1)
-            yield from results(0)
-        finally:
-            threads.shutdown(wait=False, cancel_futures=True)
-            for worker in workers:
-                worker.stop()
+    threads, given = ThreadPoolExecutor(len(workers)), set[Future[tuple[int, Any]]]()
+    try:
+        while True:
+            for number, task in islice(todo, 2 * len(workers) - len(given)):
+                given.add(threads.submit(compute, number, pickled(task)))
+            if not given:
+                return
+            done, given = wait(given, return_when=FIRST_COMPLETED)
+            for future in done:
+                yield future.result()
+    finally:
+        threads.shutdown(wait=False, cancel_futures=True)
 
 
 class _Process:
-    """A process on this machine."""
+    """A process on this machine, as a worker; one that is killed is replaced."""
 
     def __init__(self, work: bytes, local: int, threads: int | None) -> None:
         self.given, self.stopped = (work, local, threads), False
@@ -114,9 +106,8 @@ class _Process:
 
     def __call__(self, task: bytes) -> Any:
         for _ in range(TRIES):
-            with suppress(ConnectionError):  # if it is gone, this is seen when its answer is read
-                self.pipe.send_bytes(task)
             try:
+                self.pipe.send_bytes(task)
                 result = pickle.loads(self.pipe.recv_bytes())
             except (EOFError, ConnectionError):  # killed
                 self.start()
@@ -129,6 +120,7 @@ class _Process:
     def stop(self) -> None:
         self.stopped = True
         self.process.kill()
+        self.process.join()
 
 
 def _serve(pipe: Connection, work: bytes, local: int, threads: int | None) -> None:
@@ -136,16 +128,18 @@ def _serve(pipe: Connection, work: bytes, local: int, threads: int | None) -> No
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if threads is not None:
         torch.set_num_threads(threads)
+    compute: Work = pickle.loads(work)
+    begun = False
     with suppress(EOFError, ConnectionError):
-        try:
-            compute: Work = pickle.loads(work)
-            compute.begin(local)
-            while True:
-                pipe.send_bytes(pickled(compute(pickle.loads(pipe.recv_bytes()))))
-        except (EOFError, ConnectionError):
-            raise
-        except Exception as error:
-            pipe.send_bytes(pickle.dumps(error))
+        while True:
+            task = pipe.recv_bytes()
+            try:
+                if not begun:
+                    compute.begin(local)
+                begun, result = True, compute(pickle.loads(task))
+            except Exception as error:
+                result = error
+            pipe.send_bytes(pickled(result))
 
 
 class _Pickler(pickle.Pickler):
