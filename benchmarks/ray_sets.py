@@ -151,7 +151,7 @@ def disturbed(path: Path, output: Path, expected: Any) -> dict[str, Any]:
     with cluster() as address:
         command = subprocess.Popen([*words, "--address", address])
         wait_for(lambda: done() >= shards // 4)
-        workers = [one for one in psutil.Process().children(recursive=True) if "_Worker" in one.name()]
+        workers = [one for one in psutil.Process().children(recursive=True) if "Server" in one.name()]
         workers[0].kill()
         when_killed = done()
         wait_for(lambda: done() >= shards // 2)

@@ -19,7 +19,7 @@ from gln.io import Item, ReadOptions
 from gln.io.items import Source, quote
 from gln.io.parquet import ListRoles, arrow, is_list
 from gln.workflows.answers import ask_each
-from gln.workflows.engines import TRIES, Engine, Task, Work, pickled, spread
+from gln.workflows.engines import TRIES, Engine, Server, Task, Work, pickled, spread
 from gln.workflows.methods import load_for, put_on
 
 PATIENCE = 300.0  # seconds in which a worker that was killed must be made again
@@ -55,11 +55,10 @@ def on_ray(count: int | None = None, address: str | None = None) -> Engine:
             gpus = int(there.get("GPU", 0))
             wanted = count or gpus or int(there.get("CPU", 1))
             share = 1 if wanted <= gpus else gpus / wanted
-            kind = ray.remote(num_cpus=1, num_gpus=share, max_restarts=-1, max_task_retries=TRIES - 1)(
-                _Worker
-            )
+            again = {"max_restarts": -1, "max_task_retries": TRIES - 1}
+            kind = ray.remote(num_cpus=1, num_gpus=share, **again)(Server)
             copy = ray.put(pickled(work))  # kept, as workers that are made again need it
-            actors = [kind.remote(copy) for _ in range(wanted)]
+            actors = [kind.remote(copy, 0) for _ in range(wanted)]  # each sees only its own GPU
             yield from spread([partial(_ask, actor) for actor in actors], tasks)
         finally:
             for actor in actors:
@@ -70,20 +69,6 @@ def on_ray(count: int | None = None, address: str | None = None) -> Engine:
     return run
 
 
-class _Worker:
-    """An actor that computes what it is given; it is made again, with ``work``, if its process is killed."""
-
-    def __init__(self, work: bytes) -> None:
-        self.work: Work = pickle.loads(work)  # from our own process
-        self.work.begin(0)  # it sees only its own GPU
-
-    def alive(self) -> None:
-        """Answers once the worker has been made again."""
-
-    def compute(self, task: bytes) -> bytes:
-        return pickled(self.work(pickle.loads(task)))
-
-
 def _ask(actor: Any, task: bytes) -> Any:
     """What the actor answers; ``None`` if the task has cost too many processes."""
     ray, errors = _ray(), _ray("ray.exceptions")
@@ -92,8 +77,9 @@ def _ask(actor: Any, task: bytes) -> Any:
     except errors.RayTaskError as error:
         raise error.cause if isinstance(error.cause, GLNError) else error from None
     except errors.RayError:
-        with suppress(errors.RayError):  # or nothing is wrong with the task
-            return ray.get(actor.alive.remote(), timeout=PATIENCE)
+        with suppress(errors.RayError):  # once it is made again, or else nothing is wrong with the task
+            ray.get(actor.__ray_ready__.remote(), timeout=PATIENCE)
+            return None
     raise GLNError(
         "The Ray cluster was lost; start it again and repeat the command: a folder keeps what is done."
     )

@@ -123,23 +123,32 @@ class _Process:
         self.process.join()
 
 
+class Server:
+    """In the process of a worker: the copy of the work, begun."""
+
+    def __init__(self, work: bytes, local: int) -> None:
+        self.work: Work = pickle.loads(work)  # from our own process
+        self.work.begin(local)
+
+    def compute(self, task: bytes) -> bytes:
+        return pickled(self.work(pickle.loads(task)))
+
+
 def _serve(pipe: Connection, work: bytes, local: int, threads: int | None) -> None:
     # Ctrl-C is for the first process, which then ends the others.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if threads is not None:
         torch.set_num_threads(threads)
-    compute: Work = pickle.loads(work)
-    begun = False
+    server = None
     with suppress(EOFError, ConnectionError):
         while True:
             task = pipe.recv_bytes()
             try:
-                if not begun:
-                    compute.begin(local)
-                begun, result = True, compute(pickle.loads(task))
+                server = server or Server(work, local)
+                answer = server.compute(task)
             except Exception as error:
-                result = error
-            pipe.send_bytes(pickled(result))
+                answer = pickle.dumps(error)
+            pipe.send_bytes(answer)
 
 
 class _Pickler(pickle.Pickler):
