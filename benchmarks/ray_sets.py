@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.common import timed
+from benchmarks.large_set import when_done
 from gln.adapters.ray import on_ray
 from gln.errors import GLNError
 from gln.graphs.record import Graph
@@ -26,7 +27,7 @@ from gln.workflows.shards import predict_in_folder
 
 MODEL = "delaunay-small"
 WARM = 4  # windows answered before the clock starts: more than there are workers
-LONG = 600.0  # seconds that a command may take to begin, or to end without its cluster
+LONG = 1200.0  # seconds that a command may take without its cluster, and the repetition
 
 
 def run(sets: int = 10_000, nodes: int = 20, disturb: bool = True, seed: int = 0) -> dict[str, Any]:
@@ -138,30 +139,19 @@ def disturbed(path: Path, output: Path, expected: Any) -> dict[str, Any]:
     shards = -(-len(expected.column("graph").unique()) // 256)
     words = [sys.executable, "-m", "gln", "predict", MODEL, str(path), "-o", str(output), "--engine", "ray"]
 
-    def done() -> int:
-        return len(list(output.glob("*.parquet")))
-
-    def wait_for(what: Callable[[], bool]) -> None:
-        end = time.perf_counter() + LONG
-        while not what():
-            if time.perf_counter() > end:
-                raise GLNError("The command does not go on; see what Ray says.")
-            time.sleep(0.1)
-
     with cluster() as address:
         command = subprocess.Popen([*words, "--address", address])
-        wait_for(lambda: done() >= shards // 4)
+        when_killed = when_done(command, output, shards // 4)
         workers = [one for one in psutil.Process().children(recursive=True) if "Server" in one.name()]
         workers[0].kill()
-        when_killed = done()
-        wait_for(lambda: done() >= shards // 2)
+        when_done(command, output, shards // 2)
         kept = {shard: shard.stat().st_mtime_ns for shard in output.glob("*.parquet")}
     _, until_end = timed(lambda: command.wait(LONG))
     with cluster() as address:
         again = subprocess.run([*words, "--address", address], timeout=LONG).returncode
     same = all(shard.stat().st_mtime_ns == changed for shard, changed in kept.items())
     return {
-        "shards": done(),
+        "shards": len(list(output.glob("*.parquet"))),
         "shards_when_a_worker_was_killed": when_killed,
         "shards_when_ray_was_killed": len(kept),
         "exit_code_without_ray": command.returncode,
