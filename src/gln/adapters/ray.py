@@ -41,7 +41,7 @@ def on_ray(count: int | None = None, address: str | None = None) -> Engine:
     _ray()
 
     def run(work: Work, tasks: Iterable[Task]) -> Iterator[tuple[int, Any]]:
-        ray, actors = _ray(), []
+        ray = _ray()
         ours = not ray.is_initialized()
         if ours:
             try:
@@ -58,11 +58,11 @@ def on_ray(count: int | None = None, address: str | None = None) -> Engine:
             again = {"max_restarts": -1, "max_task_retries": TRIES - 1}
             kind = ray.remote(num_cpus=1, num_gpus=share, **again)(Server)
             copy = ray.put(pickled(work))  # kept, as workers that are made again need it
-            actors = [kind.remote(copy, 0) for _ in range(wanted)]  # each sees only its own GPU
-            yield from spread([partial(_ask, actor) for actor in actors], tasks)
+            workers = [
+                partial(_ask, kind.remote(copy, 0)) for _ in range(wanted)
+            ]  # each sees only its own GPU
+            yield from spread(workers, tasks, lambda worker: ray.kill(worker.args[0]))
         finally:
-            for actor in actors:
-                ray.kill(actor)
             if ours:
                 ray.shutdown()
 

@@ -17,6 +17,7 @@ place in all tiles, one after another. Nothing here holds more than a few tiles 
 from __future__ import annotations
 
 import io
+import math
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from gln.models.gln import GLN
 
 SAMPLE = 2**20  # nodes that the tree is made from
+SLACK = 0.02  # a leaf may hold this share more than was asked for
 _NONE = np.empty(0, dtype=np.int64)
 SPARE = 8  # nodes that are looked for beyond the K nearest: some may be as near as the last
 
@@ -287,7 +289,7 @@ def _look_at(
 
 
 class Splits:
-    """A tree that splits a ``sample [n, c]`` by its first columns until no leaf holds more than ``size`` of it."""
+    """A tree that splits a ``sample [n, c]`` by its first columns until leaves hold about ``size`` of it at most."""
 
     def __init__(self, sample: np.ndarray, columns: int, size: float) -> None:
         self.leaves = 0
@@ -298,10 +300,9 @@ class Splits:
         column = int(np.ptp(sample, axis=0).argmax())
         values = sample[:, column]
         above = values[values > values.min()]
-        if len(sample) > size and len(above):
-            leaves = int(
-                np.ceil(len(sample) / size)
-            )  # shared out evenly: halves alone might all be half empty
+        # Shared out evenly, as halves alone might all be half empty; a node too many makes no further leaf.
+        leaves = math.ceil(len(sample) / size - SLACK)
+        if leaves > 1 and len(above):
             value = max(np.quantile(values, leaves // 2 / leaves, method="higher"), above.min())
             below = values < value
             return column, value, self._split(sample[below], size), self._split(sample[~below], size)

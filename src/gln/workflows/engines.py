@@ -12,13 +12,15 @@ from contextlib import suppress
 from itertools import islice
 from multiprocessing.connection import Connection
 from queue import SimpleQueue
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import torch
 
 from gln.threads import clean_processes
 
 Task = tuple[int, Any]  # a number, and what a worker is called with
+
+W = TypeVar("W", bound=Callable[[bytes], Any])  # a worker
 
 TRIES = 3  # workers that a task may cost before it is given up
 
@@ -49,21 +51,19 @@ def in_processes(count: int) -> Engine:
         threads = None if "OMP_NUM_THREADS" in os.environ else max(1, torch.get_num_threads() // count)
         copy = pickled(work)
         workers = [_Process(copy, local, threads) for local in range(count)]
-        try:
-            yield from spread(workers, tasks)
-        finally:
-            for worker in workers:
-                worker.stop()
+        yield from spread(workers, tasks, _Process.stop)
 
     return run
 
 
-def spread(workers: Sequence[Callable[[bytes], Any]], tasks: Iterable[Task]) -> Iterator[tuple[int, Any]]:
-    """Call ``workers`` with the pickled tasks, each with one at a time.
+def spread(
+    workers: Sequence[W], tasks: Iterable[Task], stop: Callable[[W], Any]
+) -> Iterator[tuple[int, Any]]:
+    """Call ``workers`` with the pickled tasks, each with one at a time; all are stopped in the end.
 
     As many tasks as there are workers are read ahead: nobody waits while others are read or results are written.
     """
-    todo, idle = iter(tasks), SimpleQueue[Callable[[bytes], Any]]()
+    todo, idle = iter(tasks), SimpleQueue[W]()
     for worker in workers:
         idle.put(worker)
 
@@ -86,6 +86,9 @@ def spread(workers: Sequence[Callable[[bytes], Any]], tasks: Iterable[Task]) -> 
                 yield future.result()
     finally:
         threads.shutdown(wait=False, cancel_futures=True)
+        for worker in workers:
+            stop(worker)
+        threads.shutdown()
 
 
 class _Process:
