@@ -63,8 +63,9 @@ def run(
     if points < 10_000 or tile < 10_000 or 0 < small < 10_000 or min(workers, scorers or workers) < 1:
         raise GLNError(f"Got points={points}, small={small}, tile={tile}; expected at least 10 000 each.")
     if disturb:
-        given = {"points": points, "tile": tile, "workers": workers, "model": model, "seed": seed}
-        return {"name": "large-set-disturbed", **disturbed(**given), "settings": given}
+        settings: dict[str, Any] = {"points": points, "tile": tile, "workers": workers, "model": model}
+        settings["seed"] = seed
+        return {"name": "large-set-disturbed", **disturbed(**settings), "settings": settings}
     chosen = load_model(model)
     warm = [Graph(pos=torch.rand(5000, 2))]
     predict_graphs(put_on(chosen, device), warm)  # compiles the kernels
@@ -75,7 +76,7 @@ def run(
     config: Any = chosen.config
     kept = {name: config[name] for name in ("width", "pair_width", "kernels", "steps", "candidates")}
     named = f"{model}, as shipped" if model == MODEL else f"GLN {kept}, {training_of(chosen)}"
-    settings: dict[str, Any] = {
+    settings = {
         "model": named,
         "tile": tile,
         "workers": workers,

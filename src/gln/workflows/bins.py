@@ -267,25 +267,24 @@ def _survey(stream: Stream, tick: Callable[[int], Any]) -> tuple[np.ndarray, np.
     return drawn, origin, count
 
 
-def _look_at(
-    path: Path, model: GLN, nearest: int, widths: tuple[int, int]
-) -> tuple[list[float], list[float]]:
+def _look_at(path: Path, model: GLN, nearest: int, widths: tuple[int, int]) -> list[list[float]]:
     """Find crowded places in a tile; the corners of its box, of no size if it is empty."""
     batch = _batch(np.fromfile(path, _record(sum(widths)))["values"], widths)
     if not batch.mask.numel():
-        return [0.0] * (model.pos_channels or widths[1]), [0.0] * (model.pos_channels or widths[1])
+        return [[0.0] * (model.pos_channels or widths[1])] * 2
     where, _, x = model.inputs(batch)
     none = torch.empty(2, 0, dtype=torch.long)
     crowds = find_crowds(where, x, batch.mask, torch.tensor([nearest]), none)
     if crowds is not None:
-        stands = crowds.stands.numpy(force=True)
+        seen, within, stands = (
+            part.numpy(force=True) for part in (crowds.seen[0], crowds.within, crowds.stands)
+        )
         begin = np.searchsorted(np.sort(stands), np.arange(len(stands) + 1))
-        found = {"seen": crowds.seen[0].numpy(force=True), "within": crowds.within.numpy(force=True)}
         file = io.BytesIO()
-        np.savez(file, **found, begin=begin, alike=stands.argsort(kind="stable"))
+        np.savez(file, seen=seen, within=within, begin=begin, alike=stands.argsort(kind="stable"))
         write_atomically(path.with_suffix(".crowds.npz"), file.getvalue())
     points = where[0].numpy(force=True).astype(np.float64)
-    return points.min(0).tolist(), points.max(0).tolist()
+    return np.stack([points.min(0), points.max(0)]).tolist()  # type: ignore[no-any-return]
 
 
 class Splits:
