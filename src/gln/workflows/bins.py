@@ -284,7 +284,7 @@ def _look_at(path: Path, model: GLN, nearest: int, widths: tuple[int, int]) -> l
         np.savez(file, seen=seen, within=within, begin=begin, alike=stands.argsort(kind="stable"))
         write_atomically(path.with_suffix(".crowds.npz"), file.getvalue())
     points = where[0].numpy(force=True).astype(np.float64)
-    return np.stack([points.min(0), points.max(0)]).tolist()  # type: ignore[no-any-return]
+    return np.stack([points.min(0), points.max(0)]).tolist()
 
 
 class Splits:
