@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -37,6 +39,7 @@ def run(
     scorers: int | None = None,
     device: str = "cpu",
     model: str = MODEL,
+    disturb: bool = False,
     seed: int = 0,
 ) -> dict[str, Any]:
     """Seconds, memory of all processes together, and points read, halos included, for uniform points in the plane.
@@ -54,21 +57,26 @@ def run(
         scorers: processes that score, if not as many.
         device: where pairs are scored.
         model: a shipped one, or the folder of a trained one.
+        disturb: in place of all this, kill a worker and then the command in the middle, and repeat it.
         seed: of the points.
     """
     if points < 10_000 or tile < 10_000 or 0 < small < 10_000 or min(workers, scorers or workers) < 1:
         raise GLNError(f"Got points={points}, small={small}, tile={tile}; expected at least 10 000 each.")
+    if disturb:
+        settings: dict[str, Any] = {"points": points, "tile": tile, "workers": workers, "model": model}
+        settings["seed"] = seed
+        return {"name": "large-set-disturbed", **disturbed(**settings), "settings": settings}
     chosen = load_model(model)
     warm = [Graph(pos=torch.rand(5000, 2))]
     predict_graphs(put_on(chosen, device), warm)  # compiles the kernels
-    given = (chosen.cpu(), tile, workers, scorers or workers, device, seed)
+    measured = (chosen.cpu(), tile, workers, scorers or workers, device, seed)
     idle = ((number, number) for number in range(workers))
     _, start = timed(lambda: list(in_processes(workers)(Idle(), idle)))
-    sizes = [measure(count, *given) for count in (small, points) if count]
+    sizes = [measure(count, *measured) for count in (small, points) if count]
     config: Any = chosen.config
     kept = {name: config[name] for name in ("width", "pair_width", "kernels", "steps", "candidates")}
     named = f"{model}, as shipped" if model == MODEL else f"GLN {kept}, {training_of(chosen)}"
-    settings: dict[str, Any] = {
+    settings = {
         "model": named,
         "tile": tile,
         "workers": workers,
@@ -141,6 +149,55 @@ def measure(
         "bytes_per_point": written / count,
         "memory_gib": watch.most / 2**30,
     }
+
+
+def disturbed(points: int, tile: int, workers: int, model: str, seed: int) -> dict[str, Any]:
+    """``gln predict``, of which a worker is killed after a quarter of the tiles and the command itself after half."""
+    with TemporaryDirectory(prefix="gln-") as place:
+        path, undisturbed, output = (Path(place) / name for name in ("points.npy", "undisturbed", "edges"))
+        np.save(path, draw(2, "uniform", points, seed))
+        words = [sys.executable, "-m", "gln", "predict", model, str(path), "--device", "cpu", "-o"]
+        flags = ["--tile-nodes", str(tile), "--devices", str(workers)]
+        subprocess.run([*words, str(undisturbed), *flags], check=True)
+        expected = sorted(shard.name for shard in undisturbed.glob("*.parquet"))
+        command = subprocess.Popen([*words, str(output), *flags])
+        when_killed = when_done(command, output, len(expected) // 4)
+        busiest(command).kill()
+        when_done(command, output, len(expected) // 2)
+        command.kill()
+        command.wait()
+        kept = {shard: shard.stat().st_mtime_ns for shard in output.glob("*.parquet")}
+        begun = time.perf_counter()
+        again = subprocess.run([*words, str(output), *flags], check=False).returncode
+        seconds = time.perf_counter() - begun
+        return {
+            "tiles": len(expected),
+            "tiles_when_a_worker_was_killed": when_killed,
+            "tiles_when_the_command_was_killed": len(kept),
+            "exit_code_of_the_repetition": again,
+            "seconds_of_the_repetition": seconds,
+            "kept_tiles_untouched": all(shard.stat().st_mtime_ns == then for shard, then in kept.items()),
+            "same_bytes": expected == sorted(shard.name for shard in output.glob("*.parquet"))
+            and all((output / name).read_bytes() == (undisturbed / name).read_bytes() for name in expected),
+        }
+
+
+def when_done(command: subprocess.Popen[bytes], output: Path, count: int) -> int:
+    """The number of tiles or windows that are done, once there are as many as ``count``."""
+    while (done := len(list(output.glob("*.parquet")))) < max(count, 1):
+        if command.poll() is not None:
+            raise GLNError(f"The command ended with {command.returncode} before it was disturbed.")
+        time.sleep(0.05)
+    return done
+
+
+def busiest(command: subprocess.Popen[bytes]) -> Any:
+    """The worker that has computed most; the processes that the command itself started start workers."""
+    import psutil  # of bench alone
+
+    below = psutil.Process(command.pid).children(recursive=True)
+    workers = [process for process in below if process.ppid() != command.pid]
+    return max(workers, key=lambda process: sum(process.cpu_times()[:2]))
 
 
 class Watch:

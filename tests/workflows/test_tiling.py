@@ -210,6 +210,14 @@ def test_leaves_hold_no_more_than_was_asked_for() -> None:
     assert counts.max() == 50  # they coincide
 
 
+@pytest.mark.parametrize("leaves", [7, 40])
+def test_a_sample_is_shared_out_evenly(leaves: int) -> None:
+    sample = np.random.default_rng(0).random((leaves * 300, 2))
+    cut = bins_module.Splits(sample, 2, 300 - 1e-6)
+    assert cut.leaves == leaves
+    assert np.bincount(cut.leaf(sample.astype(np.float32))).max() <= 306
+
+
 @pytest.mark.parametrize("directed", [False, True])
 def test_kinds_of_edges_are_those_of_the_whole(tmp_path: Path, directed: bool) -> None:
     points = np.random.default_rng(0).random((250, 2)).astype(np.float32)

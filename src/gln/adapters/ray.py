@@ -8,6 +8,8 @@ from __future__ import annotations
 import logging
 import pickle
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +19,7 @@ from gln.io import Item, ReadOptions
 from gln.io.items import Source
 from gln.io.parquet import ListRoles, arrow, is_list
 from gln.workflows.answers import ask_each
-from gln.workflows.engines import TRIES, Engine, Task, Work, pickled
+from gln.workflows.engines import TRIES, Engine, Server, Task, Work, pickled, spread
 from gln.workflows.methods import load_for, put_on
 
 PATIENCE = 300.0  # seconds in which a worker that was killed must be made again
@@ -45,88 +47,42 @@ def on_ray(count: int | None = None, address: str | None = None) -> Engine:
             try:
                 ray.init(address, log_to_driver=False, logging_level=logging.ERROR, include_dashboard=False)
             except (ConnectionError, ValueError) as error:
-                where = (
-                    "Ray cannot be started or reached here" if address is None else f"Ray is not at {address}"
-                )
-                raise GLNError(
-                    f"{where} ({quote(str(error))}); see ray status, or stop and start it again."
-                ) from None
-        workers = []
+                where = f"Ray is not at {address}" if address else "Ray cannot be started or reached here"
+                what = f"{where} ({quote(str(error))})"
+                raise GLNError(f"{what}; see ray status, or stop and start it again.") from None
         try:
+            there = ray.cluster_resources()
+            gpus = int(there.get("GPU", 0))
+            wanted = count or gpus or int(there.get("CPU", 1))
+            share = 1 if wanted <= gpus else gpus / wanted
+            again = {"max_restarts": -1, "max_task_retries": TRIES - 1}
+            kind = ray.remote(num_cpus=1, num_gpus=share, **again)(Server)
             copy = ray.put(pickled(work))  # kept, as workers that are made again need it
-            workers = _start(count, copy)
-            yield from _spread(workers, tasks)
+            workers = [
+                partial(_ask, kind.remote(copy, 0)) for _ in range(wanted)
+            ]  # each sees only its own GPU
+            yield from spread(workers, tasks, lambda worker: ray.kill(worker.args[0]))
         finally:
-            for worker in workers:
-                ray.kill(worker)
             if ours:
                 ray.shutdown()
 
     return run
 
 
-class _Worker:
-    """An actor that computes what it is given; it is made again, with ``work``, if its process is killed."""
-
-    def __init__(self, work: bytes) -> None:
-        self.work: Work = pickle.loads(work)  # from our own process
-        self.work.begin(0)  # it sees only its own GPU
-
-    def alive(self) -> None:
-        """Answers once the worker has been made again."""
-
-    def compute(self, task: bytes) -> bytes:
-        return pickled(self.work(pickle.loads(task)))
-
-
-def _start(count: int | None, work: Any) -> list[Any]:
-    ray, there = _ray(), _ray().cluster_resources()
-    gpus = int(there.get("GPU", 0))
-    count = count or gpus or int(there.get("CPU", 1))
-    share = 1 if count <= gpus else gpus / count if gpus else 0
-    options = {"num_cpus": 1, "num_gpus": share, "max_restarts": -1, "max_task_retries": TRIES - 1}
-    kind = ray.remote(_Worker).options(**options)
-    return [kind.remote(work) for _ in range(count)]
-
-
-def _spread(workers: list[Any], tasks: Iterable[Task]) -> Iterator[tuple[int, Any]]:
-    """Give every worker a task, and the next when it is done: none waits behind one that kills its worker."""
+def _ask(actor: Any, task: bytes) -> Any:
+    """What the actor answers; ``None`` if the task has cost too many processes."""
     ray, errors = _ray(), _ray("ray.exceptions")
-    todo = iter(tasks)
-    given: dict[Any, tuple[int, Any]] = {}
-    idle = list(workers)
-
-    ahead = next(todo, None)
-
-    def give() -> None:
-        nonlocal ahead
-        while idle and ahead is not None:
-            worker = idle.pop()
-            given[worker.compute.remote(pickled(ahead[1]))] = ahead[0], worker
-            ahead = next(todo, None)  # read while the workers compute, as results are written
-
-    give()
-    while given:
-        (ready, *_), _ = ray.wait(list(given))
-        number, worker = given.pop(ready)
-        idle.append(worker)
-        give()
-        try:
-            yield number, pickle.loads(ray.get(ready))
-        except errors.RayTaskError as error:
-            raise error.cause if isinstance(error.cause, GLNError) else error from None
-        except errors.RayError:
-            _check_alive(worker)  # or nothing is wrong with the task
-            yield number, None
-
-
-def _check_alive(worker: Any) -> None:
     try:
-        _ray().get(worker.alive.remote(), timeout=PATIENCE)
-    except _ray("ray.exceptions").RayError:
-        raise GLNError(
-            "The Ray cluster was lost; start it again and repeat the command: a folder keeps what is done."
-        ) from None
+        return pickle.loads(ray.get(actor.compute.remote(task)))
+    except errors.RayTaskError as error:
+        raise error.cause if isinstance(error.cause, GLNError) else error from None
+    except errors.RayError:
+        with suppress(errors.RayError):  # once it is made again, or else nothing is wrong with the task
+            ray.get(actor.__ray_ready__.remote(), timeout=PATIENCE)
+            return None
+    raise GLNError(
+        "The Ray cluster was lost; start it again and repeat the command: a folder keeps what is done."
+    )
 
 
 def predict_dataset(

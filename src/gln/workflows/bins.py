@@ -3,7 +3,7 @@
 ::
 
     WORK/
-      bins.json            how many nodes each tile has, its box, and what was subtracted from positions
+      bins.json            how many nodes each tile has, and its box
       000003.nodes         tile 3: the row in the file, the position and the features of every node
       000003.crowds.npz    where very many nodes coincide (gln.models.crowds), if they do
       000003.near.npy      pairs of its nodes with their nearest, sorted by the tile of the other end; cuts.npy: where
@@ -17,7 +17,8 @@ place in all tiles, one after another. Nothing here holds more than a few tiles 
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,7 +28,7 @@ import torch
 
 from gln.files import write_atomically
 from gln.graphs import GraphBatch, make_graph
-from gln.graphs.check import COARSEST
+from gln.graphs.check import far_from
 from gln.graphs.record import Graph
 from gln.io.streams import Stream
 from gln.later import spatial
@@ -40,8 +41,13 @@ if TYPE_CHECKING:
     from gln.models.gln import GLN
 
 SAMPLE = 2**20  # nodes that the tree is made from
+SLACK = 0.02  # a leaf may hold this share more than was asked for
 _NONE = np.empty(0, dtype=np.int64)
 SPARE = 8  # nodes that are looked for beyond the K nearest: some may be as near as the last
+
+Tree = (
+    int | tuple[int, np.float32, Any, Any]
+)  # a leaf, or the column, the value, and the trees below it and not
 
 
 class Bins:
@@ -74,11 +80,8 @@ class Bins:
         return numbers.astype(np.uint32) if self.first[-1] < 2**32 else numbers
 
     def read(self, tile: int) -> np.ndarray:
-        """The records ``row`` and ``values`` of the nodes of a tile, mapped."""
-        kind = _record(sum(self.widths))
-        if not self.counts[tile]:
-            return np.empty(0, kind)
-        return np.memmap(self.path(tile, "nodes"), kind, "r")
+        """The records ``row`` and ``values`` of the nodes of a tile."""
+        return np.fromfile(self.path(tile, "nodes"), _record(sum(self.widths)))
 
     def nodes(self, numbers: np.ndarray) -> GraphBatch:
         """Sorted nodes, as one graph."""
@@ -91,11 +94,6 @@ class Bins:
         parts = [self.read(tile)["row"][own] for tile, own in self.by_tile(distinct)]
         return np.concatenate([_NONE, *parts])[place]
 
-    def crowds(self, tile: int) -> dict[str, np.ndarray] | None:
-        """What :func:`find_crowds` says of a tile: ``seen``, ``within`` and ``stands``."""
-        path = self.path(tile, "crowds.npz")
-        return dict(np.load(path)) if path.exists() else None
-
     def _tree(self, tile: int) -> tuple[Any, np.ndarray]:
         """A tree of the nodes of a tile that others may be paired with, and their places in the tile."""
         where = self.model.inputs(_batch(self.read(tile)["values"], self.widths))[0][0].numpy(force=True)
@@ -103,9 +101,9 @@ class Bins:
         places = np.arange(len(where)) if crowds is None else np.flatnonzero(crowds["seen"])
         return spatial.cKDTree(where[places]), places
 
-    def find_near(self, tile: int) -> bool:
+    def find_near(self, tile: int) -> None:
         """Write the pairs of the nodes of a tile with their K nearest in all tiles, ties included."""
-        parts = []
+        parts = [np.empty((2, 0), np.int64)]
         if self.counts[tile]:
             tree, places = self.tree(tile)
             rows, take = np.arange(tree.n), self.nearest + SPARE
@@ -119,12 +117,11 @@ class Bins:
                 rows, take = rows[crowded], 2 * take
             if (crowds := self.crowds(tile)) is not None:
                 parts.append(crowds["within"] + self.first[tile])
-        ends = np.concatenate([np.empty((2, 0), np.int64), *parts], axis=1)
+        ends = np.concatenate(parts, axis=1)
         owner = self.owner(ends[1])
         tiles, counts = np.unique(owner, return_counts=True)
         _save(self.path(tile, "near.npy"), self.short(ends[:, owner.argsort(kind="stable")]))
         _save(self.path(tile, "cuts.npy"), np.stack([tiles, counts.cumsum() - counts, counts.cumsum()]))
-        return True
 
     def _nearest(self, tile: int, rows: np.ndarray, take: int) -> tuple[np.ndarray, np.ndarray]:
         """The ``take`` nearest of some nodes of a tile, nearest first: distances ``[m, take]``, infinite for none."""
@@ -132,14 +129,14 @@ class Bins:
         distance, node = np.full((len(rows), take), np.inf), np.full((len(rows), take), -1)
         # The distance of every tile from this one; the nearest are searched first, so that fewer others must be.
         apart = _apart(self.low[tile], self.high[tile], self.low, self.high)
-        for other in np.argsort(apart, kind="stable"):
+        for other in np.argsort(apart, kind="stable").tolist():
             reach = distance[:, min(self.nearest, take) - 1] * TIE
             if apart[other] > reach.max() or not self.counts[other]:
                 continue
             near = np.flatnonzero(_apart(points, points, self.low[other], self.high[other]) <= reach)
             if not len(near):
                 continue
-            theirs, their_places = self.tree(int(other))
+            theirs, their_places = self.tree(other)
             count = min(take + (other == tile), theirs.n)
             found, at = theirs.query(points[near], k=np.arange(1, count + 1), workers=torch.get_num_threads())
             if other == tile:
@@ -160,7 +157,7 @@ class Bins:
                 found.setdefault(tile, []).append((other, start, end))
         return found
 
-    def find_rows(self, tile: int) -> bool:
+    def find_rows(self, tile: int) -> None:
         """Write all candidate pairs of the nodes of a tile, and how many pairs of copies they stand for."""
         parts = [np.load(self.path(tile, "near.npy"))]
         for other, start, end in self.into.get(tile, []):
@@ -173,36 +170,6 @@ class Bins:
         _save(self.path(tile, "rows.npy"), self.short(target))
         ours, theirs = self.copies(source + first), self.copies(target)
         _save(self.path(tile, "copies.npy"), (ours * theirs)[(ours > 1) & (theirs > 1)].sum())
-        return True
-
-    def copies(self, nodes: np.ndarray) -> np.ndarray:
-        """How many nodes each of ``nodes`` is scored for: itself, and its likes at a crowded place."""
-        found, owner = np.ones(len(nodes), dtype=np.int64), self.owner(nodes)
-        for tile in np.unique(owner).tolist():
-            if (crowds := self.crowds(tile)) is not None:
-                mine = owner == tile
-                found[mine] = np.bincount(crowds["stands"], minlength=self.counts[tile])[
-                    nodes[mine] - self.first[tile]
-                ]
-        return found
-
-    def alike(self, nodes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """All nodes that each of ``nodes`` is scored for, and the place in ``nodes`` of the one that is."""
-        found, place, owner = [_NONE], [_NONE], self.owner(nodes)
-        for tile in np.unique(owner).tolist():
-            mine = np.flatnonzero(owner == tile)
-            if (crowds := self.crowds(tile)) is None:
-                found.append(nodes[mine])
-                place.append(mine)
-                continue
-            own, order = nodes[mine] - self.first[tile], crowds["stands"].argsort(kind="stable")
-            count = np.bincount(crowds["stands"], minlength=self.counts[tile])
-            turn = np.arange(count[own].sum()) - np.repeat(count[own].cumsum() - count[own], count[own])
-            found.append(
-                order[np.repeat((count.cumsum() - count)[own], count[own]) + turn] + self.first[tile]
-            )
-            place.append(np.repeat(mine, count[own]))
-        return np.concatenate(found), np.concatenate(place)
 
     def rows(self, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """All pairs of sorted nodes: the place of the first end in ``numbers``, and the second end."""
@@ -210,131 +177,148 @@ class Bins:
         for tile, own in self.by_tile(numbers):
             begin = np.load(self.path(tile, "begin.npy"), mmap_mode="r")
             rows = np.load(self.path(tile, "rows.npy"), mmap_mode="r")
-            first, count = np.asarray(begin[own]), np.asarray(begin[own + 1] - begin[own])
-            jump = np.repeat(first - (np.cumsum(count) - count), count)
-            targets.append(np.asarray(rows[np.arange(len(jump)) + jump]).astype(np.int64))
+            count = begin[own + 1] - begin[own]
+            jump = np.repeat(begin[own] - (count.cumsum() - count), count)
+            targets.append(rows[np.arange(len(jump)) + jump].astype(np.int64))
             places.append(np.repeat(np.arange(done, done + len(own)), count))
             done += len(own)
         return np.concatenate(places), np.concatenate(targets)
+
+    def crowds(self, tile: int) -> dict[str, np.ndarray] | None:
+        """What :func:`find_crowds` says of a tile: ``seen``, ``within``, and lists of the nodes scored by each one.
+
+        Those of node i are ``alike[begin[i] : begin[i + 1]]``.
+        """
+        path = self.path(tile, "crowds.npz")
+        return dict(np.load(path)) if path.exists() else None
+
+    def crowded(self, nodes: np.ndarray) -> Iterator[tuple[dict[str, np.ndarray], np.ndarray, int]]:
+        """The tiles of ``nodes`` with crowded places: what is said of these, which nodes are theirs, the first node."""
+        owner = self.owner(nodes)
+        for tile in np.unique(owner).tolist():
+            if (crowds := self.crowds(tile)) is not None:
+                yield crowds, owner == tile, self.first[tile]
+
+    def copies(self, nodes: np.ndarray) -> np.ndarray:
+        """How many nodes each of ``nodes`` is scored for: itself, and its likes at a crowded place."""
+        found = np.ones(len(nodes), dtype=np.int64)
+        for crowds, mine, first in self.crowded(nodes):
+            found[mine] = np.diff(crowds["begin"])[nodes[mine] - first]
+        return found
+
+    def alike(self, nodes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """All nodes that each of ``nodes`` is scored for, and the place in ``nodes`` of the one that is."""
+        place = np.repeat(np.arange(len(nodes)), self.copies(nodes))
+        turn = np.arange(len(place)) - np.searchsorted(place, place)
+        found = nodes[place]
+        for crowds, mine, first in self.crowded(found):
+            found[mine] = crowds["alike"][crowds["begin"][found[mine] - first] + turn[mine]] + first
+        return found, place
 
 
 def make_bins(
     stream: Stream, folder: Path, model: GLN, nearest: int, size: int, tick: Callable[[int], Any]
 ) -> None:
     """Cut the nodes of ``stream`` into tiles of about ``size`` nodes, in two passes."""
-    pos_width, width = stream.widths[0], sum(stream.widths)
-    low, high = np.full(width, np.inf), np.full(width, -np.inf)
-    sample, exact, step, done = [], True, max(1, stream.count // SAMPLE), 0
+    sample, origin, count = _survey(stream, tick)
+    cut = Splits(sample, model.pos_channels or sum(stream.widths), size * len(sample) / count)
+    paths = [folder / f"{leaf:06d}.nodes" for leaf in range(cut.leaves)]
+    for path in paths:
+        path.write_bytes(b"")
+    kind, row = _record(sum(stream.widths)), 0
     for pos, x in stream.chunks():
-        values = np.concatenate([pos, x.astype(pos.dtype)], axis=1)
-        low, high = np.minimum(low, values.min(0)), np.maximum(high, values.max(0))
-        exact = exact and (pos.dtype == np.float32 or bool((pos.astype(np.float32) == pos).all()))
-        sample.append(values[-done % step :: step])
-        done += len(values)
-        tick(len(values))
-    origin = np.zeros(width)
-    extent, largest = (
-        (high - low)[:pos_width].max(initial=0),
-        np.abs([low, high]).astype(np.float32)[:, :pos_width],
-    )
-    if (
-        not exact and np.spacing(largest.max(initial=0)) > COARSEST * extent > 0
-    ):  # as in gln.io.items.far_from
-        origin[:pos_width] = ((low + high) / 2)[:pos_width]
-    make_graph(pos=(np.stack([low, high]) - origin)[:, :pos_width] if pos_width else None, num_nodes=2)
-    drawn = np.concatenate(sample) - origin
-    cut = Splits(drawn, model.pos_channels or width, size * len(drawn) / done)
-    counts = np.zeros(cut.leaves, dtype=np.int64)
-    for path in folder.glob("*.nodes"):
-        path.unlink()
-    row = 0
-    for pos, x in stream.chunks():
-        records = np.empty(len(pos), _record(width))
+        records = np.empty(len(pos), kind)
         records["row"] = np.arange(row, row + len(pos))
-        values = np.concatenate([pos, x.astype(pos.dtype)], axis=1)
-        records["values"] = values - origin if origin.any() else values
+        records["values"] = np.concatenate([pos - origin, x], axis=1)
         leaf = cut.leaf(records["values"])
-        order = leaf.argsort(kind="stable")
-        cuts = np.searchsorted(leaf[order], np.arange(cut.leaves + 1))
-        for number in np.flatnonzero(np.diff(cuts)).tolist():
-            with (folder / f"{number:06d}.nodes").open("ab") as file:
-                file.write(records[order[cuts[number] : cuts[number + 1]]].tobytes())
-        counts += np.diff(cuts)
+        ends = np.bincount(leaf, minlength=cut.leaves).cumsum()
+        for path, own in zip(paths, np.split(leaf.argsort(kind="stable"), ends[:-1]), strict=True):
+            if len(own):
+                with path.open("ab") as file:
+                    file.write(records[own].tobytes())
         row += len(pos)
         tick(len(pos))
-    facts = {"counts": counts.tolist(), "widths": list(stream.widths), "origin": origin.tolist()}
-    boxes = [_look_at(folder, number, model, nearest, stream.widths) for number in range(cut.leaves)]
-    write_json(
-        folder / "bins.json", facts | {"low": [low for low, _ in boxes], "high": [high for _, high in boxes]}
-    )
+    boxes = [_look_at(path, model, nearest, stream.widths) for path in paths]
+    low, high = zip(*boxes, strict=True)
+    counts = [path.stat().st_size // kind.itemsize for path in paths]
+    facts = {"counts": counts, "widths": list(stream.widths), "low": low, "high": high}
+    write_json(folder / "bins.json", facts)
 
 
-def _look_at(
-    folder: Path, tile: int, model: GLN, nearest: int, widths: tuple[int, int]
-) -> tuple[list[float], list[float]]:
-    """Find crowded places in a tile; the corners of its box, of no size far away if it is empty."""
-    path = folder / f"{tile:06d}.nodes"
-    if not path.exists():
-        return [0.0] * (model.pos_channels or widths[1]), [0.0] * (model.pos_channels or widths[1])
+def _survey(stream: Stream, tick: Callable[[int], Any]) -> tuple[np.ndarray, np.ndarray, int]:
+    """A sample of the nodes ``[s, p + f]``, what to subtract from positions ``[p]``, and how many nodes there are."""
+    width = stream.widths[0]
+    low, high, rounded = np.full(width, np.inf), np.full(width, -np.inf), np.empty((0, width))
+    sample, step, count = [], max(1, stream.count // SAMPLE), 0
+    for pos, x in stream.chunks():
+        low, high = np.minimum(low, pos.min(0)), np.maximum(high, pos.max(0))
+        if not len(rounded):
+            rounded = pos[(pos.astype(np.float32) != pos).any(axis=1)][:1]
+        sample.append(np.concatenate([pos, x], axis=1)[-count % step :: step])
+        count += len(pos)
+        tick(len(pos))
+    # What is said of the whole set can be said of its corners and of a position that single precision rounds, if any.
+    corners = np.stack([low, high, *rounded])
+    if width:
+        make_graph(pos=corners)
+    origin = np.array(far_from(corners) or np.zeros(width))
+    drawn = np.concatenate(sample)
+    drawn[:, :width] -= origin.astype(drawn.dtype)
+    return drawn, origin, count
+
+
+def _look_at(path: Path, model: GLN, nearest: int, widths: tuple[int, int]) -> list[list[float]]:
+    """Find crowded places in a tile; the corners of its box, of no size if it is empty."""
     batch = _batch(np.fromfile(path, _record(sum(widths)))["values"], widths)
+    if not batch.mask.numel():
+        return [[0.0] * (model.pos_channels or widths[1])] * 2
     where, _, x = model.inputs(batch)
     none = torch.empty(2, 0, dtype=torch.long)
     crowds = find_crowds(where, x, batch.mask, torch.tensor([nearest]), none)
     if crowds is not None:
-        found = {name: getattr(crowds, name).numpy(force=True) for name in ("seen", "within", "stands")}
+        seen, within, stands = (
+            part.numpy(force=True) for part in (crowds.seen[0], crowds.within, crowds.stands)
+        )
+        begin = np.searchsorted(np.sort(stands), np.arange(len(stands) + 1))
         file = io.BytesIO()
-        np.savez(file, **found | {"seen": found["seen"][0]})
-        write_atomically(folder / f"{tile:06d}.crowds.npz", file.getvalue())
+        np.savez(file, seen=seen, within=within, begin=begin, alike=stands.argsort(kind="stable"))
+        write_atomically(path.with_suffix(".crowds.npz"), file.getvalue())
     points = where[0].numpy(force=True).astype(np.float64)
-    return points.min(0).tolist(), points.max(0).tolist()
+    return np.stack([points.min(0), points.max(0)]).tolist()
 
 
 class Splits:
-    """A tree that splits a ``sample [n, c]`` by its first columns until no leaf holds more than ``size`` of it."""
+    """A tree that splits a ``sample [n, c]`` by its first columns until leaves hold about ``size`` of it at most."""
 
     def __init__(self, sample: np.ndarray, columns: int, size: float) -> None:
-        self.nodes: list[
-            tuple[int, float, int, int]
-        ] = []  # column, value, the child below it and the other one
         self.leaves = 0
-        self._split(sample[:, :columns], max(size, 1))
+        # In single precision, as nodes are compared.
+        self.tree = self._split(sample[:, :columns].astype(np.float32), max(size, 1))
 
-    def _split(self, sample: np.ndarray, size: float) -> int:
-        """The number of the node that was made; leaves are counted from −1 downwards."""
-        spread = np.ptp(sample, axis=0)
-        column = int(spread.argmax())
+    def _split(self, sample: np.ndarray, size: float) -> Tree:
+        column = int(np.ptp(sample, axis=0).argmax())
         values = sample[:, column]
-        if len(sample) > size and spread[column] > 0:
-            leaves = int(
-                np.ceil(len(sample) / size)
-            )  # shared out evenly: halves alone might all be half empty
-            value = np.quantile(values, leaves // 2 / leaves)
-            value = value if value > values.min() else values[values > value].min()
-            # As single precision, in which nodes are compared with it.
-            value = np.float32(value) if np.float32(value) > values.min() else np.float32(values.max())
-            below = values.astype(np.float32) < value
-            if below.any() and not below.all():
-                number = len(self.nodes)
-                self.nodes.append((column, float(value), 0, 0))
-                children = self._split(sample[below], size), self._split(sample[~below], size)
-                self.nodes[number] = (column, float(value), *children)
-                return number
+        above = values[values > values.min()]
+        # Shared out evenly, as halves alone might all be half empty; a node too many makes no further leaf.
+        leaves = math.ceil(len(sample) / size - SLACK)
+        if leaves > 1 and len(above):
+            value = max(np.quantile(values, leaves // 2 / leaves, method="higher"), above.min())
+            below = values < value
+            return column, value, self._split(sample[below], size), self._split(sample[~below], size)
         self.leaves += 1
-        return -self.leaves
+        return self.leaves - 1
 
     def leaf(self, values: np.ndarray) -> np.ndarray:
         """The leaf of every row of ``values [n, c]``, counted from 0."""
-        found, todo = (
-            np.empty(len(values), dtype=np.int64),
-            [(0 if self.nodes else -1, np.arange(len(values)))],
-        )
+        found = np.empty(len(values), dtype=np.int64)
+        todo = [(self.tree, np.arange(len(values)))]
         while todo:
-            node, rows = todo.pop()
-            if node < 0:
-                found[rows] = -node - 1
-            elif len(rows):
-                column, value, low, high = self.nodes[node]
-                below = values[rows, column] < np.float32(value)
+            tree, rows = todo.pop()
+            if isinstance(tree, int):
+                found[rows] = tree
+            else:
+                column, value, low, high = tree
+                below = values[rows, column] < value
                 todo += [(low, rows[below]), (high, rows[~below])]
         return found
 

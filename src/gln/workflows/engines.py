@@ -6,17 +6,21 @@ import io
 import os
 import pickle
 import signal
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
-from multiprocessing.connection import Connection, wait
-from typing import Any, Protocol
+from itertools import islice
+from multiprocessing.connection import Connection
+from queue import SimpleQueue
+from typing import Any, Protocol, TypeVar
 
 import torch
 
 from gln.threads import clean_processes
 
 Task = tuple[int, Any]  # a number, and what a worker is called with
+
+W = TypeVar("W", bound=Callable[[bytes], Any])  # a worker
 
 TRIES = 3  # workers that a task may cost before it is given up
 
@@ -45,65 +49,92 @@ def in_processes(count: int) -> Engine:
 
     def run(work: Work, tasks: Iterable[Task]) -> Iterator[tuple[int, Any]]:
         threads = None if "OMP_NUM_THREADS" in os.environ else max(1, torch.get_num_threads() // count)
-        todo, copy = iter(tasks), pickled(work)
-        workers = [_Worker(copy, local, threads) for local in range(count)]
-        lost: Counter[int] = Counter()
-        ahead = next(todo, None)
-
-        def give() -> None:
-            nonlocal ahead
-            for worker in workers:
-                if ahead is not None and worker.task is None:
-                    worker.give(ahead)
-                    ahead = next(todo, None)  # read while the workers compute, as results are written
-
-        try:
-            give()
-            while busy := {worker.pipe: worker for worker in workers if worker.task is not None}:
-                for pipe in wait(list(busy)):
-                    worker = busy[pipe]
-                    number, task = worker.take()
-                    try:
-                        result = pickle.loads(worker.pipe.recv_bytes())
-                    except (EOFError, ConnectionError):  # killed
-                        lost[number] += 1
-                        result, place = None, workers.index(worker)
-                        workers[place] = worker = _Worker(copy, worker.local, threads)
-                        if lost[number] < TRIES:
-                            worker.give((number, task))
-                            continue
-                    if isinstance(result, BaseException):
-                        raise result
-                    give()
-                    yield number, result
-        finally:
-            for worker in workers:
-                worker.process.kill()
-                worker.process.join()
+        copy = pickled(work)
+        workers = [_Process(copy, local, threads) for local in range(count)]
+        yield from spread(workers, tasks, _Process.stop)
 
     return run
 
 
-class _Worker:
-    """A process that computes what it is given, one task at a time."""
+def spread(
+    workers: Sequence[W], tasks: Iterable[Task], stop: Callable[[W], Any]
+) -> Iterator[tuple[int, Any]]:
+    """Call ``workers`` with the pickled tasks, each with one at a time; all are stopped in the end.
+
+    As many tasks as there are workers are read ahead: nobody waits while others are read or results are written.
+    """
+    todo, idle = iter(tasks), SimpleQueue[W]()
+    for worker in workers:
+        idle.put(worker)
+
+    def compute(number: int, task: bytes) -> tuple[int, Any]:
+        worker = idle.get()
+        try:
+            return number, worker(task)
+        finally:
+            idle.put(worker)
+
+    threads, given = ThreadPoolExecutor(len(workers)), set[Future[tuple[int, Any]]]()
+    try:
+        while True:
+            for number, task in islice(todo, 2 * len(workers) - len(given)):
+                given.add(threads.submit(compute, number, pickled(task)))
+            if not given:
+                return
+            done, given = wait(given, return_when=FIRST_COMPLETED)
+            for future in done:
+                yield future.result()
+    finally:
+        threads.shutdown(wait=False, cancel_futures=True)
+        for worker in workers:
+            stop(worker)
+        threads.shutdown()
+
+
+class _Process:
+    """A process on this machine, as a worker; one that is killed is replaced."""
 
     def __init__(self, work: bytes, local: int, threads: int | None) -> None:
+        self.given, self.stopped = (work, local, threads), False
+        self.start()
+
+    def start(self) -> None:
         context: Any = clean_processes("gln.workflows.tiling")
-        self.local, self.task = local, None  # type: tuple[int, Task | None]
         self.pipe, theirs = context.Pipe()
-        self.process = context.Process(target=_serve, args=(theirs, work, local, threads), daemon=True)
+        self.process = context.Process(target=_serve, args=(theirs, *self.given), daemon=True)
         self.process.start()
         theirs.close()
+        if self.stopped:  # while it started
+            self.process.kill()
 
-    def give(self, task: Task) -> None:
-        self.task = task
-        with suppress(ConnectionError):  # if it is gone, this is seen when its answer is read
-            self.pipe.send_bytes(pickled(task[1]))
+    def __call__(self, task: bytes) -> Any:
+        for _ in range(TRIES):
+            try:
+                self.pipe.send_bytes(task)
+                result = pickle.loads(self.pipe.recv_bytes())
+            except (EOFError, ConnectionError):  # killed
+                self.start()
+                continue
+            if isinstance(result, BaseException):
+                raise result
+            return result
+        return None
 
-    def take(self) -> Task:
-        task, self.task = self.task, None
-        assert task is not None
-        return task
+    def stop(self) -> None:
+        self.stopped = True
+        self.process.kill()
+        self.process.join()
+
+
+class Server:
+    """In the process of a worker: the copy of the work, begun."""
+
+    def __init__(self, work: bytes, local: int) -> None:
+        self.work: Work = pickle.loads(work)  # from our own process
+        self.work.begin(local)
+
+    def compute(self, task: bytes) -> bytes:
+        return pickled(self.work(pickle.loads(task)))
 
 
 def _serve(pipe: Connection, work: bytes, local: int, threads: int | None) -> None:
@@ -111,16 +142,16 @@ def _serve(pipe: Connection, work: bytes, local: int, threads: int | None) -> No
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if threads is not None:
         torch.set_num_threads(threads)
+    server = None
     with suppress(EOFError, ConnectionError):
-        try:
-            compute: Work = pickle.loads(work)
-            compute.begin(local)
-            while True:
-                pipe.send_bytes(pickled(compute(pickle.loads(pipe.recv_bytes()))))
-        except (EOFError, ConnectionError):
-            raise
-        except Exception as error:
-            pipe.send_bytes(pickle.dumps(error))
+        while True:
+            task = pipe.recv_bytes()
+            try:
+                server = server or Server(work, local)
+                answer = server.compute(task)
+            except Exception as error:
+                answer = pickle.dumps(error)
+            pipe.send_bytes(answer)
 
 
 class _Pickler(pickle.Pickler):

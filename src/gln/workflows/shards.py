@@ -140,18 +140,10 @@ def stamps(paths: Sequence[Path]) -> str:
 
 def fingerprint(model: Any) -> str:
     """A hash of all weights and settings of a model or baseline."""
-    from gln.baselines import Baseline
-
-    settings: Any
-    if isinstance(model, nn.Module):
-        settings, state = model.config, model.state_dict()
-    elif isinstance(model, Baseline):
-        settings, state = model.settings(), model.state()
-    else:
-        raise GLNError(f"Got a {type(model).__name__}; expected a model or a baseline that gln has saved.")
-    return _digest(
-        [type(model).__name__, repr(settings), repr(getattr(model, "threshold", 0)), digest_of(state)]
-    )
+    network = isinstance(model, nn.Module)
+    settings = model.config if network else model.settings()
+    state = digest_of(model.state_dict() if network else model.state())
+    return _digest([type(model).__name__, repr(settings), repr(getattr(model, "threshold", 0)), state])
 
 
 def _digest(value: Any) -> str:

@@ -39,9 +39,8 @@ from gln.workflows.methods import put_on
 from gln.workflows.predict_files import Job, predict_files
 from gln.workflows.shards import Folder, manifest, predict_in_folder
 
-STATE = (
-    20  # bytes for each of the K · c values of a node's pairs: measured, with what a step needs beside them
-)
+# Bytes for each of the K · c values of a node's pairs: measured, with what a step needs beside them.
+STATE = 20
 SHARE = 0.5  # of the free memory that a prediction may take
 SMALLEST = 1000  # nodes of a tile
 NOTHING = {"source": np.int64, "target": np.int64, "probability": np.float32}
@@ -63,9 +62,11 @@ class TileWork:
         self.bins = Bins(self.folder, self.model, nearest_of(self.model, self.choice))
 
     def __call__(self, tile: int) -> Any:
-        return {"near": self.bins.find_near, "rows": self.bins.find_rows, "edges": self.edges}[self.stage](
-            tile
-        )
+        if self.stage == "edges":
+            return self.edges(tile)
+        find = self.bins.find_near if self.stage == "near" else self.bins.find_rows
+        find(tile)
+        return True
 
     def edges(self, tile: int) -> tuple[Columns, int]:
         """The edges that the tile keeps, with their ends by row in the file, and how many nodes it read."""
