@@ -61,7 +61,8 @@ def run(
     if rules:
         methods |= {"nearest": by_length, "ball pivoting": pivoted, "Poisson": poisson, "alpha shape": alpha}
     listed = [row for row in read_list() if row.triangles <= largest]
-    listed = listed[:: max(1, len(listed) // meshes)][:meshes]
+    meshes = min(meshes, len(listed))
+    listed = [listed[number * len(listed) // meshes] for number in range(meshes)]
     files = fetch(rows=listed)
     found: dict[tuple[str, float], list[dict[str, Any]]] = defaultdict(list)
     for row in listed:
