@@ -18,8 +18,6 @@ from torch.nn.functional import gelu
 from gln.ops.mix import HAS_TRITON, may_use_kernels
 
 WIDTHS = (16, 32, 64, 128)  # of what a layer reads; others do not fit the tiles of a kernel
-ENTRIES = 2**18  # with fewer, preparing oneDNN for their number takes longer than it saves
-HAS_ONEDNN = torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
 
 
 def normed_linear(norm: nn.Module, layer: nn.Module, e: Tensor) -> Tensor:
@@ -27,7 +25,7 @@ def normed_linear(norm: nn.Module, layer: nn.Module, e: Tensor) -> Tensor:
     assert isinstance(layer, nn.Linear)
     if not has_kernel(e):
         if layer.weight.shape[0] > 1 or torch.is_grad_enabled() or not may_use_kernels(e):
-            return product(layer, norm(e))
+            return layer(norm(e))
         # A product with one column adds up its last rows in another order; of a sum, all rows are alike.
         return (norm(e) * layer.weight[0]).sum(-1, keepdim=True) + layer.bias
     assert isinstance(norm, nn.LayerNorm)
@@ -39,20 +37,10 @@ def normed_linear(norm: nn.Module, layer: nn.Module, e: Tensor) -> Tensor:
 def gelu_linear(layer: nn.Linear, e: Tensor, z: Tensor) -> Tensor:
     """``e + layer(gelu(z))`` of ``e`` ``[..., c]`` and ``z`` ``[..., h]``."""
     if not has_kernel(z):
-        return e + product(layer, gelu(z))
+        return e + layer(gelu(z))
     nothing = e.new_empty(0)
     read = (z.flatten(0, -2), nothing, nothing, nothing, nothing)
     return _one_kernel("gelu", layer, e.flatten(0, -2), read, _nowhere(e)).view_as(e)
-
-
-def product(layer: nn.Linear, rows: Tensor) -> Tensor:
-    """``layer(rows)``; by oneDNN where nothing is learned: on processors of AMD, MKL takes twice as long."""
-    exact = rows.dtype == torch.float32 and torch.get_float32_matmul_precision() == "highest"
-    if not (HAS_ONEDNN and rows.is_cpu and exact) or rows.numel() < ENTRIES or torch.is_grad_enabled():
-        return layer(rows)
-    if torch.compiler.is_compiling() or torch.is_autocast_enabled("cpu") or not may_use_kernels(rows):
-        return layer(rows)
-    return torch.ops.mkldnn._linear_pointwise(rows, layer.weight, layer.bias, "none", [], "")
 
 
 def ends_linear(
