@@ -34,12 +34,15 @@ DEPTH = 8  # of Poisson's octree, Open3D's usual one
 NEAREST, AT, FALL = 16, 3.2, 8.9  # chances of edges by length: fitted on the family shapes
 HIGHER = ("f1", "normals", "manifold", "watertight")  # where more is better
 
+# Vertices and faces of points, and whether the surface is open.
+Method = Callable[[np.ndarray, bool], tuple[np.ndarray, np.ndarray]]
+
 
 def run(
     points: int = 10_000,
     noise: tuple[float, ...] = (0.0, 0.01),
     model: str = "shapes",
-    rules: bool = True,
+    methods: tuple[str, ...] = ("GLN", "nearest", "ball pivoting", "Poisson", "alpha shape"),
     meshes: int = 1000,
     largest: int = 400_000,
     beside: Path | None = None,
@@ -49,17 +52,22 @@ def run(
     Args:
         points: points on every mesh, uniform over its surface.
         noise: deviations, over the root of the area per point.
-        model: a saved model or the name of a shipped one; ``none`` measures the rules alone.
-        rules: measure the rules too.
+        model: a saved model or the name of a shipped one.
+        methods: which to measure; ``nearest`` makes the same faces of lengths alone.
         meshes: how many, spread over the list.
         largest: leave out meshes of more triangles.
         beside: an earlier result of the same command, of which the other methods are taken.
     """
-    methods: dict[str, Callable[[np.ndarray, bool], tuple[np.ndarray, np.ndarray]]] = {}
-    if model != "none":
-        methods["GLN"] = partial(by_model, load(model))
-    if rules:
-        methods |= {"nearest": by_length, "ball pivoting": pivoted, "Poisson": poisson, "alpha shape": alpha}
+    known: dict[str, Callable[[], Method]] = {
+        "GLN": lambda: partial(by_model, load(model)),
+        "nearest": lambda: by_length,
+        "ball pivoting": lambda: pivoted,
+        "Poisson": lambda: poisson,
+        "alpha shape": lambda: alpha,
+    }
+    if unknown := set(methods) - set(known):
+        raise GLNError(f"Got the methods {sorted(unknown)}; expected some of {list(known)}.")
+    chosen = {name: known[name]() for name in methods}
     listed = [row for row in read_list() if row.triangles <= largest]
     meshes = min(meshes, len(listed))
     listed = [listed[number * len(listed) // meshes] for number in range(meshes)]
@@ -70,7 +78,7 @@ def run(
         truth = read_mesh(path.read_bytes(), path.suffix)
         for deviation in noise:
             where = sampled(truth, points, deviation)
-            for name, method in methods.items():
+            for name, method in chosen.items():
                 try:
                     (vertices, faces), seconds = timed(partial(method, where, row.kind == "open"))
                     scores = compare(truth, Mesh(vertices, faces)) if len(faces) else {}
@@ -150,7 +158,7 @@ def open3d() -> Any:
         import open3d
     except ImportError:
         raise GLNError(
-            "The rules need open3d, which is not installed; pip install open3d, or --no-rules."
+            "The rules need open3d, which is not installed; pip install open3d, or --methods GLN."
         ) from None
     open3d.utility.set_verbosity_level(open3d.utility.VerbosityLevel.Error)
     return open3d
