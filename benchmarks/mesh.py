@@ -14,8 +14,9 @@ import numpy as np
 from scipy.spatial import cKDTree
 
 from benchmarks.common import timed
-from gln.decoding.faces import find_faces, half_edges
+from gln.decoding.faces import find_faces
 from gln.errors import GLNError
+from gln.graphs.triangles import half_edges
 from recipes.mesh_files import Mesh, fetch, points_on, read_list, read_mesh
 
 SEED = 0

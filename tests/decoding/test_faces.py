@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from scipy.spatial import ConvexHull, cKDTree
 
-from gln.decoding.faces import describe, find_faces, half_edges
+from gln.decoding.faces import describe, find_faces
+from gln.graphs.triangles import half_edges
 
 SURE = 0.999
 

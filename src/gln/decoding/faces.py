@@ -16,7 +16,7 @@ import numpy as np
 
 from gln.decoding.flips import straightened
 from gln.decoding.umbrellas import close, grow, list_triangles, settle, surface, turned
-from gln.families.geodesic import beyond
+from gln.graphs.triangles import beyond, half_edges
 from gln.later import sparse
 
 LEAST = 0.02  # edges less likely than this are not considered, nor
@@ -105,11 +105,6 @@ def _grown(points: np.ndarray, triangles: np.ndarray, fold: float, flat: float, 
     turned(s, chosen, turn)
     corners[turn] = corners[turn][:, [0, 2, 1]]
     return corners[chosen].astype(np.int64)
-
-
-def half_edges(faces: np.ndarray) -> np.ndarray:
-    """The sides of faces as they run ``[3f, 2]``; those of a face follow one another."""
-    return np.stack([faces, np.roll(faces, -1, axis=1)], axis=2).reshape(-1, 2)
 
 
 def boundary(faces: np.ndarray) -> np.ndarray:

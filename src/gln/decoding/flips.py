@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from gln.decoding.umbrellas import normal_of
-from gln.families.geodesic import beyond
+from gln.graphs.triangles import beyond
 from gln.ops.loops import compiled
 
 BEND = 32.0  # what a radian between the normals of two faces costs, in nats: chosen on the family shapes

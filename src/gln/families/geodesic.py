@@ -11,14 +11,14 @@ that the cells are found inside of triangles, not to the nearest vertex: on flat
 from __future__ import annotations
 
 import heapq
-from functools import cache
 from typing import NamedTuple
 
 import numpy as np
 
 from gln.errors import GLNError
+from gln.graphs.triangles import beyond
 from gln.later import spatial
-from gln.ops.loops import Kernel, compiled
+from gln.ops.loops import compiled
 
 LABELS = 16  # of how many points a vertex may keep the distance
 FINE = 0.3  # of the spacing of the points, the longest edge of the mesh on which their distances spread
@@ -69,13 +69,13 @@ def dual(mesh: Mesh, points: np.ndarray, face: np.ndarray) -> tuple[np.ndarray, 
     start = np.searchsorted(np.sort(corner), np.arange(len(vertices) + 1))
     label = np.full((len(vertices), LABELS), -1)
     distance = np.full((len(vertices), LABELS), np.inf)
-    compiled_once(_spread)(
+    compiled(_spread, exact=True)(
         vertices, faces, start, around, np.ascontiguousarray(points, float), face, label, distance
     )
     triangles = np.empty((4 * len(points) + 64, 3), np.int64)
     pairs = np.empty((8 * len(faces), 2), np.int64)
     counts = np.zeros(2, np.int64)
-    compiled_once(_cells)(faces, label, distance, triangles, pairs, counts)
+    compiled(_cells, exact=True)(faces, label, distance, triangles, pairs, counts)
     triangles, pairs = triangles[: counts[0]], pairs[: counts[1]]
     sides = np.sort(np.concatenate([Mesh(points, triangles).sides(), pairs]), axis=1)
     key = np.unique(sides[:, 0] * len(points) + sides[:, 1])
@@ -129,7 +129,7 @@ def refined(mesh: Mesh, longest: float) -> Mesh:
     """
     vertices, faces = np.ascontiguousarray(mesh.vertices, float), np.array(mesh.faces, np.int64)
     while True:
-        compiled_once(_turn_sides)(vertices, faces, beyond(faces))
+        compiled(_turn_sides, exact=True)(vertices, faces, beyond(faces))
         ends = np.sort(Mesh(vertices, faces).sides(), axis=1)
         key, of = np.unique(ends[:, 0] * len(vertices) + ends[:, 1], return_inverse=True)
         one, two = np.divmod(key, len(vertices))
@@ -139,18 +139,6 @@ def refined(mesh: Mesh, longest: float) -> Mesh:
         middle = np.where(long, len(vertices) - 1 + np.cumsum(long), -1)[of].reshape(3, -1).T  # [f, 3]
         vertices = np.concatenate([vertices, (vertices[one[long]] + vertices[two[long]]) / 2])
         faces = _split(vertices, faces, middle)
-
-
-def beyond(faces: np.ndarray) -> np.ndarray:
-    """Of every side of triangles ``[f, 3]`` the same side of its neighbour, ``3 · triangle + side``; -1 without.
-
-    Side 0 is that from corner 0 to corner 1.
-    """
-    starts, ends, count = faces.ravel(), np.roll(faces, -1, axis=1).ravel(), int(faces.max(initial=0)) + 1
-    key, back = starts * count + ends, ends * count + starts
-    order = np.argsort(key)
-    place = order[np.searchsorted(key, back, sorter=order).clip(max=len(key) - 1)]
-    return np.where(key[place] == back, place, -1).reshape(-1, 3)
 
 
 def _turn_sides(vertices, faces, beyond):  # type: ignore[no-untyped-def]
@@ -236,11 +224,6 @@ def _nearest_in(corners: np.ndarray, point: np.ndarray) -> np.ndarray:
         far = np.linalg.norm(place - point, axis=-1)
         best, gap = np.where((far < gap)[..., None], place, best), np.minimum(far, gap)
     return best
-
-
-@cache
-def compiled_once(function: Kernel) -> Kernel:
-    return compiled(function, exact=True)
 
 
 def _spread(vertices, faces, start, around, points, face, label, distance):  # type: ignore[no-untyped-def]

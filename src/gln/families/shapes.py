@@ -10,10 +10,11 @@ import numpy as np
 
 from gln.errors import GLNError
 from gln.families.base import Family, register
-from gln.families.geodesic import Mesh, boundary, compiled_once, dual, flaw, flawed, refined
+from gln.families.geodesic import Mesh, boundary, dual, flaw, flawed, refined
 from gln.graphs.check import whole_number
 from gln.graphs.record import Graph
 from gln.later import sparse, spatial, torch
+from gln.ops.loops import compiled
 
 Field = Callable[[np.ndarray], np.ndarray]  # of places [m, 3] to values [m], below 0 inside of a body
 
@@ -188,7 +189,7 @@ def spread_points(
             points * STRETCH ** (rng.random() * (rng.random() < 0.3) * np.array([1, 0, 0])) @ _rotation(rng).T
         )
         kept = np.empty(size, np.int64)
-        compiled_once(_far_apart)(np.ascontiguousarray(seen), spacing[chosen], kept)
+        compiled(_far_apart, exact=True)(np.ascontiguousarray(seen), spacing[chosen], kept)
         points, chosen = points[kept], chosen[kept]
     return points, chosen, spacing[chosen]
 
@@ -277,7 +278,7 @@ class Blend:
     def __call__(self, places: np.ndarray) -> np.ndarray:
         value = np.empty(len(places))
         columns = [np.ascontiguousarray(self.pieces[name]) for name in PIECE.names or ()]
-        compiled_once(_evaluate)(np.ascontiguousarray(places, float), *columns, value)
+        compiled(_evaluate, exact=True)(np.ascontiguousarray(places, float), *columns, value)
         return value
 
 
@@ -453,7 +454,7 @@ def _netted(field: Field, cells: int, middle: np.ndarray, reach: float) -> tuple
     for along in range(3):
         border = value.swapaxes(0, along)
         border[[0, -1]] = np.maximum(border[[0, -1]], AWAY)  # the body ends here
-    compiled_once(_untouching)(value)
+    compiled(_untouching, exact=True)(value)
     quads, crossings = [], []
     for along in range(3):
         low, high = (value.transpose(np.roll(range(3), -along))[part] for part in (slice(-1), slice(1, None)))

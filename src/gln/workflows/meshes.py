@@ -10,6 +10,7 @@ import numpy as np
 
 from gln.errors import GLNError
 from gln.graphs.record import Graph
+from gln.graphs.triangles import half_edges
 from gln.inference.choice import Choice
 from gln.io.meshes import MESHES
 from gln.later import torch
@@ -125,8 +126,6 @@ class Meshing:
 
 def keep_faces(answer: Graph, faces: np.ndarray) -> None:
     """Leave of a prediction the edges of the faces; those that close a hole or bend less may be unlikely."""
-    from gln.decoding.faces import half_edges
-
     count, sides = answer.num_nodes, half_edges(faces)
     key = np.unique(np.concatenate([sides @ [count, 1], sides @ [1, count]]))
     known = answer.edge_index.numpy(force=True).T @ [count, 1]
