@@ -54,21 +54,14 @@ def run(
         points: points on every mesh, uniform over its surface.
         noise: deviations, over the root of the area per point.
         model: a saved model or the name of a shipped one.
-        methods: which to measure; ``nearest`` makes the same faces of lengths alone.
+        methods: which to measure: ``GLN`` and those of ``RULES``.
         meshes: how many, spread over the list.
         largest: leave out meshes of more triangles.
         beside: an earlier result of the same command, of which the other methods are taken.
     """
-    known: dict[str, Callable[[], Method]] = {
-        "GLN": lambda: partial(by_model, load(model)),
-        "nearest": lambda: by_length,
-        "ball pivoting": lambda: pivoted,
-        "Poisson": lambda: poisson,
-        "alpha shape": lambda: alpha,
-    }
-    if unknown := set(methods) - set(known):
-        raise GLNError(f"Got the methods {sorted(unknown)}; expected some of {list(known)}.")
-    chosen = {name: known[name]() for name in methods}
+    if unknown := set(methods) - {"GLN", *RULES}:
+        raise GLNError(f"Got the methods {sorted(unknown)}; expected some of {['GLN', *RULES]}.")
+    chosen = {name: partial(by_model, load(model)) if name == "GLN" else RULES[name] for name in methods}
     listed = [row for row in read_list() if row.triangles <= largest]
     meshes = min(meshes, len(listed))
     listed = [listed[number * len(listed) // meshes] for number in range(meshes)]
@@ -196,6 +189,15 @@ def poisson(where: np.ndarray, open: bool) -> tuple[np.ndarray, np.ndarray]:
 def alpha(where: np.ndarray, open: bool) -> tuple[np.ndarray, np.ndarray]:
     points, unit = cloud(where, normals=False)
     return arrays(open3d().geometry.TriangleMesh.create_from_point_cloud_alpha_shape(points, ALPHA * unit))
+
+
+# By ``nearest``, the same faces are made of lengths alone.
+RULES: dict[str, Method] = {
+    "nearest": by_length,
+    "ball pivoting": pivoted,
+    "Poisson": poisson,
+    "alpha shape": alpha,
+}
 
 
 def compare(truth: Mesh, made: Mesh) -> dict[str, Any]:

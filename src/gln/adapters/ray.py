@@ -58,9 +58,8 @@ def on_ray(count: int | None = None, address: str | None = None) -> Engine:
             again = {"max_restarts": -1, "max_task_retries": TRIES - 1}
             kind = ray.remote(num_cpus=1, num_gpus=share, **again)(Server)
             copy = ray.put(pickled(work))  # kept, as workers that are made again need it
-            workers = [
-                partial(_ask, kind.remote(copy, 0)) for _ in range(wanted)
-            ]  # each sees only its own GPU
+            # Each sees only its own GPU, as number 0.
+            workers = [partial(_ask, kind.remote(copy, 0)) for _ in range(wanted)]
             yield from spread(workers, tasks, lambda worker: ray.kill(worker.args[0]))
         finally:
             if ours:

@@ -45,9 +45,8 @@ SLACK = 0.02  # a leaf may hold this share more than was asked for
 _NONE = np.empty(0, dtype=np.int64)
 SPARE = 8  # nodes that are looked for beyond the K nearest: some may be as near as the last
 
-Tree = (
-    int | tuple[int, np.float32, Any, Any]
-)  # a leaf, or the column, the value, and the trees below it and not
+# A leaf; or a column, a value, and the trees of those below it and of the others.
+Tree = int | tuple[int, np.float32, Any, Any]
 
 
 class Bins:
