@@ -66,12 +66,8 @@ def decode(
 ) -> Decoded | None:
     """The most likely molecule; ``None`` if none was found that keeps the rules.
 
-    Args:
-        numbers: the atomic number of every atom ``[n]``.
-        pairs: two atoms each ``[p, 2]``, all that may be bonded.
-        chances: how likely each is no bond, or one of the orders 1 to 4 ``[p, 5]``.
-        states: what each of the C types of atoms means.
-        likely: how likely every atom is of each ``[n, C]``.
+    Atoms with atomic ``numbers [n]`` are each in one of C ``states``, as ``likely [n, C]`` says. Two atoms may be
+    bonded if they are among ``pairs [p, 2]``; ``chances [p, 5]`` are of no bond and of the orders 1 to 4.
     """
     space = Space(numbers, pairs, chances, states, likely)
     width = SPAN

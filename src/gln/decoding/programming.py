@@ -26,9 +26,8 @@ def best_choices(
 ) -> tuple[list[int] | None, bool]:
     """The value of every variable of a :class:`gln.decoding.molecules.Space`, and whether none is known to be better.
 
-    Args:
-        costs: of the states of the atoms ``[n, C]`` and of the types of the pairs ``[p, 5]``, in nats.
-        dearest: choices that cost more are left out.
+    ``costs`` are of the states of the atoms ``[n, C]`` and of the types of the pairs ``[p, 5]``, in nats; choices that
+    cost more than ``dearest`` are left out.
     """
     from scipy.optimize import Bounds, LinearConstraint, milp  # slow, and rarely needed
 

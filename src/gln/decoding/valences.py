@@ -129,9 +129,8 @@ def resonance_form(
 ) -> list[int] | None:
     """Which of the aromatic bonds ``ends`` are double (0 or 1 each), so that charges are few; ``None`` if none fits.
 
-    Args:
-        options: for every atom at these bonds, as :func:`doubles` gives them.
-        beside: the charges that its other bonds lead to, for atoms that have any: as of ``N⁺–O⁻`` in a ring.
+    ``options`` are those that :func:`doubles` gives for every atom at these bonds, ``beside`` the charges that its
+    other bonds lead to, for atoms that have any: as of ``N⁺–O⁻`` in a ring.
     """
     at: dict[int, list[int]] = {atom: [] for atom in options}
     for number, (a, b) in enumerate(ends):

@@ -78,14 +78,11 @@ def check_estimator(estimator: str, *counts: int) -> None:
 
 
 def estimate(xx: Tensor, xy: Tensor, yy: Tensor, x: Tensor, y: Tensor, estimator: Estimator) -> Tensor:
-    """MMD² of ``S`` pairs of subsets: ``[S]``.
+    """MMD² of ``S`` pairs of subsets ``[S]``, from kernel matrices ``xx [n, n]``, ``xy [n, m]`` and ``yy [m, m]``.
 
-    Args:
-        xx, xy, yy: kernel matrices ``[n, n]``, ``[n, m]``, ``[m, m]``.
-        x, y: which graphs belong to each subset, 0 or 1: ``[S, n]`` and ``[S, m]``.
-        estimator: ``"biased"`` averages over all pairs; ``"unbiased"`` leaves out every graph's pair with
-            itself, so that its expectation is 0 for two sets from one distribution, and single values may be
-            negative.
+    ``x [S, n]`` and ``y [S, m]`` say by 0 or 1 which graphs belong to each subset. ``"biased"`` averages over all
+    pairs; ``"unbiased"`` leaves out every graph's pair with itself, so that its expectation is 0 for two sets from one
+    distribution, and single values may be negative.
     """
     return _within(xx, x, estimator) + _within(yy, y, estimator) - 2 * _mean(xy, x, y)
 

@@ -65,16 +65,11 @@ class _PaddedMetric(Metric):
 def flatten(
     entries: Entries, probabilities: Tensor, adj: Tensor, mask: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The ``P`` entries of every graph that count.
+    """The ``P`` entries of every graph that count: score float, truth bool and valid bool, each ``[B, P]``.
 
-    Args:
-        probabilities: ``[B, N, N]``; with ``"pairs"`` the mean of both directions is used, so that the
-            order of the nodes does not matter.
-        adj: the truth ``[B, N, N]``, bool or 0 and 1.
-        mask: ``[B, N]``, True on real nodes.
-
-    Returns:
-        score float, truth bool and valid bool, each ``[B, P]``; truth is False where valid is.
+    ``probabilities`` and the truth ``adj`` (bool, or 0 and 1) are ``[B, N, N]``, the ``mask`` of real nodes ``[B, N]``.
+    With ``"pairs"`` the mean of both directions is used, so that the order of the nodes does not matter. Truth is False
+    where valid is.
     """
     count, nodes = mask.shape if mask.dim() == 2 else (-1, -1)
     if not probabilities.shape == adj.shape == (count, nodes, nodes):

@@ -50,11 +50,9 @@ def _region(graph: Graph, what: str) -> Tensor:
 
 
 def adjusted_rand(first: Sequence[Tensor], second: Sequence[Tensor]) -> Tensor:
-    """The adjusted Rand index of two labellings of the nodes of ``G`` graphs: float64 ``[G]``.
+    """The adjusted Rand index of two labellings ``[n]`` of the nodes of each of ``G`` graphs: float64 ``[G]``.
 
-    Args:
-        first, second: labels ``[n]`` per graph, any integers. The index is 1 if both put all nodes
-            together, or if both keep all nodes apart.
+    It is 1 if both put all nodes together, or if both keep all nodes apart.
     """
     graph = torch.repeat_interleave(torch.tensor([len(labels) for labels in first]))  # [n]: which graph
     cells = torch.stack([graph, torch.cat(list(first)), torch.cat(list(second))])

@@ -111,17 +111,11 @@ class Community(Family):
 def spring_layout(adjacency: np.ndarray, start: np.ndarray, iterations: int = 50) -> np.ndarray:
     """Fruchterman and Reingold's layout of ``B`` graphs at once, step for step as networkx computes it.
 
-    The dynamics are chaotic: a difference of 1e-15 at the start can grow to 0.1 in 50 steps. So only operations
-    that IEEE arithmetic defines to the last bit are used, in a fixed order, and every machine gets the same
-    layout.
+    The dynamics are chaotic: a difference of 1e-15 at the start can grow to 0.1 in 50 steps. So only operations that
+    IEEE arithmetic defines to the last bit are used, in a fixed order, and every machine gets the same layout.
 
-    Args:
-        adjacency: bool ``[B, n, n]``, symmetric.
-        start: first positions ``[B, n, 2]``.
-        iterations: maximum number of steps.
-
-    Returns:
-        Positions ``[B, n, 2]``: centred, the largest coordinate of each graph ±1.
+    From a symmetric ``adjacency`` (bool ``[B, n, n]``) and first positions ``start [B, n, 2]``, it takes at most
+    ``iterations`` steps to positions ``[B, n, 2]``: centred, the largest coordinate of each graph ±1.
     """
     share = max(1, CHUNK // adjacency.shape[1] ** 2)
     chunks = [slice(i, i + share) for i in range(0, len(start), share)]

@@ -45,13 +45,11 @@ def guess_positions(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def node_rows(points: Any, widths: tuple[int, int] | None = None) -> dict[str, Any]:
-    """``pos`` and ``x`` of nodes given as one table: an array, a tensor, lists, or a DataFrame.
+    """``pos`` and ``x`` of nodes given as one table, a row each: an array, a tensor, lists, or a DataFrame.
 
-    Args:
-        points: one row per node.
-        widths: how many positions and features a model reads: as many columns are taken, positions first. Without it,
-            the columns of a DataFrame are positions by name; of other tables, up to three columns are positions and
-            more are features.
+    If a model reads ``widths`` positions and features, as many columns are taken, positions first. Without these, the
+    columns of a DataFrame are positions by name; of other tables, up to three columns are positions and more are
+    features.
     """
     names: list[str] | None = None
     if is_frame(points):

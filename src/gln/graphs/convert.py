@@ -226,12 +226,10 @@ def _networkx_kinds(source: nx.Graph, nodes: list[Any]) -> tuple[dict[str, Any],
 
 
 def graph_of(edges: Any, nodes: int) -> Graph:
-    """The graph that ``edges`` make of nodes without positions, however they are given.
+    """The graph that ``edges`` make of so many ``nodes`` without positions, however they are given.
 
-    Args:
-        edges: pairs ``[m, 2]`` or ``[2, m]``, each in one direction or both; an adjacency matrix ``[n, n]``; a graph of
-            networkx or PyG. A table ``[2, 2]`` is a list of pairs.
-        nodes: how many nodes there are.
+    They are pairs ``[m, 2]`` or ``[2, m]``, each in one direction or both; an adjacency matrix ``[n, n]``; or a graph
+    of networkx or PyG. A table ``[2, 2]`` is a list of pairs.
     """
 
     def whole() -> bool:

@@ -77,10 +77,7 @@ def number_types(
 ) -> tuple[torch.Tensor, tuple[str, ...] | None]:
     """Types given as whole numbers or as words, as numbers ``[m]``, and the words in the order of their numbers.
 
-    Args:
-        values: one for each edge or node.
-        what: the edges or nodes, in words.
-        names: the words in the order of their numbers, if known; default: in alphabetical order.
+    This order is that of ``names``, if known, and else alphabetical; ``what`` are the edges or nodes, in words.
     """
     if missing := sum(value is None for value in values):
         raise GLNError(

@@ -15,10 +15,8 @@ STEPS = np.array([(0, -1), (-1, 0), (1, 0), (0, 1), (-1, -1), (1, -1), (-1, 1), 
 def region_edges(pos: torch.Tensor, region: torch.Tensor, neighbours: int = 4) -> torch.Tensor:
     """The true edges of an image: neighbouring pixels of the same region, in canonical form ``[2, 2m]``.
 
-    Args:
-        pos: column and row of each pixel ``[n, 2]``, whole numbers, in any order; the image may have holes.
-        region: the region of each pixel ``[n]``.
-        neighbours: 4 or 8.
+    ``pos [n, 2]`` is column and row of each pixel, whole numbers, in any order; the image may have holes. A pixel has 4
+    or 8 ``neighbours``.
     """
     steps = pixel_steps(neighbours)
     pixel, label = pos.numpy().astype(np.int64), region.numpy()

@@ -76,12 +76,9 @@ def cut_patches(
 ) -> list[Graph]:
     """Cut out ``count`` patches: a random node, its ``size`` − 1 nearest nodes, and the edges among them.
 
-    Args:
-        graph: a checked graph; distances are in ``pos``, or in ``x`` if there is no ``pos``.
-        size: nodes per patch; in a smaller graph, every patch is the whole graph.
-        count: number of patches; no node is a centre twice before every node has been one.
-        seed: one number or several; the same seed cuts the same patches.
-        local: False: in place of the nearest nodes, any others.
+    Distances are in ``pos``, or in ``x`` if there is no ``pos``; if not ``local``, any other nodes stand in place of
+    the nearest. In a smaller graph, every patch is the whole graph. No node is a centre twice before every node has
+    been one. The same ``seed``, one number or several, cuts the same patches.
     """
     if size < 2 or count < 1:
         raise GLNError(f"Got patches of size={size}, count={count}; expected at least 2 nodes and 1 patch.")

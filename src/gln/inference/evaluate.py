@@ -72,10 +72,8 @@ def evaluated(
 ) -> tuple[list[Graph], list[Graph], Scores]:
     """What was scored, what was predicted, and what :func:`evaluate` returns, for checked graphs.
 
-    Of a graph that says which nodes are ``judged``, only these are scored; the model sees all its nodes.
-
-    Args:
-        rules: what to score beside the model, by the words for it.
+    Of a graph that says which nodes are ``judged``, only these are scored; the model sees all its nodes. Beside the
+    model, ``rules`` are scored, by the words for them.
     """
     true = [judged_part(graph, graph.get("judged")) for graph in graphs]
     note = f"{len(true)} graph{'' if len(true) == 1 else 's'}"
@@ -105,11 +103,7 @@ def evaluated(
 
 
 def best_threshold(model: nn.Module, graphs: list[Graph]) -> tuple[float, float]:
-    """The threshold with the highest mean IoU in predictions of whole ``graphs``, of which some nodes may be judged.
-
-    Returns:
-        The threshold, and the IoU.
-    """
+    """The threshold with the highest mean IoU in predictions of whole graphs, perhaps judged in part, and this IoU."""
     thresholds = torch.arange(1, 100) / 100
     iou = torch.zeros(len(thresholds), dtype=torch.float64)
     for index, every in answers_one_by_one(model, graphs, Choice(threshold=0.0)):

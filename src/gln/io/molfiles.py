@@ -28,8 +28,7 @@ Atom = tuple[str, list[float], int, int | None]  # the element, where it is, its
 def mol_block(title: str, symbols: list[str], where: np.ndarray, molecule: Graph) -> str:
     """A molecule with ``edge_order``, ``charge`` and ``hydrogens`` as a molfile: V2000, or V3000 if it is too large.
 
-    Args:
-        where: positions ``[n, 3]`` in ångström.
+    It lies at ``where [n, 3]``, in ångström.
     """
     once, total = molecule.listed_once(), [0] * len(symbols)
     ends, orders = (molecule.edge_index[:, once].T + 1).tolist(), molecule.edge_order[once].tolist()

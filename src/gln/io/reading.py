@@ -170,8 +170,7 @@ def reasons_against(
 ) -> list[Skipped]:
     """Why none of the files can be used, before torch is imported; empty if one can, or if a look takes long.
 
-    Args:
-        unfit: why a graph that can be read cannot be used; ``None`` if it can.
+    ``unfit`` says why a graph that can be read cannot be used; ``None`` if it can.
     """
     files = node_files(paths, options)
     beside = {file for path in files for file in _companion(path, options) if file.is_file()}

@@ -67,12 +67,9 @@ class ColumnRoles:
 def choose_roles(
     names: Sequence[str], numeric: Iterable[str], options: ReadOptions, named: bool = True
 ) -> ColumnRoles:
-    """The roles that the user gave, and guesses for the rest.
+    """The roles that the user gave, and guesses for the rest, by the ``names`` of all columns and of ``numeric`` ones.
 
-    Args:
-        names: names of all columns.
-        numeric: names of those that hold numbers.
-        named: whether the file itself names its columns; if not, all numbers are positions.
+    Unless the file itself has ``named`` its columns, all numbers are positions.
     """
     graph, node, group, label = options.graph, options.id, options.group, options.node_types
     if options.kinds_if_there and label not in names:

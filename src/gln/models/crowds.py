@@ -47,11 +47,8 @@ def most_at(nearest: Tensor) -> Tensor:
 def find_crowds(where: Tensor, x: Tensor, mask: Tensor, nearest: Tensor, known: Tensor) -> Crowds | None:
     """What to do about the crowded places; ``None`` if there is none.
 
-    Args:
-        where, x: what the model reads of the nodes, ``[B, N, p]`` and ``[B, N, f]``.
-        mask: real nodes ``[B, N]``.
-        nearest: K of each graph ``[B]``.
-        known: known edges, ``[2, m]`` among the ``B · N`` nodes.
+    Of the nodes (real: ``mask [B, N]``), the model reads ``where [B, N, p]`` and ``x [B, N, f]``; ``nearest [B]`` is
+    the K of each graph, and ``known [2, m]`` are known edges among all ``B · N`` nodes.
     """
     count, nodes = mask.shape
     if nodes <= FEW or not _may_be_crowded(where, mask, most_at(nearest)):

@@ -268,14 +268,9 @@ def check_batch(config: dict[str, Any], batch: GraphBatch, initial: Tensor | Non
 
 
 def initial_structure(nodes: int, share: str | float, seed: int = 0) -> Tensor:
-    """``A⁰ [N, N]``: the identity plus a random ``share`` of all pairs.
+    """``A⁰ [N, N]``: the identity plus a random ``share`` of all pairs, 0 (``"identity"``) to 1 (``"full"``).
 
     The share is of all pairs, because true edges would give the answer away.
-
-    Args:
-        nodes: ``n``.
-        share: 0 (``"identity"``) to 1 (``"full"``).
-        seed: seed that draws the pairs.
     """
     part = {"identity": 0.0, "full": 1.0}.get(share, -1.0) if isinstance(share, str) else share
     if not 0 <= part <= 1:

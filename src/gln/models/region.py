@@ -58,10 +58,8 @@ def hops(model: GLN, steps: int) -> int:
 def score_region(model: GLN, batch: GraphBatch, ends: Tensor, hop: Tensor, steps: int) -> ScoredPairs:
     """The candidate pairs of a part of a set, in both directions and perhaps more, and what the last step says of them.
 
-    Args:
-        batch: the nodes of the part and its halo.
-        ends: their candidate pairs ``[2, q]``, those of the outermost left out.
-        hop: how many hops each node is away from the part ``[n]``; the outermost have :func:`hops`.
+    ``batch`` has the nodes of the part and its halo, ``ends [2, q]`` their candidate pairs, those of the outermost left
+    out. Each node is ``hop [n]`` hops away from the part; the outermost have :func:`hops`.
     """
     inputs = model.inputs(batch)
     pairs = ListedPairs.from_ends(ends, (1, len(hop)), spatial_order(inputs[0]))

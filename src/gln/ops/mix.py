@@ -41,14 +41,10 @@ def reference() -> Iterator[None]:
 
 
 def mix_all(read: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-    """Mix all pairs of graphs with up to ``N`` nodes.
+    """Mix all pairs of graphs with up to ``N`` nodes: values ``[B, N, N, h, d]`` and log-normaliser ``[B, N, N, h]``.
 
-    Args:
-        read: query, key, first and second of every pair, ``[B, N, N, 4, h, d]``.
-        mask: which entries are pairs, symmetric, ``[B, N, N]``.
-
-    Returns:
-        The mixed values ``[B, N, N, h, d]`` and the log-normaliser ``[B, N, N, h]``; any number where there is no pair.
+    ``read [B, N, N, 4, h, d]`` is query, key, first and second of every pair. ``mask [B, N, N]``, symmetric, says which
+    entries are pairs; where there is none, results are any number.
     """
     count, nodes, _, _, heads, _ = read.shape
     if not _has_kernel(read, count * nodes**3 * heads):

@@ -67,9 +67,7 @@ def divide(
     rows drawn at random. If nodes of one graph belong to several groups, each graph is divided by group. Training
     graphs are then cut into pieces of that many nodes; test graphs stay whole, to be predicted as a user would.
 
-    Args:
-        val: graphs to validate on; ``None``: some of ``graphs``.
-        test: graphs to test on, perhaps none; ``None``: some of ``graphs``.
+    Where ``val`` or ``test`` (perhaps none) are given, these are not taken from ``graphs``.
     """
     check_patches(patches)
     shares = (TEST if test is None else 0.0, VAL if val is None else 0.0)

@@ -92,8 +92,7 @@ class Meshing:
     def of(cls, faces: Faces, output: Path, facts: dict[str, Any], name: str) -> Meshing | None:
         """What ``--faces`` asks for; by default faces where the file holds nothing else, or the model knows surfaces.
 
-        Args:
-            facts: the ``config`` and ``training`` of the saved model ``name``.
+        ``facts`` are the ``config`` and ``training`` of the saved model ``name``.
         """
         kind = output.suffix.lower()
         if faces == "no" or (faces == "auto" and kind not in (*MESHES, *EITHER)):

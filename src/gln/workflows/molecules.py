@@ -90,16 +90,12 @@ class Chemistry:
         return molecule
 
     def molecule(self, answer: Graph, symbols: Sequence[str], known: np.ndarray) -> Graph:
-        """The most likely molecule that keeps the rules of valence.
+        """The most likely molecule that keeps the rules of valence, of all atoms ``symbols [n]``.
 
-        Args:
-            answer: a prediction with every bond that is likelier than ``gln.decoding.molecules.LEAST``.
-            symbols: the elements of all atoms ``[n]``.
-            known: which of them the answer is about ``[n]``; the others are left without bonds.
-
-        Returns:
-            The graph with ``edge_prob`` and ``edge_type`` of its bonds, ``edge_order`` (1 to 3) in one resonance form,
-            ``node_type``, ``charge`` and ``hydrogens`` of its atoms, ``molecule_prob`` and a ``note``.
+        ``answer`` predicts every bond that is likelier than ``gln.decoding.molecules.LEAST``, among those that are
+        ``known [n]``; the others are left without bonds. The result has ``edge_prob`` and ``edge_type`` of its bonds,
+        ``edge_order`` (1 to 3) in one resonance form, ``node_type``, ``charge`` and ``hydrogens`` of its atoms,
+        ``molecule_prob`` and a ``note``.
         """
         numbers = np.array([NUMBER[symbol] for symbol in symbols])
         found = self.decoded(answer, numbers[known])

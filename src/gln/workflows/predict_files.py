@@ -175,12 +175,8 @@ def predict_files(
     """Predict the edges of every set of nodes in the files and write them to the output, in the order of the input.
 
     What cannot be read or does not fit the model is skipped; if nothing at all fits, nothing is written. The output is
-    written atomically.
-
-    Args:
-        engine: what computes the windows, here or elsewhere.
-        say: receives guesses and remarks in words.
-        skip: receives each skipped file when it is encountered.
+    written atomically. ``engine`` computes the windows, here or elsewhere; ``say`` receives guesses and remarks in
+    words, ``skip`` each skipped file when it is encountered.
     """
     known, outcome = job.known_edges(), Outcome()
     with open_writer(job.output, force=job.force, clustered=job.clusters is not None) as writer:

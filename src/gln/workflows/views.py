@@ -172,9 +172,7 @@ def views_from(
 ) -> tuple[list[View], str]:
     """The first ``count`` graphs of a family, of files or of a run, with a prediction, and a title for them.
 
-    Args:
-        model: shows what it predicts; a run shows its own model.
-        predicted: shows the edges in this file instead.
+    It is that of ``model``, of a run its own, or in place of it the edges in the file ``predicted``.
     """
     title = " ".join(source)
     run = source[0] if len(source) == 1 and is_run(source[0]) else None
