@@ -39,13 +39,8 @@ def read_regular(path: Path, most: int) -> bytes:
         return file.read(size)
 
 
-def same_place(first: Path, second: Path) -> bool:
-    """Whether two paths lead to one place; unlike ``resolve``, for links that lead in circles too."""
-    return os.path.realpath(first) == os.path.realpath(second)
-
-
 def apart_from(paths: Sequence[Path], others: Sequence[Path | None]) -> list[Path]:
-    """The ``paths`` that lead to none of the ``others``."""
+    """The ``paths`` that lead to none of the ``others``; unlike ``resolve``, for links that lead in circles too."""
     places = {os.path.realpath(other) for other in others if other is not None}
     return [path for path in paths if os.path.realpath(path) not in places]
 

@@ -95,7 +95,11 @@ def export(model: Method | Path | str, path: Path | str) -> list[Path]:
             f"A {type(network).__name__} draws graphs at random in many steps, which an ONNX file does not hold; "
             "use gln generate, or export a GLN."
         )
-    _packages()
+    runtime()
+    try:
+        import onnxscript  # noqa: F401
+    except ImportError:
+        raise GLNError("Export needs onnx and onnxscript; pip install 'gln[onnx]'.") from None
     graphs, config = {path: False}, network.config
     if isinstance(network, ScoresCandidates) and not any(map(config.get, NOT_LISTED)):
         graphs[path.with_name(path.name.removesuffix(SUFFIX) + LISTED)] = True
@@ -120,18 +124,11 @@ def check_target(path: Path | str) -> Path:
     return path
 
 
-def _packages() -> None:
-    runtime()
-    try:
-        import onnxscript  # noqa: F401
-    except ImportError:
-        raise GLNError("Export needs onnx and onnxscript; pip install 'gln[onnx]'.") from None
-
-
 def _exported(model: Any, listed: bool) -> bytes:
     """The bytes of the file."""
     traced, given = Traced(model), _example(model, listed)
-    sized = {name: _axes(name, listed, "nodes" in model.config) for name in given}
+    free = {0: "sets"} if "nodes" in model.config else {0: "sets", 1: "nodes"}  # sizes that may be any
+    sized = {name: LIST_AXES.get(name, {0: "nodes"}) if listed else free for name in given}
     try:
         with torch.no_grad(), _quietly():
             program: Any = torch.onnx.export(
@@ -174,13 +171,6 @@ def _exported(model: Any, listed: bool) -> bytes:
         del node.metadata_props[:]
         node.doc_string = ""
     return proto.SerializeToString()
-
-
-def _axes(name: str, listed: bool, fixed: bool) -> dict[int, str]:
-    """Which sizes of an input may be any."""
-    if listed:
-        return LIST_AXES.get(name, {0: "nodes"})
-    return {0: "sets"} if fixed else {0: "sets", 1: "nodes"}
 
 
 class Traced(nn.Module):

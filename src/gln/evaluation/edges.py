@@ -192,11 +192,12 @@ def score_intervals(
     scores = ratios(*torch.stack(each).permute(2, 1, 0))  # [draws, graphs] each
     drawn = rng.integers(count, size=(DRAWS, count))
     rows = np.arange(DRAWS)[:, None]
-    found = {
-        name: _middle(scores[name].numpy()[rows, drawn].mean(1))
-        for name in values
-        if name in scores and not np.isnan(values[name]).any()
-    }
+    found = {}
+    for name in values:
+        if name in scores and not np.isnan(values[name]).any():
+            means = scores[name].numpy()[rows, drawn].mean(1)
+            low, high = np.quantile(means, [(1 - COVERED) / 2, (1 + COVERED) / 2])
+            found[name] = float(low), float(high)
     trials = sum(len(np.unique(graph.edge_index)) for graph in true)
     return {
         name: wilsons(ends[0], trials) if ends in ((0, 0), (1, 1)) else ends for name, ends in found.items()
@@ -217,11 +218,6 @@ def wilsons(share: float, trials: int) -> Ends:
     reach = z / (trials + z**2) * (share * (1 - share) * trials + z**2 / 4) ** 0.5
     # Rounding would leave a tiny distance to an end that is reached.
     return 0.0 if share == 0 else float(centre - reach), 1.0 if share == 1 else float(centre + reach)
-
-
-def _middle(means: np.ndarray) -> Ends:
-    low, high = np.quantile(means, [(1 - COVERED) / 2, (1 + COVERED) / 2])
-    return float(low), float(high)
 
 
 def _draw_nodes(truth: Graph, guess: Graph, rng: np.random.Generator) -> Iterator[list[int]]:

@@ -132,8 +132,11 @@ class GraphBatch:
 
     def _map(self, change) -> GraphBatch:  # type: ignore[no-untyped-def]
         moved = {name: change(value) for name, value in self.of_nodes().items()}
-        pairs = {name: change(_stored(value)).expand(value.shape) for name, value in self._of_pairs().items()}
-        return replace(self, **moved, **pairs)
+        for name, value in self._of_pairs().items():
+            # A copy to another device would write out the expansion of :func:`_nothing`.
+            stored = value if _is_stored(value) else value[:1, :1, :1]
+            moved[name] = change(stored).expand(value.shape)
+        return replace(self, **moved)
 
 
 class GraphRows:
@@ -239,11 +242,6 @@ def pair_mask(mask: Tensor) -> Tensor:
 def _nothing(mask: Tensor) -> Tensor:
     """An all-False ``[B, N, N]`` for ``mask [B, N]``: a single stored value, expanded."""
     return mask.new_zeros(()).expand(*mask.shape, mask.shape[1])
-
-
-def _stored(adj: Tensor) -> Tensor:
-    """Undo the expansion of :func:`_nothing`, which a copy to another device would write out."""
-    return adj if _is_stored(adj) else adj[:1, :1, :1]
 
 
 def _is_stored(adj: Tensor) -> bool:

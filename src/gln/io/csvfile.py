@@ -55,7 +55,9 @@ class CSVFile:
             first = next((line for line in _Lines(file, RowStart(0, 1)) if line.strip()), None)
         if first is None:
             raise BrokenTable(EMPTY)
-        separator = ";" if _has_decimal_commas(first) else max(SEPARATORS[:3], key=first.count)
+        # A row with decimal commas between semicolons may have more commas than semicolons.
+        decimal = ";" in first and all(reads_as_number(cell.replace(",", ".")) for cell in first.split(";"))
+        separator = ";" if decimal else max(SEPARATORS[:3], key=first.count)
         if separator not in first and " " in first.strip():
             separator = " "
         plain = cls(path, separator, (), False, RowStart(0, 1))
@@ -184,11 +186,6 @@ def reads_as_number(text: str) -> bool:
     except ValueError:
         return False
     return "_" not in text  # which Python ignores: 1_0 is a name, not ten
-
-
-def _has_decimal_commas(line: str) -> bool:
-    """Whether a row has decimal commas between semicolons, and so perhaps more commas than semicolons."""
-    return ";" in line and all(reads_as_number(cell.replace(",", ".")) for cell in line.split(";"))
 
 
 def harmless(text: str) -> str:

@@ -37,11 +37,11 @@ def mol_block(title: str, symbols: list[str], where: np.ndarray, molecule: Graph
         total[a - 1] += order
         total[b - 1] += order
     charges, hydrogens = molecule.charge.tolist(), molecule.hydrogens.tolist()
-    # What a reader would not guess of the hydrogens that are not listed.
-    stated = [
-        all_bonds + more if _usual(symbol, charge, all_bonds) != more else None
-        for symbol, charge, all_bonds, more in zip(symbols, charges, total, hydrogens, strict=True)
-    ]
+    stated = []  # what a reader would not guess of the hydrogens that are not listed
+    for symbol, charge, all_bonds, more in zip(symbols, charges, total, hydrogens, strict=True):
+        rule = valences(NUMBER[symbol], charge) or ()
+        guessed = next((each - all_bonds for each in rule if each >= all_bonds), 0)
+        stated.append(None if guessed == more else all_bonds + more)
     atoms = list(zip(symbols, where.tolist(), charges, stated, strict=True))
     large = max(len(atoms), len(bonds)) > V2000 or np.abs(where).max(initial=0) > FARTHEST
     lines = _v3000(atoms, bonds) if large else _v2000(atoms, bonds)
@@ -71,12 +71,6 @@ def _v3000(atoms: list[Atom], bonds: list[tuple[int, int, int]]) -> list[str]:
     lines += [f"{number} {order} {a} {b}" for number, (a, b, order) in enumerate(bonds, start=1)]
     lines += ["END BOND", "END CTAB"]
     return ["  0  0  0     0  0            999 V3000", *(f"M  V30 {line}" for line in lines)]
-
-
-def _usual(symbol: str, charge: int, total: int) -> int:
-    """How many hydrogens a reader adds to an atom of whose valence nothing is said."""
-    rule = valences(NUMBER[symbol], charge) or ()
-    return next((each - total for each in rule if each >= total), 0)
 
 
 def sanitised(title: str, symbols: list[str], where: np.ndarray, molecule: Graph) -> Any:

@@ -180,7 +180,10 @@ def _item(
         words = [f"the edge {quote(a)} to {quote(b)}" for a, b in pairs]
         edges = FileEdges(ends, _values(source, links), directed, words.__getitem__)
     told = (source.options.pos, source.options.x, source.options.node_types) != (None, None, None)
-    bare = bool(pairs) and not told and not any(map(_has_numbers, attributes))
+    values = (value for each in attributes for value in each.values())
+    bare = (
+        bool(pairs) and not told and not any(_is_number(value) or isinstance(value, list) for value in values)
+    )
     pos, x, of_nodes = (None, None, {}) if bare else _rows(source, ids, attributes)
     about: dict[str, Any] = {"predicted": any("probability" in link for link in links), "of_nodes": of_nodes}
     return source.item(pos, x, edges, ids=ids, bare=len(ids) if pairs else 0, **about)
@@ -232,10 +235,6 @@ def _matrix(name: str, ids: list[str], attributes: list[dict[str, Any]]) -> np.n
         if wrong != 0:
             raise GLNError(f"{name} of node {quote(node)} is {_shown(wrong)}; expected a finite number.")
     return np.array(rows, dtype=np.float64)
-
-
-def _has_numbers(attributes: dict[str, Any]) -> bool:
-    return any(_is_number(value) or isinstance(value, list) for value in attributes.values())
 
 
 def _is_number(value: Any) -> bool:

@@ -123,7 +123,10 @@ def padded(side: int) -> int:
 
 def may_use_kernels(given: Tensor) -> bool:
     """Whether an operator on ``given`` may be a kernel: nobody asked for the reference or must look inside."""
-    return _use_kernels and not _is_exporting() and not _is_transformed(given)
+    # Torch's own question whether it exports is answered yes while compiling in torch 2.11.
+    if not _use_kernels or getattr(torch.compiler, "_is_exporting_flag", False):
+        return False
+    return torch.compiler.is_compiling() or not torch._C._functorch.is_functorch_wrapped_tensor(given)
 
 
 def _has_kernel(read: Tensor, scores: int, slots: int = 1) -> bool:
@@ -135,15 +138,6 @@ def _has_kernel(read: Tensor, scores: int, slots: int = 1) -> bool:
     width = read.shape[-1]
     fits = read.dtype != torch.float64 and slots <= MOST_SLOTS and width & (width - 1) == 0
     return read.is_cuda and fits and HAS_TRITON
-
-
-def _is_exporting() -> bool:
-    """Torch's own function answers yes while compiling in torch 2.11."""
-    return getattr(torch.compiler, "_is_exporting_flag", False)
-
-
-def _is_transformed(read: Tensor) -> bool:
-    return not torch.compiler.is_compiling() and torch._C._functorch.is_functorch_wrapped_tensor(read)
 
 
 def _precise(read: Tensor) -> Tensor:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 import numpy as np
 
 from gln.errors import GLNError
-from gln.files import apart_from, open_regular, same_place
+from gln.files import apart_from, open_regular
 from gln.graphs.kinds import TYPES, rename_types
 from gln.graphs.record import KINDS, NAMES, Graph
 from gln.io import EdgeTable, Item, ReadOptions, find_files
@@ -170,7 +170,8 @@ def check_prediction(
 ) -> list[Path]:
     """The files of a prediction, of which ``model`` can read some; refuse what cannot be written, or is no table."""
     check_device(device)
-    if any(Path(word).is_file() and same_place(Path(word), output) for word in files):
+    given = [Path(word) for word in files if Path(word).is_file()]
+    if apart_from(given, [output]) != given:
         raise GLNError(f"{output} is both input and output; choose another name for the output.")
     in_folder = output.is_dir() or not output.suffix
     if in_folder and clustered:

@@ -185,7 +185,7 @@ def views_from(
     elif is_family(source):
         views = family_views(source[0], count, seed)
     else:
-        views = file_views(source, options, count, skip, say)
+        views = list(islice(file_views(source, options, skip, say), count))
     if not views:
         raise GLNError(f"There is no graph to show in {title}; nothing was written.")
     views = within_reach(views, say)
@@ -225,12 +225,8 @@ def name_of(test: Graph, number: int) -> str:
     return str(test.get("name") or f"test graph {number}")
 
 
-def file_views(words: Sequence[str], options: ReadOptions, count: int, skip: Skip, say: Say) -> list[View]:
-    """The first ``count`` graphs in files, with true edges if the files have them, or with predicted ones."""
-    return list(islice(_read(words, options, skip, say), count))
-
-
-def _read(words: Sequence[str], options: ReadOptions, skip: Skip, say: Say) -> Iterator[View]:
+def file_views(words: Sequence[str], options: ReadOptions, skip: Skip, say: Say) -> Iterator[View]:
+    """The graphs in files, with true edges if the files have them, or with predicted ones."""
     if all(word.endswith(".safetensors") for word in words):  # stored by gln generate
         for path in map(Path, words):
             for number, graph in enumerate(load_graphs(path)):
