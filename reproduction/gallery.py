@@ -46,12 +46,12 @@ def save_errors(
         for graph, truth, caption in zip(graphs[row], truths[row], captions[row], strict=True):
             missing, extra = sheet.draw(graph, truth, caption)
             counts.append({"right": truth.num_edges // 2 - missing, "missing": missing, "extra": extra})
-        sheet.end_row()
+        sheet.drawn += -sheet.drawn % columns  # the rest of the row stays free
         for state, truth in zip(states[row], truths[row], strict=False):
             place = sheet.next()
             draw_cloud(in_space(state), node_colours(truth), place, sheet.scale)
             sheet.caption(place, "node states")
-        sheet.end_row()
+        sheet.drawn += -sheet.drawn % columns  # the rest of the row stays free
     sheet.add_legend()
     for suffix in (".png", ".pdf"):
         sheet.write(path.with_suffix(suffix), DPI)

@@ -1,4 +1,6 @@
-"""Molecules: .xyz (no bonds) and SDF/MOL (bonds are the true edges). An atom has a position and an element.
+"""Molecules: .xyz (no bonds), SDF/MOL (bonds are the true edges), and ligands of PDB and mmCIF files (no bonds).
+
+An atom has a position and an element. PDB and mmCIF files are read by gemmi, of ``gln[molecules]``.
 
 In an SDF, the type of a bond may be its ``order``, and the type of an atom its formal ``charge``.
 
@@ -12,20 +14,26 @@ from codecs import BOM_UTF8
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import chain, islice
-from typing import BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 import numpy as np
 
 from gln.decoding.valences import BONDS, SYMBOLS
-from gln.errors import GLNError, quote
+from gln.errors import GLNError, needed, quote
 from gln.files import open_regular
+from gln.graphs.convert import components
 from gln.io.csvfile import reads_as_number
 from gln.io.file_edges import FileEdges, Numbered
-from gln.io.items import Item, ReadOptions, Skipped, Source, floats, ints, shown
+from gln.io.items import Item, ReadOptions, Skipped, Source, decoding, floats, ints, load, shown
+from gln.later import spatial
+
+if TYPE_CHECKING:
+    from gemmi import Residue, Structure
 
 ELEMENTS = ("H", "C", "N", "O", "F", "P", "S", "Cl", "Br", "I")
 CHARGES = (0, 3, 2, 1, 0, -1, -2, -3)  # by the code in the row of an atom
 LONGEST = 2**16  # bytes in a line
+JOINED = 1.9  # ångström: residues with heavy atoms so near are one molecule
 
 Row = tuple[int, bytes]
 
@@ -298,3 +306,75 @@ def _rows(file: BinaryIO) -> Iterator[Row]:
         if len(line) > LONGEST:
             raise GLNError(f"row {row} is longer than {LONGEST:,} bytes; this is not a table of atoms.")
         yield row, line.removeprefix(BOM_UTF8) if row == 1 else line
+
+
+def read_structure(source: Source) -> Iterator[Item | Skipped]:
+    """Read the molecules of a ``.pdb``, ``.ent``, ``.cif`` or ``.mmcif`` file.
+
+    One with a protein or a nucleic acid gives its ligands: everything that is neither polymer nor water, residues that
+    are bonded to each other as one molecule. Of any other file, all atoms of a model are one molecule. Of alternative
+    locations the first is read.
+    """
+    gemmi = needed("gemmi", "PDB and mmCIF files", "molecules")
+    text = load(source.path)
+    pdb = source.path.suffix.lower() in (".pdb", ".ent")
+    with decoding("PDB file" if pdb else "mmCIF file"):
+        if pdb:
+            structure = gemmi.read_pdb_string(text)
+        else:
+            structure = gemmi.make_structure_from_block(gemmi.cif.read_string(text).sole_block())
+        structure.setup_entities()
+        structure.remove_alternative_conformations()
+        structure.remove_waters()
+        found = list(_residues(structure))  # a name that is no text is decoded here
+    if not found and _has_polymer(structure):
+        raise GLNError(
+            "it has a protein or a nucleic acid, but no ligand to read; give a molecule in a file of its own, as .xyz "
+            "or .sdf."
+        )
+    for name, residues in found:
+        part = name if len(found) > 1 else None
+        yield source.attempt(part, partial(_of_residues, source, residues, part, name))
+
+
+def _residues(structure: Structure) -> Iterator[tuple[str, list[Residue]]]:
+    """The residues of every molecule, with a name."""
+    polymers, several = _has_polymer(structure), len(structure) > 1
+    for number, model in enumerate(structure, start=1):
+        before = f"{number}/" if several else ""
+        if not polymers:
+            residues = [residue for chain in model for residue in chain if len(residue)]
+            if residues:
+                yield before + (residues[0].name if len(residues) == 1 else "all"), residues
+            continue
+        named = [
+            (f"{before}{chain.name}/{residue.name}{residue.seqid}", residue)
+            for chain in model
+            for residue in chain.get_ligands()
+            if len(residue)
+        ]
+        for group in _joined([residue for _, residue in named]):
+            yield named[group[0]][0], [named[place][1] for place in group]
+
+
+def _has_polymer(structure: Structure) -> bool:
+    return any(len(chain.get_polymer()) for model in structure for chain in model)
+
+
+def _joined(residues: list[Residue]) -> list[list[int]]:
+    """Which residues belong to one molecule, by their distances."""
+    owner, places = [], []
+    for number, residue in enumerate(residues):
+        heavy = [atom.pos.tolist() for atom in residue if not atom.is_hydrogen()]
+        owner += [number] * len(heavy)
+        places += heavy
+    near = spatial.cKDTree(np.array(places)).query_pairs(JOINED, output_type="ndarray") if places else []
+    group = components(np.array(owner, dtype=int)[near].reshape(-1, 2), len(residues))
+    return [np.flatnonzero(group == number).tolist() for number in range(group.max(initial=-1) + 1)]
+
+
+def _of_residues(source: Source, residues: list[Residue], part: str | None, title: str) -> Item:
+    atoms: list[Any] = [atom for residue in residues for atom in residue]
+    symbols = [element(atom.element.name, f"atom {atom.serial}") for atom in atoms]
+    where = [atom.pos.tolist() for atom in atoms]
+    return item_of(source, Molecule(where, symbols, title), part)

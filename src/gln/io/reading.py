@@ -13,11 +13,10 @@ from gln.io.arrays import read_npy, read_npz
 from gln.io.images import labels_of, read_image
 from gln.io.items import Item, Reader, ReadOptions, Skipped, Source
 from gln.io.meshes import read_mesh
-from gln.io.molecules import read_sdf, read_xyz
+from gln.io.molecules import read_sdf, read_structure, read_xyz
 from gln.io.networks import read_gexf, read_gml, read_graphml, read_json
 from gln.io.parquet import read_parquet
 from gln.io.streams import read_las
-from gln.io.structures import read_structure
 from gln.io.tables import edges_of, read_table
 
 SUFFIXES: list[tuple[Reader, str]] = [

@@ -88,10 +88,6 @@ class Sheet:
         self.drawn += 1
         return self.figure.add_subplot(self.grid[divmod(self.drawn - 1, self.columns)])
 
-    def end_row(self) -> None:
-        """Skip the rest of the current row."""
-        self.drawn += -self.drawn % self.columns
-
     def draw(self, graph: Graph | Data, truth: Graph | Data | None, caption: str) -> tuple[int, int]:
         """Draw a graph with its caption; returns how many edges are missing and extra against the truth."""
         ax, missing, extra, counts = self.next(), 0, 0, ""
