@@ -214,7 +214,6 @@ class Choices:
         return new
 
     def choose(self, variable: int, value: int) -> None:
-        """Choose another value."""
         old, self.value[variable] = self.value[variable], value
         for atom in self.space.touched(variable):
             if variable >= self.space.atoms:

@@ -95,7 +95,6 @@ def count_triangles(blocks: Blocks) -> Tensor:
 
 
 def count(blocks: Blocks) -> Counts:
-    """Count all patterns."""
     ordered = _ByDegree(blocks)
     triangles = ordered.triangles()
     return Counts(ordered.per_edge(triangles), *ordered.patterns(triangles))
@@ -117,9 +116,8 @@ class _ByDegree:
         self.rank = np.empty_like(order)
         self.rank[order] = np.arange(len(order))
         ends = self.rank[source], self.rank[target]
-        lists = sparse.csr_array(
-            (np.arange(len(source)), ends), shape=2 * order.shape
-        )  # ascending in every row
+        # Ascending in every row.
+        lists = sparse.csr_array((np.arange(len(source)), ends), shape=2 * order.shape)
         self.start, self.near = lists.indptr.astype(np.int64), lists.indices.astype(np.int64)
         self.edge = lists.data  # which of the given edges lies where
         below = np.bincount(ends[0][ends[1] < ends[0]], minlength=len(order))

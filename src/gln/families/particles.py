@@ -70,9 +70,8 @@ class Particles(Family):
         n = self.count
         if self.kind == "charged":
             charge = np.where(rng.random((count, n)) < JOINED, 1.0, -1.0)
-            force = (
-                charge[:, :, None] * charge[:, None]
-            )  # [count, n, n]: above 0 where two push each other apart
+            # [count, n, n]: above 0 where two push each other apart.
+            force = charge[:, :, None] * charge[:, None]
         else:
             joined = np.tril(rng.random((count, n, n)) < JOINED, -1)
             force = (joined | joined.swapaxes(1, 2)).astype(np.float64)

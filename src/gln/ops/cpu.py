@@ -95,7 +95,6 @@ class Loops(NamedTuple):
 
 @cache
 def listed_loops(heads: int, width: int) -> Loops:
-    """The loops over listed pairs."""
     channels = heads * width
     states = 4 * channels  # query, key, first and second of a pair
 
@@ -201,8 +200,6 @@ def listed_loops(heads: int, width: int) -> Loops:
 
 @cache
 def all_loops(width: int) -> Loops:
-    """The loops over all pairs."""
-
     def forward(begin, end, nodes, counts, read, pair, out, total):  # type: ignore[no-untyped-def]
         """``read`` ``[B, N, N, 4, h, d]``; ``out`` ``[B, N, N, h, d]`` and ``total`` ``[B, N, N, h]``.
 

@@ -17,9 +17,8 @@ ROWS = 64  # that a program has in registers at once
 COLUMNS = 64  # of a layer's results, likewise
 PROGRAMS = 4  # per multiprocessor, where every program serves many rows
 
-Read = tuple[
-    Tensor, ...
-]  # what a layer reads: sources, targets, a, slope, shift and ends, of which some may be empty
+# What a layer reads: sources, targets, a, slope, shift and ends, of which some may be empty.
+Read = tuple[Tensor, ...]
 
 
 def linear(

@@ -132,9 +132,7 @@ class Outcome:
     skipped: list[Skipped] = field(default_factory=list)  # what was left out, and why
     labelled: int = 0  # graphs that came with their true edges
     scores: dict[str, float] = field(default_factory=dict)  # of those, the mean over graphs
-    rules: dict[str, dict[str, float]] = field(
-        default_factory=dict
-    )  # the same of each rule, by the words for it
+    rules: dict[str, dict[str, float]] = field(default_factory=dict)  # the same of each rule, by its words
     answers: list[tuple[Item, Graph]] = field(default_factory=list)  # of a window that was just predicted
     clusters: int = 0  # of all graphs, if they were asked for
     remarks: list[str] = field(default_factory=list)  # what was said on the way

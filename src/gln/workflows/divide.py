@@ -37,9 +37,7 @@ class TrainValTest:
     train: list[Graph]
     val: list[Graph]
     test: list[Graph]
-    whole: list[Graph] = field(
-        default_factory=list
-    )  # what training patches, if any, were cut from; also judged
+    whole: list[Graph] = field(default_factory=list)  # what training patches were cut from; also judged
     whole_val: list[Graph] = field(default_factory=list)  # the same of the pieces to validate on
     how: str = ""  # in words, how the graphs were divided
     remarks: list[str] = field(default_factory=list)  # what a reader of the scores must know
