@@ -92,9 +92,8 @@ def parse_spec(text: str) -> tuple[str, dict[str, Any]]:
 
 def write_spec(name: str, parameters: dict[str, Any]) -> str:
     """The inverse of :func:`parse_spec`."""
-    return f"{name}:{','.join(f'{key}={write_value(value)}' for key, value in parameters.items())}".rstrip(
-        ":"
-    )
+    settings = ",".join(f"{key}={write_value(value)}" for key, value in parameters.items())
+    return f"{name}:{settings}".rstrip(":")
 
 
 def read_value(word: str) -> Any:

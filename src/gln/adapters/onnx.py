@@ -367,11 +367,10 @@ def _check(model: Any, file: Path, listed: bool) -> None:
         chosen = {"candidates": nearest} if isinstance(model, ScoresCandidates) else {}
         with torch.no_grad():
             ours = model(batch, **chosen)
-            theirs = (
-                exported.of_candidates(batch, batch.sizes.clamp(max=nearest))
-                if listed
-                else exported.of_all_pairs(batch)
-            )
+            if listed:
+                theirs = exported.of_candidates(batch, batch.sizes.clamp(max=nearest))
+            else:
+                theirs = exported.of_all_pairs(batch)
         worst = difference(ours, theirs)
         if not worst <= TOLERANCE:
             raise GLNError(

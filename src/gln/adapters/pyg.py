@@ -102,9 +102,7 @@ class GLNGraph(BaseTransform):
         names = [name for name in answers[0].keys() if name not in left_out]  # noqa: SIM118
         if answers[0].get("directed"):
             data.directed = True
-        parts = [
-            Data(num_nodes=answer.num_nodes, **{name: answer[name] for name in names}) for answer in answers
-        ]
+        parts = [Data(num_nodes=one.num_nodes, **{name: one[name] for name in names}) for one in answers]
         edges = Batch.from_data_list(parts)
         for name in names:
             data[name] = edges[name].to(device)

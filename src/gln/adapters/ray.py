@@ -124,9 +124,7 @@ class SetPredictor:
     def __call__(self, table: Any) -> Any:
         """``table`` with the columns source, target, probability and error."""
         pa = arrow()
-        lists = [
-            name for name, kind in zip(table.schema.names, table.schema.types, strict=True) if is_list(kind)
-        ]
+        lists = [column.name for column in table.schema if is_list(column.type)]
         roles = ListRoles(table.schema.names, lists, ReadOptions())
         source = Source(Path("dataset"), "dataset")
         read = list(roles.read(table.combine_chunks().to_batches()[0], source))

@@ -190,9 +190,8 @@ def _walk_outwards(tree: spatial.cKDTree, pairs: np.ndarray, spoils: Spoils) -> 
     done = []
     while len(pairs):
         nodes, place = np.unique(pairs[:, 0], return_inverse=True)
-        distance, near = (
-            part.reshape(len(nodes), -1) for part in tree.query(points[nodes], min(some, tree.n))
-        )
+        found = tree.query(points[nodes], min(some, tree.n))
+        distance, near = (part.reshape(len(nodes), -1) for part in found)
         for column in range(near.shape[1]):
             long = _square(points[pairs[:, 0]] - points[pairs[:, 1]])
             passed = distance[place, column] ** 2 > long * (1 + TIE)

@@ -148,7 +148,5 @@ def _communities(graph: Graph, resolution: float, seed: int) -> np.ndarray:
     weighted = nx.Graph()
     weighted.add_nodes_from(range(graph.num_nodes))
     pairs, chances = graph.scored_once()
-    weighted.add_weighted_edges_from(
-        (a, b, w) for (a, b), w in zip(pairs.tolist(), chances.tolist(), strict=True)
-    )
+    weighted.add_weighted_edges_from(zip(*pairs.T.tolist(), chances.tolist(), strict=True))
     return communities(weighted, resolution, seed)

@@ -144,10 +144,8 @@ def _distances(
         kernel = Kernel("tv", descriptor.kernel.sigma)
         x, t, y = descriptor.compute(everything, device).split([len(some) for some in sets])
         xx = kernel(x, x)
-        one = xx.new_ones(1, len(x))
-        floor[name] = float(
-            estimate(xx, kernel(x, t), kernel(t, t), one, xx.new_ones(1, len(t)), "biased").abs()
-        )
+        one, every = xx.new_ones(1, len(x)), xx.new_ones(1, len(t))
+        floor[name] = float(estimate(xx, kernel(x, t), kernel(t, t), one, every, "biased").abs())
         found = estimate(
             xx, kernel(x, y), kernel(y, y), one.expand(groups, -1), member.to(xx.device), "biased"
         )

@@ -195,9 +195,8 @@ class Matched:
             return False
         typed, labelled = (name in self.truth and name in self.guess for name in ("edge_type", "node_type"))
         actual, found = self.values("edge_type", self.both)
-        return (not typed or bool((actual == found).all())) and (
-            not labelled or bool(self.nodes_right().all())
-        )
+        same_types = not typed or bool((actual == found).all())
+        return same_types and (not labelled or bool(self.nodes_right().all()))
 
 
 def _type_table(pairs: Sequence[Matched]) -> TypeTable:

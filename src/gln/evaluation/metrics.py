@@ -152,9 +152,8 @@ class Scores(dict[str, float]):
             columns[words] = [number(row["rules"][place]) for row in shown]
         titles = [f"{row['title']} {row['arrow']}".rstrip() for row in shown]
         rows = zip(titles, *columns.values(), strict=True)
-        printed = "\n\n".join(
-            [table(["metric", *columns], rows, [*legend, *self.notes]), *map(str, self.tables)]
-        )
+        scores = table(["metric", *columns], rows, [*legend, *self.notes])
+        printed = "\n\n".join([scores, *map(str, self.tables)])
         return f"{self.verdict}\n\n{printed}" if self.verdict else printed
 
 

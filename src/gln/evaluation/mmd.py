@@ -174,9 +174,8 @@ def _choose(
             raise GLNError(f"There is no descriptor {name!r}; choose from {', '.join(DESCRIPTORS)}.")
         one = name if isinstance(name, Descriptor) else DESCRIPTORS[name]
         if kernel is not None:
-            one = replace(
-                one, kernel=kernel if isinstance(kernel, Kernel) else Kernel(kernel, one.kernel.sigma)
-            )
+            asked = kernel if isinstance(kernel, Kernel) else Kernel(kernel, one.kernel.sigma)
+            one = replace(one, kernel=asked)
         chosen.append(one)
     names = [one.name for one in chosen]
     if not chosen or len(set(names)) < len(names):

@@ -33,9 +33,7 @@ def segmentation_scores(true: Iterable[Any], predicted: Iterable[Any]) -> Scores
     if any(region is not None for region in regions):
         numbers = [_region(graph, f"true[{index}]") for index, graph in enumerate(truths)]
         scores["ari_regions"] = adjusted_rand(numbers, components)
-    return Scores(
-        {name: float(value.mean()) for name, value in scores.items()}, notes=[f"{len(truths)} graphs"]
-    )
+    return Scores({name: value.mean() for name, value in scores.items()}, notes=[f"{len(truths)} graphs"])
 
 
 def _region(graph: Graph, what: str) -> Tensor:

@@ -38,10 +38,8 @@ def make_graph(
     directed: bool = False,
 ) -> Graph:
     """As :func:`gln.make_graph`."""
-    given = {"pos": pos, "x": x}
-    fields: dict[str, Any] = {
-        name: as_rows(name, value) for name, value in given.items() if value is not None
-    }
+    given = {name: value for name, value in (("pos", pos), ("x", x)) if value is not None}
+    fields: dict[str, Any] = {name: as_rows(name, value) for name, value in given.items()}
     if num_nodes is None:
         if not fields:
             raise GLNError(

@@ -209,9 +209,8 @@ def _networkx_kinds(source: nx.Graph, nodes: list[Any]) -> tuple[dict[str, Any],
     weights = [value for _, _, value in source.edges(data="weight")]
     # networkx takes an edge without a weight for one of weight 1.
     if any(value is not None for value in weights):
-        of_edges["edge_weight"] = as_values(
-            "edge_weight", [1 if value is None else value for value in weights]
-        )
+        weights = [1 if value is None else value for value in weights]
+        of_edges["edge_weight"] = as_values("edge_weight", weights)
     types = {
         "edge_type": [value for _, _, value in source.edges(data="type")],
         "node_type": [source.nodes[node].get("type") for node in nodes],

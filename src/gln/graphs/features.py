@@ -16,9 +16,7 @@ def feature_noise(graphs: Sequence[Graph]) -> dict[str, Any]:
     from gln.graphs.batch import values_of_all  # here, as it loads torch
 
     sizes, counts = np.unique([graph.num_nodes for graph in graphs], return_counts=True)
-    noise: dict[str, Any] = {
-        "sizes": [[int(size), int(count)] for size, count in zip(sizes, counts, strict=True)]
-    }
+    noise: dict[str, Any] = {"sizes": np.stack([sizes, counts], axis=1).tolist()}
     for name in ROWS:
         rows = values_of_all(name, graphs)
         if rows is not None:

@@ -103,9 +103,8 @@ def save_graphs(graphs: Sequence[Graph], path: Path | str) -> None:
     """Write the tensors of :func:`pack` to a safetensors file; :func:`load_graphs` reads it."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(
-        path, safetensors.save({name: value.contiguous() for name, value in pack(graphs).items()})
-    )
+    packed = {name: value.contiguous() for name, value in pack(graphs).items()}
+    write_atomically(path, safetensors.save(packed))
 
 
 def load_graphs(path: Path | str) -> list[Graph]:

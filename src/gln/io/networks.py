@@ -181,9 +181,8 @@ def _item(
         edges = FileEdges(ends, _values(source, links), directed, words.__getitem__)
     told = (source.options.pos, source.options.x, source.options.node_types) != (None, None, None)
     values = (value for each in attributes for value in each.values())
-    bare = (
-        bool(pairs) and not told and not any(_is_number(value) or isinstance(value, list) for value in values)
-    )
+    numbers = any(_is_number(value) or isinstance(value, list) for value in values)
+    bare = bool(pairs) and not told and not numbers
     pos, x, of_nodes = (None, None, {}) if bare else _rows(source, ids, attributes)
     about: dict[str, Any] = {"predicted": any("probability" in link for link in links), "of_nodes": of_nodes}
     return source.item(pos, x, edges, ids=ids, bare=len(ids) if pairs else 0, **about)

@@ -200,9 +200,8 @@ class ListRoles:
 
     def __str__(self) -> str:
         said = {"pos": self.pos, "x": self.x, "set": (self.key,) if self.key else (), "edges": self.ends}
-        return "a set per row: " + "; ".join(
-            f"{what} = {', '.join(some)}" for what, some in said.items() if some
-        )
+        words = (f"{what} = {', '.join(some)}" for what, some in said.items() if some)
+        return f"a set per row: {'; '.join(words)}"
 
     def read(self, batch: Any, source: Source, number: int = 0) -> Iterator[Item | Skipped]:
         """The set of every row; they are called by their key, or counted from ``number``."""

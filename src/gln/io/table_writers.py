@@ -113,11 +113,9 @@ class TableWriter(Writer):
 
     def nodes(self, item: Item) -> np.ndarray:
         """The names of the nodes as CSV cells: the user's ids, or their numbers."""
-        return (
-            np.arange(item.graph.num_nodes)
-            if item.ids is None
-            else np.array(list(map(_cell, item.ids)), dtype=object)
-        )
+        if item.ids is None:
+            return np.arange(item.graph.num_nodes)
+        return np.array(list(map(_cell, item.ids)), dtype=object)
 
     def add_rows(self, item: Item, columns: Columns, beside: str = "") -> None:
         """Write rows of these columns, after the name of the graph, to the table or to another one beside it."""

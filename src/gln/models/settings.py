@@ -106,9 +106,8 @@ def check_paper(options: Settings) -> Settings:
     widths = [width] * (5 if steps is None else steps) if isinstance(width, int) else list(width)
     own = {"symmetric": not released, "steps": len(widths)}
     own |= dict.fromkeys(("m_bias", "normalise", "identity_m"), variant == "stabilised")
-    config = (
-        options | {name: value for name, value in own.items() if options[name] is None} | {"width": widths}
-    )
+    unset = {name: value for name, value in own.items() if options[name] is None}
+    config = options | unset | {"width": widths}
 
     counts = [n, options["in_channels"], options["kernels"], len(widths), *widths]
     if config["steps"] != len(widths) or any((whole_number(count) or 0) < 1 for count in counts):

@@ -124,10 +124,9 @@ def conform(value: Any, kind: Any, name: str = "") -> Any:
 def accepted(build: Callable[..., T], settings: Any, name: str = "") -> Facts:
     """``settings``, an object called ``name``, checked against the parameters of ``build``."""
     known = inspect.signature(build).parameters
+    typed = inspect.getattr_static(build, "__init__") if isinstance(build, type) else build
     try:
-        hints = get_type_hints(
-            inspect.getattr_static(build, "__init__") if isinstance(build, type) else build
-        )
+        hints = get_type_hints(typed)
     except NameError:  # a class of the user's own, with names that only its type checker knows
         hints = {}
     more = {key for key, one in known.items() if one.kind is one.VAR_KEYWORD}

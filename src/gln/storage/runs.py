@@ -171,9 +171,8 @@ def _completed(saved: Facts) -> Facts:
     model = saved.get("model")
     if not model or model["name"] not in MODELS:
         return saved
-    known = {
-        key: value for key, value in MODELS.settings(model["name"]).items() if value is not Parameter.empty
-    }
+    settings = MODELS.settings(model["name"])
+    known = {key: value for key, value in settings.items() if value is not Parameter.empty}
     return saved | {"model": model | {"config": known | model["config"]}}
 
 

@@ -186,12 +186,10 @@ class SharesOnDevice:
 
 def describe(source: Source) -> dict[str, Any]:
     """What identifies the graphs of a run: the fingerprint of a list, or a name for what makes them."""
+    if isinstance(source, Fresh):
+        return {"recipe": repr(source)}
     if callable(source):
-        return {
-            "recipe": repr(source)
-            if isinstance(source, Fresh)
-            else getattr(source, "__qualname__", "callable")
-        }
+        return {"recipe": getattr(source, "__qualname__", "callable")}
     digest = hashlib.sha256()
     for graph in source:
         for name in ("pos", "x", "edge_index", *(kind for kind in KINDS if kind in graph)):

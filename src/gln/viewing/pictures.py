@@ -107,9 +107,8 @@ def _draw_node_types(ax: Axes, dots: np.ndarray, types: list[int], dot: dict[str
 
 def _arrow(points: np.ndarray, edges: int) -> float:
     """The length of an arrow's head in units of the drawing: shorter where there are many."""
-    return (
-        float(np.ptp(points, axis=0).max() or 1) * float(np.clip((60 / max(edges, 1)) ** 0.3, 0.35, 1)) * 0.05
-    )
+    share = float(np.clip((60 / max(edges, 1)) ** 0.3, 0.35, 1))
+    return float(np.ptp(points, axis=0).max() or 1) * share * 0.05
 
 
 def show(ax: Axes, points: np.ndarray) -> None:

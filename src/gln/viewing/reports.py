@@ -136,9 +136,8 @@ def _settings(facts: RunFacts) -> list[dict[str, Any]]:
     """The configuration in groups of rows: name, value, and whether it differs from the default."""
     config = {name: value for name, value in facts.config.items() if name != "data"}
     if facts.fit is None:
-        return [
-            {"name": facts.method, "rows": [[name, _text(value), False] for name, value in _flat(config)]}
-        ]
+        every = [[name, _text(value), False] for name, value in _flat(config)]
+        return [{"name": facts.method, "rows": every}]
     usual = vars(FitConfig())
     titles = {"fit": "training", "model": str(config.get("model", {}).get("name", "model"))}
     groups = []

@@ -152,9 +152,8 @@ class Sheet:
         looks: list[Any] = []
         for what, number in sorted(self.types):
             line = Line2D([], [], color=EDGE, alpha=0.45, linewidth=3 * thick)
-            looks.append(
-                {"edge_type": type_entry(number, thick), "weight": line}.get(what) or node_entry(number)
-            )
+            entries = {"edge_type": type_entry(number, thick), "weight": line}
+            looks.append(entries.get(what) or node_entry(number))
         looks += [legend_entry(kind, image, thick) for kind in kinds]
         if looks:
             self._legend(looks, [*(self.types[key] for key in sorted(self.types)), *kinds])

@@ -151,23 +151,21 @@ class Outcome:
     def score(self, rules: Rules, model: Any = None) -> None:
         """Compare the answers with the true edges, where an item has them, and with what the rules predict."""
         labelled = [(item, answer) for item, answer in self.answers if item.labelled]
-        true = [
-            (compared(model, item.graph, item.name, self.remarks.append), answer) for item, answer in labelled
-        ]
-        if not true:
+        if not labelled:
             return
         from gln.evaluation.edges import edge_scores  # here, as it loads torchmetrics
         from gln.evaluation.kinds import kind_scores
         from gln.inference.evaluate import score_rules
 
-        graphs = [graph for graph, _ in true]
-        found = edge_scores(graphs, [answer for _, answer in true])
+        true = [compared(model, item.graph, item.name, self.remarks.append) for item, _ in labelled]
+        answers = [answer for _, answer in labelled]
+        found = edge_scores(true, answers)
         self.labelled, self.scores = len(true), {name: found[name] for name in SCORES}
-        each = [kind_scores([graph], [answer]) for graph, answer in true]
+        each = [kind_scores([graph], [answer]) for graph, answer in zip(true, answers, strict=True)]
         for name in OF_KINDS:
             if all(name in one for one in each):
                 self.scores[name] = fmean(one[name] for one in each)
-        beside, nothing = score_rules(rules, graphs), dict.fromkeys(SCORES, 0.0)
+        beside, nothing = score_rules(rules, true), dict.fromkeys(SCORES, 0.0)
         for words in rules:  # one that cannot be followed finds nothing
             self.rules[words] = {name: beside.get(words, nothing)[name] for name in SCORES}
 

@@ -93,9 +93,8 @@ def divide(
         parts = TrainValTest(*split(graphs, seed, *shares, labels))
         source = "different groups" if grouped else "different graphs"
     what, seen = "graphs", [_own_part(graph) for graph in parts.train]
-    found = TrainValTest(
-        seen, parts.val if val is None else list(val), parts.test if test is None else list(test)
-    )
+    held = parts.val if val is None else list(val), parts.test if test is None else list(test)
+    found = TrainValTest(seen, *held)
     if patches is not None:
         what = f"{'patches' if local else 'samples'} of up to {patches} nodes, larger pieces and whole graphs"
         train, pieces = _patches(seen, patches, seed, local), _pieces(found.val, ROOM * patches, local)

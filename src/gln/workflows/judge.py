@@ -168,9 +168,8 @@ def choose_gallery(judged: Judged, method: Any) -> Gallery:
     """The best, median and worst test graphs with what was predicted, or some test graphs beside some samples."""
     small = [i for i, graph in enumerate(judged.true) if graph.num_nodes <= LARGEST]
     if not small:
-        return Gallery(
-            [], [], f"The test graphs have more than {LARGEST:,} nodes each, too many for this page."
-        )
+        note = f"The test graphs have more than {LARGEST:,} nodes each, too many for this page."
+        return Gallery([], [], note)
     note = "" if len(small) == len(judged.true) else f"Among the test graphs of up to {LARGEST:,} nodes."
     if not judged.paired:
         drawn = [i for i, graph in enumerate(judged.made) if graph.num_nodes <= LARGEST][:3]

@@ -81,7 +81,29 @@ class Chemistry:
 
     def checked(self, item: Item) -> Item:
         """The item without the atoms of elements that the model does not know; refuse what is no molecule."""
-        return _known_part(item)
+        if item.symbols is None:
+            raise GLNError(f"{item.name} names no elements, so it is no molecule; write a .csv.")
+        nodes = item.graph.num_nodes
+        if nodes > MOST:
+            raise GLNError(
+                f"it has {nodes:,} atoms; molecules are written with at most {MOST:,}, cut it into parts, or write a "
+                ".csv."
+            )
+        where = item.graph.pos.numpy(force=True)
+        near = spatial.cKDTree(where).query_pairs(NEAREST)
+        if near:
+            a, b = min(near)
+            raise GLNError(
+                f"atoms {a + 1} and {b + 1} are at one place ({np.linalg.norm(where[a] - where[b]):.2f} Å apart); "
+                "positions are expected in ångström, one for each atom."
+            )
+        known = known_atoms(item)
+        if not known.any():
+            raise GLNError(f"the model knows none of its elements: {', '.join(sorted(set(item.symbols)))}.")
+        if known.all() and item.graph.edge_index is None:
+            return item
+        rows = {name: values[torch.from_numpy(known)] for name, values in item.graph.rows().items()}
+        return replace(item, graph=Graph(int(known.sum()), **rows))
 
     def made(self, item: Item, answer: Graph, done: Outcome) -> Graph:
         """The molecule over the atoms of ``item``, by the ``answer`` for those that the model knows."""
@@ -203,29 +225,3 @@ def lone_charges(numbers: np.ndarray, known: np.ndarray) -> np.ndarray:
     """The charges of atoms that are not ``known``: those of alkali and earth alkali metals as ions, 0 of others."""
     usual = [0 if here else (group(int(number)) or 0) for number, here in zip(numbers, known, strict=True)]
     return np.array([electrons if electrons in (1, 2) else 0 for electrons in usual], dtype=np.int64)
-
-
-def _known_part(item: Item) -> Item:
-    """The item without the atoms of elements that the model does not know; refuse what is no molecule."""
-    if item.symbols is None:
-        raise GLNError(f"{item.name} names no elements, so it is no molecule; write a .csv.")
-    nodes = item.graph.num_nodes
-    if nodes > MOST:
-        raise GLNError(
-            f"it has {nodes:,} atoms; molecules are written with at most {MOST:,}, cut it into parts, or write a .csv."
-        )
-    where = item.graph.pos.numpy(force=True)
-    near = spatial.cKDTree(where).query_pairs(NEAREST)
-    if near:
-        a, b = min(near)
-        raise GLNError(
-            f"atoms {a + 1} and {b + 1} are at one place ({np.linalg.norm(where[a] - where[b]):.2f} Å apart); "
-            "positions are expected in ångström, one for each atom."
-        )
-    known = known_atoms(item)
-    if not known.any():
-        raise GLNError(f"the model knows none of its elements: {', '.join(sorted(set(item.symbols)))}.")
-    if known.all() and item.graph.edge_index is None:
-        return item
-    rows = {name: values[torch.from_numpy(known)] for name, values in item.graph.rows().items()}
-    return replace(item, graph=Graph(int(known.sum()), **rows))

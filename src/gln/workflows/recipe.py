@@ -114,9 +114,8 @@ def choose_recipe(
         size, reasons["model"] = choose_size(train, gpu)
         settings |= size
     if given:
-        reasons["model"] = f"{', '.join(given)} as asked" + (
-            f"; {reasons['model']}" if "model" in reasons else ""
-        )
+        more = f"; {reasons['model']}" if "model" in reasons else ""
+        reasons["model"] = f"{', '.join(given)} as asked{more}"
     pairs = max(scored_pairs(graph) if name == "GLN" else graph.num_nodes**2 for graph in train)
     fitting = max(1, min(asked.batch_size, BATCH_PAIRS // max(pairs, 1)))
     larger = f"more would exceed {BATCH_PAIRS:,} pairs per step"
@@ -164,9 +163,8 @@ def choose_candidates(train: Sequence[Graph], in_pieces: bool = False) -> tuple[
     if largest <= SMALL:
         return {}, f"all pairs: no graph has more than {SMALL} nodes"
     mean, std = feature_scale(train)
-    ranks = np.concatenate(
-        [neighbour_ranks(graph, MOST, mean or 0.0, std or 1.0) for graph in train[:LOOKED_AT]]
-    )
+    scale = mean or 0.0, std or 1.0
+    ranks = np.concatenate([neighbour_ranks(graph, MOST, *scale) for graph in train[:LOOKED_AT]])
     if not len(ranks):
         return {}, "GLN's default number: the training graphs have no edges to measure"
     recall = np.bincount(ranks, minlength=MOST + 2)[1 : MOST + 1].cumsum() / len(ranks)  # by K, from 1

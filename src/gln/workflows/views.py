@@ -231,9 +231,8 @@ def file_views(words: Sequence[str], options: ReadOptions, skip: Skip, say: Say)
         for path in map(Path, words):
             for number, graph in enumerate(load_graphs(path)):
                 hard = graph.edge_prob is None
-                yield View(
-                    graph, f"{path.name}#{number}", hard, seen=None if hard else Seen.last(graph, 0.01)
-                )
+                seen = None if hard else Seen.last(graph, 0.01)
+                yield View(graph, f"{path.name}#{number}", hard, seen=seen)
         return
     paths = find_data(words)
     if len(paths) == 1 and is_table(paths[0]):
