@@ -138,11 +138,8 @@ class Staged:
 def remove_unfinished(folder: Path, start: str = "") -> None:
     """Remove the hidden files that a killed process left of files whose names begin so, unless one is in use."""
     with suppress(OSError), ExitStack() as opened:
-        names = [
-            name
-            for name in os.listdir(folder)
-            if name.startswith(f".{start[:50]}") and name.endswith(".part")
-        ]
+        begun = [name for name in os.listdir(folder) if name.startswith(f".{start[:50]}")]
+        names = [name for name in begun if name.endswith(".part")]
         for name in names:
             _lock(opened.enter_context(open_regular(folder / name)))
         for name in names:

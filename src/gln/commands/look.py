@@ -48,9 +48,8 @@ def list_() -> None:
     print("Models to train (gln train DATA --model NAME:setting=value,...)\n")
     for name in sorted(MODELS):
         settings = MODELS.settings(name)
-        _describe(
-            name, MODELS.summary(name), {key: settings[key] for key in settings if key not in FROM_DATA}
-        )
+        own = {key: value for key, value in settings.items() if key not in FROM_DATA}
+        _describe(name, MODELS.summary(name), own)
     print(
         "Baselines (used likewise; a sampler works with gln generate, not with gln evaluate or gln predict)\n"
     )

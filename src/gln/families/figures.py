@@ -71,11 +71,8 @@ class Figures(Family):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        changed = [
-            name
-            for name in ("objects", "smallest", "contrast", "noise")
-            if getattr(self, name) != getattr(Figures, name)
-        ]
+        ours = ("objects", "smallest", "contrast", "noise")
+        changed = [name for name in ours if getattr(self, name) != getattr(Figures, name)]
         if changed and self.images == "released":
             raise GLNError(
                 f"figures got images=released and {changed[0]}; leave it out, it is for images=ours."

@@ -52,10 +52,8 @@ class Planar(Published):
 
     def draw(self, rng: np.random.Generator, count: int) -> list[Graph]:
         # Uniform points are in random order as they are.
-        return [
-            Graph(self.nodes, edge_index=delaunay_edges(torch.from_numpy(rng.random((self.nodes, 2)))))
-            for _ in range(count)
-        ]
+        sets = [torch.from_numpy(rng.random((self.nodes, 2))) for _ in range(count)]
+        return [Graph(self.nodes, edge_index=delaunay_edges(pos)) for pos in sets]
 
 
 @register("tree")

@@ -92,11 +92,8 @@ def unpack(packed: dict[str, torch.Tensor]) -> list[Graph]:
             columns[name] = value.tolist()
         elif name not in ("num_nodes", "num_edges", "num_faces"):
             columns[name] = [part.clone() for part in value.unbind()]
-    rows = zip(*columns.values(), strict=True)
-    return [
-        Graph(**dict(zip(columns, row, strict=True)), num_nodes=size)
-        for row, size in zip(rows, sizes, strict=True)
-    ]
+    rows = (dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True))
+    return [Graph(**row, num_nodes=size) for row, size in zip(rows, sizes, strict=True)]
 
 
 def save_graphs(graphs: Sequence[Graph], path: Path | str) -> None:

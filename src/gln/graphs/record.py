@@ -117,11 +117,8 @@ class Graph:
         """The graph itself; a directed one with an edge where there is one either way, and no kinds of edges."""
         if not self.directed:
             return self
-        rest = {
-            name: value
-            for name, value in self.__dict__.items()
-            if not is_per_edge(name) and name != "directed"
-        }
+        others = [name for name in self.__dict__ if not is_per_edge(name) and name != "directed"]
+        rest = {name: self.__dict__[name] for name in others}
         both = torch.cat([self.edge_index, self.edge_index.flip(0)], dim=1)
         return Graph(**rest | {"edge_index": both.unique(dim=1)})
 

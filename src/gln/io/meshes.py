@@ -156,9 +156,8 @@ def parse_pcd(data: bytes) -> Mesh:
         raise GLNError(f"its points are stored as {shown(form)}; save them as ascii or binary.")
     try:
         fields = zip(kinds, sizes, counts, strict=True)
-        point = np.dtype(
-            [(str(at), f"<{kind}{size}", (times,)) for at, (kind, size, times) in enumerate(fields)]
-        )
+        columns = [(str(at), f"<{kind}{size}", (times,)) for at, (kind, size, times) in enumerate(fields)]
+        point = np.dtype(columns)
     except (TypeError, ValueError):
         raise GLNError("the header gives a field a TYPE, SIZE or COUNT that does not exist.") from None
     if count < 0 or len(body) < count * point.itemsize:

@@ -100,11 +100,8 @@ def item_of(source: Source, molecule: Molecule, part: str | int | None) -> Item:
         source.say(f"x = element, one of {', '.join(known)}, other")
     symbols = molecule.symbols
     if others := ", ".join(symbol for symbol in dict.fromkeys(symbols) if symbol not in known):
-        source.say(
-            f"the model does not know {others}: left without bonds"
-            if only
-            else f"no feature of their own, but one for all: {others}; see --elements"
-        )
+        left = f"the model does not know {others}: left without bonds"
+        source.say(left if only else f"no feature of their own, but one for all: {others}; see --elements")
     column = {symbol: number for number, symbol in enumerate(known)}
     names = list(known) if only else [*known, "other elements"]
     elements = np.eye(len(known) + 1, len(names), dtype=np.float32)

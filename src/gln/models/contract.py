@@ -89,11 +89,8 @@ def kind_names(model: Any) -> dict[str, Any]:
     """The words for the types that ``model`` predicts, if its training graphs had any, as attributes of a graph."""
     words, kinds = (getattr(model, "training_facts", None) or {}).get("names") or {}, kinds_of(model)
     counts = {"edge_type_names": kinds.edge_types, "node_type_names": kinds.node_types}
-    return {
-        name: tuple(words[name])
-        for name, count in counts.items()
-        if count > 1 and len(words.get(name, ())) == count
-    }
+    known = [name for name, count in counts.items() if count > 1 and len(words.get(name, ())) == count]
+    return {name: tuple(words[name]) for name in known}
 
 
 def kinds_in(graphs: Sequence[Graph | Data]) -> Kinds:

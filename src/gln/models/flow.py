@@ -247,10 +247,8 @@ class GraphFlow(nn.Module):
         order = sorted(range(len(sets)), key=lambda number: sets[number].num_nodes)  # less padding
         alike = sets[order[0]].num_nodes == sets[order[-1]].num_nodes
         most = max(1, TRIPLES // padded_size(sets[order[-1]].num_nodes, alike) ** 3)
-        some = [
-            order[first : first + min(most, batch_size)]
-            for first in range(0, len(order), min(most, batch_size))
-        ]
+        size = min(most, batch_size)
+        some = [order[first : first + size] for first in range(0, len(order), size)]
         training, device = self.training, self.marginal.device
         self.eval()
         chain = Chain(self, how, alike)
@@ -301,9 +299,8 @@ class GraphFlow(nn.Module):
             raise GLNError("The flow draws graphs over given nodes; give nodes=.")
         many = isinstance(nodes, list) and len(nodes) > 0 and not isinstance(nodes[0], list | tuple)
         widths = (self.config["pos_channels"], self.config["in_channels"])
-        return [
-            points for given in (nodes if many else [nodes]) for points in [_points(given, widths)] * count
-        ]
+        sets = [_points(given, widths) for given in (nodes if many else [nodes])]
+        return [points for points in sets for _ in range(count)]
 
     def prepare(self, graphs: Sequence[Graph]) -> None:
         """Find the marginal in the training graphs, unless it was given."""

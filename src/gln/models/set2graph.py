@@ -70,10 +70,8 @@ class Set2Graph(nn.Module):
         scores = self._score(nodes, batch.mask)
         if not self.directed:
             scores = (scores + scores.transpose(1, 2)) / 2
-        types = (scores[..., 1:],) if self.types else None
-        return StructureOutput(
-            (scores[..., 0],), (nodes,), batch.pair_mask, types=types, directed=self.directed
-        )
+        logits, types = (scores[..., 0],), (scores[..., 1:],) if self.types else None
+        return StructureOutput(logits, (nodes,), batch.pair_mask, types=types, directed=self.directed)
 
     def draw(self, batch: GraphBatch) -> dict[str, Tensor]:
         """Nothing: it scores all pairs."""

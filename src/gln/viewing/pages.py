@@ -160,9 +160,8 @@ def pack_view(view: View, thresholds: np.ndarray) -> dict[str, Any]:
         packed |= {"levels": levels, "steps": len(full), "first": first, "own": own}
         packed["chances"] = encode(to_levels(full, thresholds, levels))
         packed["true"] = encode(np.packbits(np.isin(keys, true_keys), bitorder="little"))
-    packed["source"], packed["target"] = (
-        encode(part.astype(number_kind(nodes))) for part in np.divmod(keys, nodes)
-    )
+    ends = np.stack(np.divmod(keys, nodes)).astype(number_kind(nodes))
+    packed["source"], packed["target"] = map(encode, ends)
     return packed | _kinds(view, keys) | _faces(view) | _drawing(view, true)
 
 
@@ -178,14 +177,11 @@ def _faces(view: View) -> dict[str, Any]:
     known = [faces for faces in (view.faces, true) if faces is not None]
     if not known:
         return {}
-    made, wanted = known[0], known[-1]
-    order = [
-        np.sort(faces, axis=1) @ [view.graph.num_nodes**2, view.graph.num_nodes, 1]
-        for faces in (made, wanted)
-    ]
+    made, wanted, nodes = known[0], known[-1], view.graph.num_nodes
+    order = [np.sort(faces, axis=1) @ [nodes**2, nodes, 1] for faces in (made, wanted)]
     right = np.isin(*order)
     parts = [made[right], wanted[~np.isin(order[1], order[0])], made[~right]]
-    numbers = np.concatenate(parts).astype(number_kind(view.graph.num_nodes))
+    numbers = np.concatenate(parts).astype(number_kind(nodes))
     return {"faces": encode(numbers), "face_counts": [len(part) for part in parts]}
 
 

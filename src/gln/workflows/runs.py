@@ -177,12 +177,9 @@ def noting_data(
     def note() -> None:
         facts: dict[str, Any] = {"family": words[0], "count": count, "seed": seed}
         if recipe is not None:
-            parts = {"files": words, "val": val, "test": test}
-            facts = {
-                name: [str(Path(word).absolute()) for word in some]
-                for name, some in parts.items()
-                if some is not None
-            }
+            named = (("files", words), ("val", val), ("test", test))
+            given = {name: some for name, some in named if some is not None}
+            facts = {name: [str(Path(word).absolute()) for word in some] for name, some in given.items()}
             recipe.save(run / RECIPE)
         if typed is not None:
             again = [f"{run}-again" if Path(word) == run else word for word in typed]

@@ -316,9 +316,8 @@ def job_views(job: Job, shown: list[Item]) -> list[View]:
         job.known_table, job.tick = job.known_edges(), silent  # the bar of the prediction is closed
         answers, cut = job.answer(Window(1, shown)).answers, job.choice.cut(job.model)
         if as_molecules(job.output):
-            return [
-                _with_edges(replace(View.of(item), labelled=False), drawing(one)) for item, one in answers
-            ]
+            drawn = [(replace(View.of(item), labelled=False), drawing(one)) for item, one in answers]
+            return [_with_edges(view, molecule) for view, molecule in drawn]
         views = [_of_job(job, item, Seen.last(answer, cut, floor=cut)) for item, answer in answers]
     return views if job.clusters is None else [view.clustered(job.clusters) for view in views]
 
