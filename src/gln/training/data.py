@@ -259,8 +259,9 @@ class Feed:
         """Whether batches can be made on the device: it has room for all graphs, and augmentation is a rotation."""
         room = min(RESIDENT, torch.cuda.mem_get_info(self.device)[0] // 4)
         known = self.augment is None or isinstance(self.augment, RandomRotation)
-        # Bytes of a node or a column of edge_index, at most.
-        each = 8 * (4 + len(self.kinds) + sum(graphs[0].widths))
+        each = 8 * (
+            4 + len(self.kinds) + sum(graphs[0].widths)
+        )  # bytes of a node or a column of edge_index, at most
         return known and each * sum(graph.num_nodes + graph.num_edges for graph in graphs) <= room
 
     def val_loader(self) -> DataLoader[Share]:
