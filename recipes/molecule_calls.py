@@ -14,14 +14,20 @@ most 11 MB, is first copied into ``STATE``, so that a fresh machine goes on as w
     PYTHONPATH=src:. python3 recipes/molecule_calls.py train STATE --out $OUT --call 3
 
 Other processes make conformers all the while, and what is there is learned; they stay on the machine and do not travel.
-The last call also tests the model and learns how sure it may be. Each call ends by itself within ``--minutes``; the
-rate of learning falls over all of them. A call that failed is given again, with its number.
+They may be started before, in any earlier command there, and go on for so many minutes after it has ended::
+
+    PYTHONPATH=src:. python3 recipes/molecule_calls.py make STATE --minutes 30
+
+A call that finds none at work starts its own, which end with it. The last call also tests the model and learns how sure
+it may be. Each call ends by itself within ``--minutes``; the rate of learning falls over all of them. A call that
+failed is given again, with its number.
 """
 
 from __future__ import annotations
 
 import argparse
 import io
+import json
 import os
 import signal
 import subprocess
@@ -33,6 +39,7 @@ import traceback
 import zipfile
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -42,7 +49,9 @@ BEGUN = time.monotonic()
 CALLS = 3
 SPARE = 20  # seconds at the end of a call, for what is kept,
 LAST = 80  # and of the last one, for tests and confidence
-HELD_OUT = 700  # molecules
+IDLE = 60  # seconds without new conformers, after which the processes that make them are taken for dead
+HELD_OUT = 1200  # molecules
+MAKERS = "makers.json"  # tells of processes that outlive a command
 ENOUGH = 4000  # conformers, with which training begins
 TRIES = 4  # to train, if it fails
 PATIENCE = 100  # seconds, after which it begins with fewer
@@ -80,25 +89,51 @@ def unpacked(file: Path, folder: Path) -> Path:
     return folder
 
 
+def make(given: argparse.Namespace) -> None:
+    """Start the processes that make conformers and let them go on after this command has ended."""
+    given.place.mkdir(parents=True, exist_ok=True)
+    found = started_makers(given, 0, BEGUN + 60 * given.minutes, given.place / "makers.log")
+    until = time.time() + 60 * given.minutes
+    (given.place / MAKERS).write_text(json.dumps({"process": found.pid, "until": until}))
+    print(f"process {found.pid} makes conformers for {given.minutes:g} minutes", flush=True)
+
+
+def made_ahead(place: Path) -> bool:
+    """Whether processes of an earlier command make conformers: one was made, or they were started, a moment ago."""
+    note = place / MAKERS
+    if not note.exists():
+        return False
+    about = json.loads(note.read_text())
+    try:
+        os.kill(about["process"], 0)
+    except ProcessLookupError:
+        return False
+    if time.time() > about["until"] - IDLE:
+        return False
+    times = [path.stat().st_mtime for path in (note, place / "parts") if path.exists()]
+    return time.time() - max(times) < IDLE
+
+
 def train(given: argparse.Namespace) -> None:
     """One call: make conformers, learn from them, keep the state."""
     last = given.call == CALLS
     end = BEGUN + 60 * given.minutes - SPARE - (LAST if last else 0)
     given.place.mkdir(parents=True, exist_ok=True)
     run, parts = unpacked(given.state / "run.tar", given.place / "run"), given.place / "parts"
-    makers = started_makers(given, parts, end)
+    makers = own_makers(given, end)
     try:
         from recipes.molecules import calibrate, settings, test  # takes a while, in which conformers are made
 
         held_out = run / "held-out.npz.xz"
         run.mkdir(exist_ok=True)
-        wait(makers, parts, held_out, given.enough)
+        makers = wait(given, makers, held_out, end)
         words = ["train", "--data", str(parts), "--held-out", str(held_out), "--run", str(run / "model")]
         words += ["--call", str(given.call), "--calls", str(CALLS), *given.more]
         learn(words, end)
     finally:
-        with suppress(ProcessLookupError):  # those that it started, too
-            os.killpg(makers.pid, signal.SIGTERM)
+        if makers is not None:
+            with suppress(ProcessLookupError):  # those that it started, too
+                os.killpg(makers.pid, signal.SIGTERM)
         keep(run, given.out)
     if last:
         chosen = settings([*words, "--minutes", "0"])
@@ -108,33 +143,55 @@ def train(given: argparse.Namespace) -> None:
     print(f"call {given.call} ended after {time.monotonic() - BEGUN:.0f} seconds", flush=True)
 
 
-def started_makers(given: argparse.Namespace, parts: Path, end: float) -> subprocess.Popen[bytes]:
-    """The processes that make conformers; each call and each machine makes others."""
-    where = unpacked(given.state / "rdkit.tar.xz", given.place / "rdkit")
+def started_makers(
+    given: argparse.Namespace, seed: int, end: float, log: Path | None = None
+) -> subprocess.Popen[bytes]:
+    """The processes that make conformers until ``end``; those of another ``seed`` make others."""
+    where = unpacked(given.state / "rdkit.tar.xz", given.place / "rdkit").absolute()
     paths = [str(where), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
     own = os.environ | {"PYTHONPATH": os.pathsep.join(paths), "OMP_NUM_THREADS": "1"}
     held_out = 0 if (given.place / "run" / "held-out.npz.xz").exists() else given.held_out
-    words = [str(given.state / "molecules.json.xz"), str(parts), "--parts"]
+    words = [str(given.state / "molecules.json.xz"), str(given.place / "parts"), "--parts"]
     words += ["--processes", str(given.processes), "--minutes", str((end - time.monotonic()) / 60)]
-    words += ["--seed", str(given.call), "--held-out", str(held_out)]
+    words += ["--seed", str(seed), "--held-out", str(held_out)]
     program = Path(__file__).with_name("molecule_conformers.py")
     command = ["nice", sys.executable, str(program), *words]
-    return subprocess.Popen(command, env=own, start_new_session=True)
+    # Of a command that has ended, nothing may hold the output open.
+    written: Any = None if log is None else log.open("w")
+    return subprocess.Popen(
+        command, env=own, stdin=subprocess.DEVNULL, stdout=written, stderr=written, start_new_session=True
+    )
 
 
-def wait(makers: subprocess.Popen[bytes], parts: Path, held_out: Path, enough: int) -> None:
-    """Until there is something to learn from; what is held out is kept in a file of its own, once."""
+def own_makers(given: argparse.Namespace, end: float) -> subprocess.Popen[bytes] | None:
+    """Processes that make conformers in this call, unless those of an earlier command do."""
+    if made_ahead(given.place):
+        return None
+    print("this call makes conformers", flush=True)
+    return started_makers(given, given.call, end)
+
+
+def wait(
+    given: argparse.Namespace, makers: subprocess.Popen[bytes] | None, held_out: Path, end: float
+) -> subprocess.Popen[bytes] | None:
+    """Until there is something to learn from; what is held out is kept in a file of its own, once.
+
+    Those of an earlier command may turn out to be dead; then others are started.
+    """
+    parts = given.place / "parts"
     while True:
         made, held = (len(list(parts.glob(f"{kind}-*.npz"))) for kind in ("part", "held-out"))
         late = time.monotonic() > BEGUN + PATIENCE
-        if (held or held_out.exists()) and made and (late or made * PART >= enough):
+        if (held or held_out.exists()) and made and (late or made * PART >= given.enough):
             break
-        if makers.poll() is not None:
+        makers = makers or own_makers(given, end)
+        if makers is not None and makers.poll() is not None:
             sys.exit("No conformers are made; see above why.")
         time.sleep(0.5)
     if not held_out.exists():
         write([dict(np.load(path)) for path in sorted(parts.glob("held-out-*.npz"))], held_out)
     print(f"training begins after {time.monotonic() - BEGUN:.0f} seconds", flush=True)
+    return makers
 
 
 def learn(words: list[str], end: float) -> None:
@@ -163,13 +220,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("action", choices=["pack", "train"])
+    parser.add_argument("action", choices=["pack", "make", "train"])
     parser.add_argument("state", type=Path)
     parser.add_argument("--wheel", type=Path)
     parser.add_argument("--out", type=Path)
     parser.add_argument("--call", type=int, default=1, choices=range(1, CALLS + 1))
     parser.add_argument("--minutes", type=float, default=8.5)
-    parser.add_argument("--processes", type=int, default=14)
+    parser.add_argument("--processes", type=int, default=12)
     parser.add_argument("--place", type=Path, default=Path(tempfile.gettempdir(), "gln-molecules"))
     parser.add_argument("--held-out", type=int, default=HELD_OUT)
     parser.add_argument("--enough", type=int, default=ENOUGH)
@@ -177,7 +234,7 @@ def main() -> None:
         "--more", nargs=argparse.REMAINDER, default=[], help="settings of recipes/molecules.py"
     )
     given = parser.parse_args()
-    {"pack": pack, "train": train}[given.action](given)
+    {"pack": pack, "make": make, "train": train}[given.action](given)
 
 
 if __name__ == "__main__":
