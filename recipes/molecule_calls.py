@@ -20,7 +20,11 @@ They may be started before, in any earlier command there, and go on for so many 
 
 A call that finds none at work starts its own, which end with it. The last call also tests the model and learns how sure
 it may be. Each call ends by itself within ``--minutes``; the rate of learning falls over all of them. A call that
-failed is given again, with its number.
+failed is given again, with its number. Where rdkit is, confidence is then learned of molecules as they are::
+
+    python recipes/molecule_smiles.py natural natural.csv.xz --list STATE/molecules.json.xz
+    python recipes/molecule_conformers.py STATE/molecules.json.xz FOLDER --list natural.csv.xz --minutes 4
+    python recipes/molecules.py calibrate --held-out FOLDER --run RUN
 """
 
 from __future__ import annotations

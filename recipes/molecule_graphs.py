@@ -188,6 +188,11 @@ def load(paths: Sequence[Path]) -> Molecules:
     return data
 
 
+def smiles_in(paths: Sequence[Path]) -> list[str]:
+    """The SMILES of all that :func:`load` loads."""
+    return [str(word) for path in Store(paths).listed() for word in read(path)["smiles"]]
+
+
 class Epochs:
     """The molecules of every epoch, by its number and what is there: made while the one before is learned.
 

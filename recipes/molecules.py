@@ -18,6 +18,7 @@ import os
 import signal
 import threading
 import time
+from importlib.util import find_spec
 from pathlib import Path
 from types import MethodType
 from typing import Any
@@ -38,7 +39,7 @@ from gln.training.config import FitConfig
 from gln.training.losses import Loss
 from gln.training.processes import Interrupted
 from gln.training.progress import resumed
-from recipes.molecule_graphs import EPOCH, LARGEST, SHARES, Epochs, Molecules, load
+from recipes.molecule_graphs import EPOCH, LARGEST, SHARES, Epochs, Molecules, load, smiles_in
 from recipes.molecule_labels import ELEMENTS, NODE_TYPES
 
 SITUATIONS = {  # that are tried: the share of hydrogens that are there, and noise in ångström
@@ -185,17 +186,23 @@ def calibrate(given: argparse.Namespace) -> None:
     from recipes.molecule_confidence import fit_confidence
 
     model = loaded(given)
-    data, rng = load(given.held_out or given.data), np.random.default_rng(3)
+    paths, rng = given.held_out or given.data, np.random.default_rng(3)
+    data, words = load(paths), smiles_in(paths)
     held = np.flatnonzero(data.held_out == 1)
     # As many with charges as are asked about: with more, which are harder, all others look less sure than they are.
     charged = data.charged[held]
     most = ASKED / (1 - ASKED) * (~charged).sum() / max(1, charged.sum())
     held = held[~charged | (rng.random(len(held)) < most)]
     graphs: list[Graph] = []
+    smiles: list[str] = []
     for kept, noise in SITUATIONS.values():
         some = data.graphs(held, np.full(len(held), kept), np.full(len(held), noise), rng)
-        graphs += [graph for graph in some if graph.num_nodes > 1]
-    print(f"{len(graphs)} graphs: {fit_confidence(model, graphs)}", flush=True)
+        fit = [number for number, graph in enumerate(some) if graph.num_nodes > 1]
+        graphs += [some[number] for number in fit]
+        smiles += [words[held[number]] for number in fit]
+    known = find_spec("rdkit") is not None
+    found = fit_confidence(model, graphs, smiles=smiles if known else None)
+    print(f"{len(graphs)} graphs, {'' if known else 'not '}judged by rdkit: {found}", flush=True)
     gln.save(model, given.run)
 
 
