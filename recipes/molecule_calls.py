@@ -7,7 +7,7 @@ Python of that machine; about 9 MB, with the list of molecules 10 MB)::
     python recipes/molecule_calls.py pack STATE --wheel WHEEL
 
 Then there, three times, each as soon as the one before has ended; what it leaves in ``$OUT``, a file ``run.tar`` of at
-most 11 MB, is first copied into ``STATE``, so that a fresh machine goes on as well as the one before::
+most 16 MB, is first copied into ``STATE``, so that a fresh machine goes on as well as the one before::
 
     PYTHONPATH=src:. python3 recipes/molecule_calls.py train STATE --out $OUT --call 1
     PYTHONPATH=src:. python3 recipes/molecule_calls.py train STATE --out $OUT --call 2
@@ -18,9 +18,9 @@ They may be started before, in any earlier command there, and go on for so many 
 
     PYTHONPATH=src:. python3 recipes/molecule_calls.py make STATE --minutes 30
 
-A call that finds none at work starts its own, which end with it. The last call also tests the model and learns how sure
-it may be. Each call ends by itself within ``--minutes``; the rate of learning falls over all of them. A call that
-failed is given again, with its number. Where rdkit is, confidence is then learned of molecules as they are::
+A call that finds none at work starts its own, which end with it. The last call also tests the model. Each call ends by
+itself within ``--minutes``; the rate of learning falls over all of them. A call that failed is given again, with its
+number. In the end, where rdkit is, the model learns how sure it may be, by molecules as they are::
 
     python recipes/molecule_smiles.py natural natural.csv.xz --list STATE/molecules.json.xz
     python recipes/molecule_conformers.py STATE/molecules.json.xz FOLDER --list natural.csv.xz --minutes 4
@@ -33,11 +33,13 @@ import argparse
 import io
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import tarfile
 import tempfile
+import threading
 import time
 import traceback
 import zipfile
@@ -52,7 +54,7 @@ from recipes.molecule_labels import PART, write
 BEGUN = time.monotonic()
 CALLS = 3
 SPARE = 20  # seconds at the end of a call, for what is kept,
-LAST = 80  # and of the last one, for tests and confidence
+LAST = 40  # and of the last one, for tests
 IDLE = 60  # seconds without new conformers, after which the processes that make them are taken for dead
 HELD_OUT = 1200  # molecules
 MAKERS = "makers.json"  # tells of processes that outlive a command
@@ -124,26 +126,21 @@ def train(given: argparse.Namespace) -> None:
     end = BEGUN + 60 * given.minutes - SPARE - (LAST if last else 0)
     given.place.mkdir(parents=True, exist_ok=True)
     run, parts = unpacked(given.state / "run.tar", given.place / "run"), given.place / "parts"
-    makers = own_makers(given, end)
+    makers = Makers(given, end)
     try:
-        from recipes.molecules import calibrate, settings, test  # takes a while, in which conformers are made
+        from recipes.molecules import settings, test  # takes a while, in which conformers are made
 
         held_out = run / "held-out.npz.xz"
         run.mkdir(exist_ok=True)
-        makers = wait(given, makers, held_out, end)
+        wait(given, makers, held_out)
         words = ["train", "--data", str(parts), "--held-out", str(held_out), "--run", str(run / "model")]
         words += ["--call", str(given.call), "--calls", str(CALLS), *given.more]
         learn(words, end)
     finally:
-        if makers is not None:
-            with suppress(ProcessLookupError):  # those that it started, too
-                os.killpg(makers.pid, signal.SIGTERM)
+        makers.close()
         keep(run, given.out)
     if last:
-        chosen = settings([*words, "--minutes", "0"])
-        test(chosen)
-        calibrate(chosen)
-        keep(run, given.out)
+        test(settings([*words, "--minutes", "0"]))
     print(f"call {given.call} ended after {time.monotonic() - BEGUN:.0f} seconds", flush=True)
 
 
@@ -167,35 +164,49 @@ def started_makers(
     )
 
 
-def own_makers(given: argparse.Namespace, end: float) -> subprocess.Popen[bytes] | None:
-    """Processes that make conformers in this call, unless those of an earlier command do."""
-    if made_ahead(given.place):
-        return None
-    print("this call makes conformers", flush=True)
-    return started_makers(given, given.call, end)
+class Makers:
+    """Sees to it that conformers are made until ``end``, by processes of this call where those of others do not."""
+
+    def __init__(self, given: argparse.Namespace, end: float) -> None:
+        self.given, self.end, self.over = given, end, threading.Event()
+        self.own: subprocess.Popen[bytes] | None = None
+        self.look()
+        self.thread = threading.Thread(target=self.keep_looking, daemon=True)
+        self.thread.start()
+
+    def look(self) -> None:
+        late = time.monotonic() > self.end - IDLE / 2
+        if self.own is None and not late and not made_ahead(self.given.place):
+            print("this call makes conformers", flush=True)
+            self.own = started_makers(self.given, self.given.call, self.end)
+
+    def keep_looking(self) -> None:
+        while not self.over.wait(3):
+            self.look()
+
+    def close(self) -> None:
+        """End those of this call, with those that they started."""
+        self.over.set()
+        self.thread.join()
+        if self.own is not None:
+            with suppress(ProcessLookupError):
+                os.killpg(self.own.pid, signal.SIGTERM)
 
 
-def wait(
-    given: argparse.Namespace, makers: subprocess.Popen[bytes] | None, held_out: Path, end: float
-) -> subprocess.Popen[bytes] | None:
-    """Until there is something to learn from; what is held out is kept in a file of its own, once.
-
-    Those of an earlier command may turn out to be dead; then others are started.
-    """
+def wait(given: argparse.Namespace, makers: Makers, held_out: Path) -> None:
+    """Until there is something to learn from; what is held out is kept in a file of its own, once."""
     parts = given.place / "parts"
     while True:
         made, held = (len(list(parts.glob(f"{kind}-*.npz"))) for kind in ("part", "held-out"))
         late = time.monotonic() > BEGUN + PATIENCE
         if (held or held_out.exists()) and made and (late or made * PART >= given.enough):
             break
-        makers = makers or own_makers(given, end)
-        if makers is not None and makers.poll() is not None:
+        if makers.own is not None and makers.own.poll() is not None:
             sys.exit("No conformers are made; see above why.")
         time.sleep(0.5)
     if not held_out.exists():
         write([dict(np.load(path)) for path in sorted(parts.glob("held-out-*.npz"))], held_out)
     print(f"training begins after {time.monotonic() - BEGUN:.0f} seconds", flush=True)
-    return makers
 
 
 def learn(words: list[str], end: float) -> None:
@@ -218,6 +229,8 @@ def keep(run: Path, out: Path) -> None:
             if path.is_file() and "tensorboard" not in path.parts:
                 packed.add(path, str(path.relative_to(run)))
     new.rename(out / "run.tar")
+    for path in run.glob("model/model.*"):  # once more, small and on its own
+        shutil.copy(path, out)
 
 
 def main() -> None:
