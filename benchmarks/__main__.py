@@ -23,6 +23,7 @@ NAMES = (
     "large-set",
     "loaded",
     "mesh",
+    "mesh-scale",
     "mixing",
     "mmd",
     "mmd-scaling",

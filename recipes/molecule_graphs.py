@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import multiprocessing
+import zlib
 from collections.abc import Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import torch
 
+from gln.graphs.batch import JoinedGraphs, counts_of
 from gln.graphs.record import Graph
 from recipes.molecule_labels import ELEMENTS, MOST_HYDROGENS, read
 
 LARGEST = 112  # atoms in training
-EPOCH = 150_000  # molecules from one validation to the next,
+EPOCH = 120_000  # molecules from one validation to the next,
 ROUNDS = 4  # but no molecule more often than this
 FIRST = 4000  # in the first epoch of a call, whose molecules are checked
 GROWN = 1.25  # files are read again when there are so many times as many
@@ -24,12 +27,13 @@ MOST_NOISE = 0.12  # ångström, the largest deviation of noisy positions
 # Of charged molecules without hydrogens, the share that is given with them instead: more than four of ten molecules
 # that are drawn have charges, one of ten drugs has. A first model, for which all of them were kept, took amines for
 # ammonium and acids for carboxylates, hardly ever the other way round.
-LESS_CHARGED = 0.75
+LESS_CHARGED = 0.85
 TWO = 0.04  # share of molecules with another one beside them
 NEAR, FAR = 1.8, 4.0  # ångström between the two
-TWICE = 2
+SHARERS = 4  # processes that make an epoch
 HYDROGEN = ELEMENTS.index("H")
 CLASSES = MOST_HYDROGENS + 1
+Made = tuple[int, dict[str, np.ndarray]]  # how many conformers there are, and the graphs of an epoch
 
 
 @dataclass
@@ -45,7 +49,7 @@ class Molecules:
     ``ends``        ``[m, 2]``  of every bond, two atoms of the molecule
     ``order``       ``[m]``     of every bond
     ``how``         ``[M]``     how the conformer was made
-    ``held_out``    ``[M]``     whether it is for validation (1), or there already (2)
+    ``held_out``    ``[M]``     whether it is for validation
     ==============  ==========  ==================================================================
     """
 
@@ -146,22 +150,23 @@ def beside(one: Graph, two: Graph, rng: np.random.Generator) -> Graph:
 
 
 class Store:
-    """The conformers in some files and folders, into which more may be written meanwhile."""
+    """The conformers in some files and folders, into which more may be written meanwhile; or a share of the files."""
 
-    def __init__(self, paths: Sequence[Path]) -> None:
-        self.paths = paths
+    def __init__(self, paths: Sequence[Path], share: int = 0, shares: int = 1) -> None:
+        self.paths, self.share, self.shares = paths, share, shares
         self.found: dict[Path, dict[str, np.ndarray]] = {}
         self.data: Molecules | None = None
 
     def listed(self) -> list[Path]:
-        """All files, those in folders in the order of their names."""
+        """All files of the share, those in folders in the order of their names."""
         inside = [sorted(path.glob("*.npz*")) if path.is_dir() else [path] for path in self.paths]
-        return [path for some in inside for path in some if path.suffix != ".tmp"]
+        mine = (path for some in inside for path in some if path.suffix != ".tmp")
+        return [path for path in mine if zlib.crc32(path.name.encode()) % self.shares == self.share]
 
-    def molecules(self) -> Molecules:
-        """All that is there, or what was there the last time, if it is not much less."""
+    def molecules(self) -> Molecules | None:
+        """All that is there, or what was there the last time, if it is not much less; None if nothing is."""
         listed = self.listed()
-        if self.data is None or len(listed) > GROWN * len(self.found):
+        if len(listed) > GROWN * len(self.found):
             for path in listed:
                 if path not in self.found:
                     self.found[path] = read(path)
@@ -170,43 +175,111 @@ class Store:
 
 
 def joined(files: list[dict[str, np.ndarray]]) -> Molecules:
-    """What several files hold; of a molecule that was drawn twice, the first."""
+    """What several files hold. A molecule that was drawn twice has two conformers, and is learned twice."""
     names = set(files[0]) - {"smiles", "key"}
-    data = Molecules(**{name: np.concatenate([arrays[name] for arrays in files]) for name in names})
-    keys = np.concatenate([arrays["key"] for arrays in files])
-    first = np.unique(keys, return_index=True)[1]
-    data.held_out[np.setdiff1d(np.arange(len(keys)), first)] = TWICE
-    return data
+    return Molecules(**{name: np.concatenate([arrays[name] for arrays in files]) for name in names})
 
 
 def load(paths: Sequence[Path]) -> Molecules:
     """What ``recipes/molecule_conformers.py`` wrote."""
-    return Store(paths).molecules()
+    data = Store(paths).molecules()
+    if data is None:
+        raise FileNotFoundError(f"No conformers in {', '.join(map(str, paths))}.")
+    return data
+
+
+def smiles_in(paths: Sequence[Path]) -> list[str]:
+    """The SMILES of all that :func:`load` loads."""
+    return [str(word) for path in Store(paths).listed() for word in read(path)["smiles"]]
 
 
 class Epochs:
-    """The molecules of every epoch, by its number and what is there: made while the one before is learned."""
+    """The molecules of every epoch, by its number and what is there: made while the one before is learned.
 
-    def __init__(self, store: Store, most: int = EPOCH) -> None:
-        self.store, self.most, self.begun = store, most, False
-        self.ahead: dict[int, Future[list[Graph]]] = {}
-        self.thread = ThreadPoolExecutor(1)
+    Making them takes about as long as learning them, so other processes do it, each for a share of the files.
+    """
 
-    def __call__(self, epoch: int) -> list[Graph]:
-        ahead = self.ahead.pop(epoch, None)
-        most, self.begun = self.most if self.begun else FIRST, True
-        graphs = self.make(epoch, most) if ahead is None else ahead.result()
-        self.ahead = {epoch + 1: self.thread.submit(self.make, epoch + 1, self.most)}
-        return graphs
+    def __init__(self, paths: Sequence[Path], most: int = EPOCH, shares: int = SHARERS) -> None:
+        self.paths, self.most, self.begun, self.conformers = paths, most, False, 0
+        self.ahead: dict[int, list[Future[Made]]] = {}
+        spawn = multiprocessing.get_context("spawn")  # a process that uses a GPU must not be forked
+        self.processes = [
+            ProcessPoolExecutor(1, spawn) for _ in range(shares)
+        ]  # one each, which keeps its files
 
-    def make(self, epoch: int, most: int) -> list[Graph]:
-        """Up to so many molecules, each in a situation that is drawn."""
-        data, rng = self.store.molecules(), np.random.default_rng([30, epoch])
-        chosen, graphs = np.flatnonzero(data.held_out == 0), []
-        for _ in range(ROUNDS):
-            some = rng.permutation(chosen)[: most - len(graphs)]
+    def __call__(self, epoch: int) -> JoinedGraphs:
+        made = self.ahead.pop(epoch, None) or self.submit(epoch, self.most if self.begun else FIRST)
+        self.begun = True
+        self.ahead = {epoch + 1: self.submit(epoch + 1, self.most)}
+        found = [future.result() for future in made]
+        self.conformers = sum(count for count, _ in found)
+        parts = [part for _, part in found if part]
+        if not parts:
+            raise FileNotFoundError(f"No conformers to learn from in {', '.join(map(str, self.paths))}.")
+        return unpacked_graphs(parts)
+
+    def submit(self, epoch: int, most: int) -> list[Future[Made]]:
+        """Have the molecules of an epoch made."""
+        shares = len(self.processes)
+        each = -(-most // shares)
+        return [
+            process.submit(share_of_epoch, self.paths, share, shares, epoch, each)
+            for share, process in enumerate(self.processes)
+        ]
+
+    def close(self) -> None:
+        """End the processes."""
+        for process in self.processes:
+            process.shutdown(wait=True, cancel_futures=True)
+
+
+STORES: dict[tuple[Path, ...], Store] = {}  # of the process that makes a share
+
+
+def share_of_epoch(paths: Sequence[Path], share: int, shares: int, epoch: int, most: int) -> Made:
+    """How many conformers a share has, and up to ``most`` molecules, each in a situation that is drawn."""
+    torch.set_num_threads(1)
+    store = STORES.setdefault(tuple(paths), Store(paths, share, shares))
+    data, rng = store.molecules(), np.random.default_rng([30, epoch, share])
+    if data is None:
+        return 0, {}
+    chosen, graphs = np.flatnonzero(data.held_out == 0), []
+    for _ in range(ROUNDS):
+        some = rng.permutation(chosen)[: most - len(graphs)]
+        if len(some):
             graphs += drawn(data, some, rng)
-        return graphs
+    return len(chosen), packed(graphs) if graphs else {}
+
+
+def packed(graphs: Sequence[Graph]) -> dict[str, np.ndarray]:
+    """Graphs as few small arrays, which travel between processes; of every bond its first direction alone."""
+    sizes, columns = counts_of(graphs)
+    ends = torch.cat([graph.edge_index[:, ::2] for graph in graphs], dim=1)
+    return {
+        "sizes": sizes,
+        "columns": columns,
+        "pos": torch.cat([graph.pos for graph in graphs]).numpy(),
+        "element": torch.cat([graph.x for graph in graphs]).argmax(1).to(torch.uint8).numpy(),
+        "node_type": torch.cat([graph.node_type for graph in graphs]).to(torch.uint8).numpy(),
+        "edge_type": torch.cat([graph.edge_type[::2] for graph in graphs]).to(torch.uint8).numpy(),
+        "ends": ends.to(torch.uint8).numpy(),
+    }
+
+
+def unpacked_graphs(parts: Sequence[dict[str, np.ndarray]]) -> JoinedGraphs:
+    """The graphs of all :func:`packed` arrays."""
+    whole = {
+        name: np.concatenate([part[name] for part in parts], axis=int(name == "ends")) for name in parts[0]
+    }
+    ends = torch.from_numpy(whole["ends"]).long()
+    rows = {
+        "pos": torch.from_numpy(whole["pos"]),
+        "x": torch.eye(len(ELEMENTS))[torch.from_numpy(whole["element"]).long()],
+        "node_type": torch.from_numpy(whole["node_type"]).long(),
+    }
+    types = torch.from_numpy(whole["edge_type"]).long().repeat_interleave(2)
+    both = torch.stack([ends, ends.flip(0)], dim=2).flatten(1)  # one direction after the other
+    return JoinedGraphs(whole["sizes"], whole["columns"], rows, {"edge_type": types}, both)
 
 
 def drawn(data: Molecules, chosen: np.ndarray, rng: np.random.Generator) -> list[Graph]:

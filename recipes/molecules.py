@@ -16,9 +16,9 @@ import argparse
 import ast
 import os
 import signal
-import sys
 import threading
 import time
+from importlib.util import find_spec
 from pathlib import Path
 from types import MethodType
 from typing import Any
@@ -39,7 +39,7 @@ from gln.training.config import FitConfig
 from gln.training.losses import Loss
 from gln.training.processes import Interrupted
 from gln.training.progress import resumed
-from recipes.molecule_graphs import EPOCH, LARGEST, LESS_CHARGED, SHARES, Epochs, Molecules, Store, load
+from recipes.molecule_graphs import EPOCH, LARGEST, SHARES, Epochs, Molecules, load, smiles_in
 from recipes.molecule_labels import ELEMENTS, NODE_TYPES
 
 SITUATIONS = {  # that are tried: the share of hydrogens that are there, and noise in ångström
@@ -50,10 +50,11 @@ SITUATIONS = {  # that are tried: the share of hydrogens that are there, and noi
     "heavy, noise .05": (0, 0.05),
 }
 BATCH = 256
+ASKED = 0.1  # share of drugs with charged atoms
 MODEL: dict[str, Any] = {
     "in_channels": len(ELEMENTS),
     "pos_channels": 3,
-    "width": 96,
+    "width": 128,
     "pair_width": 32,
     "steps": 4,
     "candidates": 10,  # all bonds, and all atoms that are bonded to the same one, but for one in 200
@@ -101,15 +102,13 @@ def train(given: argparse.Namespace) -> None:
     Timed.begun, Timed.seconds = time.monotonic(), 60 * given.minutes
     Timed.first, Timed.last = (given.call - 1) / given.calls, given.call / given.calls
     torch.set_float32_matmul_precision("high")
-    sys.setswitchinterval(5e-4)  # the next epoch's molecules are made meanwhile
-    store = Store(given.data)
+    epochs = Epochs(given.data, given.epoch)
     held = load(given.held_out or given.data)
-    epochs = Epochs(store, given.epoch)
     torch.manual_seed(0)
     model = gln.GLN(**MODEL | settings_in(given.set))
     model.draw = MethodType(listed_pairs, model)  # type: ignore[method-assign]
     weights = sum(weight.numel() for weight in model.parameters())
-    print(f"{len(store.molecules())} conformers; {weights:,} weights", flush=True)
+    print(f"{weights:,} weights", flush=True)
     timer = threading.Timer(60 * given.minutes, os.kill, (os.getpid(), signal.SIGTERM))
     timer.daemon = True
     timer.start()
@@ -123,11 +122,11 @@ def train(given: argparse.Namespace) -> None:
         path = given.run / "metrics.csv"
         rows = path.read_text().splitlines() if path.exists() else ["in the first epoch"]
         print("\n".join([*rows[:1], *rows[1:-1:20], *rows[1:][-1:]]), flush=True)
-        print(f"{len(store.molecules())} conformers", flush=True)
+        print(f"{epochs.conformers} conformers", flush=True)
         keep_newest(model, given.run)
     finally:
         timer.cancel()
-        epochs.thread.shutdown(wait=True, cancel_futures=True)
+        epochs.close()
 
 
 def keep_newest(model: gln.GLN, run: Path) -> None:
@@ -187,15 +186,23 @@ def calibrate(given: argparse.Namespace) -> None:
     from recipes.molecule_confidence import fit_confidence
 
     model = loaded(given)
-    data, rng = load(given.held_out or given.data), np.random.default_rng(3)
+    paths, rng = given.held_out or given.data, np.random.default_rng(3)
+    data, words = load(paths), smiles_in(paths)
     held = np.flatnonzero(data.held_out == 1)
     # As many with charges as are asked about: with more, which are harder, all others look less sure than they are.
-    held = held[~data.charged[held] | (rng.random(len(held)) > LESS_CHARGED)]
+    charged = data.charged[held]
+    most = ASKED / (1 - ASKED) * (~charged).sum() / max(1, charged.sum())
+    held = held[~charged | (rng.random(len(held)) < most)]
     graphs: list[Graph] = []
+    smiles: list[str] = []
     for kept, noise in SITUATIONS.values():
         some = data.graphs(held, np.full(len(held), kept), np.full(len(held), noise), rng)
-        graphs += [graph for graph in some if graph.num_nodes > 1]
-    print(f"{len(graphs)} graphs: {fit_confidence(model, graphs)}", flush=True)
+        fit = [number for number, graph in enumerate(some) if graph.num_nodes > 1]
+        graphs += [some[number] for number in fit]
+        smiles += [words[held[number]] for number in fit]
+    known = find_spec("rdkit") is not None
+    found = fit_confidence(model, graphs, smiles=smiles if known else None)
+    print(f"{len(graphs)} graphs, {'' if known else 'not '}judged by rdkit: {found}", flush=True)
     gln.save(model, given.run)
 
 

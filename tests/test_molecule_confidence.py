@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +16,7 @@ from gln.errors import GLNError
 from gln.graphs import make_graph
 from gln.graphs.record import Graph
 from gln.workflows.molecules import Chemistry
-from recipes.molecule_confidence import calibrate, fit_confidence
+from recipes.molecule_confidence import calibrate, fit_confidence, is_drawing
 from tests.workflows.test_molecules import ENDS, ByLength
 
 
@@ -56,3 +58,20 @@ def test_confidence_is_fitted_and_kept_apart_without_hydrogens() -> None:
         known = np.ones(graph.num_nodes, dtype=bool)
         found = Chemistry.of(model).molecule(model.answer(graph), "COHH"[: len(known)], known)
         assert found.molecule_prob == pytest.approx(share, abs=0.02)
+
+
+def test_another_drawing_of_a_molecule_is_the_molecule() -> None:
+    pytest.importorskip("rdkit")
+    numbers = np.array([6, 8, 7])  # of formamide's anion, with its charge on either end
+    bonds = np.array([[0, 1], [0, 2]])
+
+    def drawn(orders: list[int], charges: list[int], hydrogens: list[int]) -> Any:
+        told = {"orders": orders, "charges": charges, "hydrogens": hydrogens}
+        return SimpleNamespace(bonds=bonds, **{name: np.array(row) for name, row in told.items()})
+
+    first, second = drawn([2, 1], [0, 0, -1], [1, 0, 1]), drawn([1, 2], [0, -1, 0], [1, 0, 1])
+    assert is_drawing("O=C[NH-]", numbers, first)
+    assert is_drawing("O=C[NH-]", numbers, second)
+    assert not is_drawing("O=C[NH-]", numbers, drawn([2, 1], [0, 0, 0], [1, 0, 2]))
+    assert not is_drawing("OC=N", numbers, drawn([2, 1], [0, 0, 0], [1, 0, 2]))
+    assert not is_drawing("O=CN", numbers, drawn([2, 2], [0, 0, 0], [1, 0, 2]))  # no valence allows it

@@ -14,7 +14,7 @@ import gln
 Chem = pytest.importorskip("rdkit.Chem")
 
 from recipes.molecule_calls import keep, unpacked  # noqa: E402
-from recipes.molecule_graphs import TWICE, Epochs, Molecules, Store, beside, load  # noqa: E402
+from recipes.molecule_graphs import Epochs, Molecules, Store, beside, load, packed, unpacked_graphs  # noqa: E402
 from recipes.molecule_labels import ELEMENTS, SHARED, UNIT, is_held_out, labels, stored, write  # noqa: E402
 from recipes.molecules import MODEL, NODE_TYPES, Timed, judged  # noqa: E402
 
@@ -145,13 +145,41 @@ def test_what_is_written_meanwhile_is_learned_in_a_later_epoch(tmp_path: Path) -
     assert len(store.molecules()) == 2
     more(1, "CCO", "CCN", "CF")
     data = store.molecules()
-    assert data.held_out.tolist() == [1, 1, TWICE, 1, 1]
+    assert data.held_out.tolist() == [1, 1, 1, 1, 1]
     assert data.atoms.tolist() == [9, 11, 9, 10, 5]
-    data.held_out[:] = 0
-    epochs = Epochs(store, most=12)
-    assert len(epochs(0)) == 4 * 5  # each in four situations
-    assert len(epochs(1)) == 12
-    epochs.thread.shutdown(wait=True)
+    shares = [Store([tmp_path], share, 3).listed() for share in range(3)]
+    assert sorted(path for some in shares for path in some) == store.listed()
+
+
+def test_processes_make_epochs_of_what_is_learned_alone(tmp_path: Path) -> None:
+    words = ("CC(=O)[O-]", "C[NH3+]", "c1ccsc1", "CF", "N#Cc1cc(Br)ccc1B(O)O")
+    parts = []
+    for word in words:
+        bare = Chem.MolFromSmiles(word)
+        places = np.random.default_rng(0).integers(-3000, 3000, (Chem.AddHs(bare).GetNumAtoms(), 3))
+        parts.append(stored(word, bare, 1, places, test=word == "CF"))
+    write(parts, tmp_path / "some.npz.xz")
+    epochs = Epochs([tmp_path], most=30, shares=2)  # one of them has no file
+    try:
+        first, second = epochs(0), epochs(1)
+    finally:
+        epochs.close()
+    assert epochs.conformers == 4
+    assert 0 < len(second) <= 15
+    fluorine = ELEMENTS.index("F")
+    assert not any(graph.x[:, fluorine].any() for graph in [*first, *second])
+
+
+def test_graphs_travel_between_processes_as_they_are(tmp_path: Path) -> None:
+    data = kept(tmp_path, "CC(=O)[O-]", "C[NH3+]", "c1ccsc1", "[H][H]")
+    graphs = data.graphs(np.arange(4), np.array([1, 1, 0, 1]), np.zeros(4), np.random.default_rng(0))
+    graphs.append(beside(graphs[0], graphs[1], np.random.default_rng(1)))
+    there = unpacked_graphs([packed(graphs[:2]), packed(graphs[2:])])
+    assert len(there) == len(graphs)
+    for one, two in zip(graphs, there, strict=True):
+        assert one.num_nodes == two.num_nodes
+        assert all(torch.equal(one[name], two[name]) for name in ("pos", "x", "node_type", "edge_type"))
+        assert torch.equal(one.edge_index, two.edge_index)
 
 
 def test_the_rate_of_learning_falls_over_all_calls_together(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ import torch
 from gln.errors import GLNError
 from gln.families import parse_family
 from gln.graphs import GraphBatch, as_graphs
-from gln.graphs.batch import GraphRows
+from gln.graphs.batch import GraphRows, JoinedGraphs, counts_of
 from gln.graphs.record import KINDS, Graph
 from gln.inference.predict import predict
 from gln.models import GLN, PaperGLN, Set2Graph
@@ -19,7 +19,8 @@ from gln.models.contract import Replayable
 from gln.ops import replay as replaying
 from gln.ops.replay import padded_size
 from gln.training import fit
-from gln.training.data import RandomRotation, Shares, SharesOnDevice, global_batches
+from gln.training.config import FitConfig
+from gln.training.data import Feed, RandomRotation, Shares, SharesOnDevice, global_batches
 from gln.training.losses import Loss
 
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
@@ -61,6 +62,31 @@ def test_graphs_on_the_device_keep_kinds_directions_and_loners():
     for name, value in vars(there.batch(numbers, 8)).items():
         other = getattr(expected, name)
         assert torch.equal(value, other) if isinstance(value, torch.Tensor) else value == other, name
+
+
+def test_joined_graphs_are_the_graphs():
+    rng, graphs = np.random.default_rng(0), []
+    for n in (3, 1, 6, 4):
+        edges = torch.tensor(np.triu(rng.random((n, n)) < 0.5, 1)).nonzero().T
+        edges = torch.cat([edges, edges.flip(0)], dim=1)
+        kinds = {"edge_type": torch.arange(edges.shape[1]) % 3, "node_type": torch.arange(n)}
+        graphs.append(Graph(n, pos=torch.rand(n, 2), edge_index=edges, **kinds))
+    rows = {name: torch.cat([graph[name] for graph in graphs]) for name in ("pos", "node_type")}
+    entries = {"edge_type": torch.cat([graph.edge_type for graph in graphs])}
+    ends = torch.cat([graph.edge_index for graph in graphs], dim=1)
+    joined = JoinedGraphs(*counts_of(graphs), rows, entries, ends)
+    assert len(joined) == 4
+    for one, two in zip(graphs, joined[:], strict=True):
+        assert one.num_nodes == two.num_nodes
+        assert all(torch.equal(value, two[name]) for name, value in vars(one).items() if name != "num_nodes")
+    numbers = np.array([2, 1, 3, 0])
+    expected = GraphRows(graphs, KINDS).batch(numbers, 8)
+    for name, value in vars(GraphRows(joined, KINDS).batch(numbers, 8)).items():
+        other = getattr(expected, name)
+        assert torch.equal(value, other) if isinstance(value, torch.Tensor) else value == other, name
+    feed = Feed(lambda epoch: joined, VAL, None, FitConfig(batch_size=2), checked=True)
+    assert feed.graphs(1) is joined
+    assert feed.train_loader(joined, 1, 0)[1] == 2
 
 
 def test_padded_sizes_are_few_and_near():

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gln.decoding.flips import straightened
-from gln.decoding.umbrellas import close, grow, list_triangles, settle, surface, turned
+from gln.decoding.umbrellas import close, grow, list_triangles, normals, settle, surface, turned
 from gln.graphs.triangles import beyond, half_edges
 from gln.later import sparse
 
@@ -46,24 +46,31 @@ def find_faces(points: np.ndarray, pairs: np.ndarray, chances: np.ndarray, open:
     where = points - points.mean(0)
     where /= np.abs(where).max() + 1e-300
     pairs, chances = _sorted_pairs(len(points), pairs, chances)
-    corners, likely = likely_triangles(where, pairs, chances)
-    order = np.argsort(-likely, kind="stable")
-    order = order[likely[order] > UNLIKELY]
-    faces = without_crumbs(_grown(where, corners[order], FOLD, FLAT))
+    corners, sides, likely = likely_triangles(where, pairs, chances)
+    order = np.flatnonzero(likely > UNLIKELY)
+    order = order[np.argsort(-likely[order], kind="stable")]
+    faces = without_crumbs(_grown(where, corners[order], FOLD, FLAT, sides=sides[order]))
+    rounds = [(TRIES, FOLD, FLAT)] if open else [(TRIES, FOLD, FLAT), (2, *LOOSE)]
 
-    def closed(faces: np.ndarray) -> np.ndarray:
-        for fold, flat in [(FOLD, FLAT)] * TRIES + ([] if open else [LOOSE] * 2):
-            filled = _fill(where, faces, pairs, chances, SMALL if open else LARGEST, fold)
-            if len(filled):
+    def closed(faces: np.ndarray) -> tuple[np.ndarray, list[np.ndarray]]:
+        """With what fills holes, and the loops that are left."""
+        loops = loops_of(faces)
+        for tries, fold, flat in rounds:
+            for _ in range(tries):
+                filled = _fill(where, faces, loops, pairs, chances, SMALL if open else LARGEST, fold)
+                if not len(filled):
+                    break
                 faces = _grown(where, np.concatenate([faces, filled]), fold, flat, sure=len(faces))
-        return faces
+                loops = loops_of(faces)
+        return faces, loops
 
-    faces = best = closed(faces)
+    best, fewest = faces, loops = closed(faces)
     for _ in range(0 if open else TRIES):
-        if not boundary(best).any():
+        if not fewest:
             break
-        faces = closed(_grown(where, _widened(faces), *LOOSE))
-        best = min(best, faces, key=lambda some: int(boundary(some).sum()))
+        faces, loops = closed(_grown(where, _widened(faces, loops), *LOOSE))
+        if sum(map(len, loops)) < sum(map(len, fewest)):
+            best, fewest = faces, loops
     return outward(where, straightened(where, best, pairs, chances, LEAST))
 
 
@@ -77,8 +84,8 @@ def _sorted_pairs(count: int, pairs: np.ndarray, chances: np.ndarray) -> tuple[n
 
 def likely_triangles(
     points: np.ndarray, pairs: np.ndarray, chances: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """All triangles of sorted pairs: their corners ``[t, 3]``, and how likely they are ``[t]``."""
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """All triangles of sorted pairs: their corners and pairs, both ``[t, 3]``, and how likely they are ``[t]``."""
     start = np.searchsorted(pairs[:, 0], np.arange(len(points) + 1))
     end = np.ascontiguousarray(pairs[:, 1])
     none = np.empty((0, 3), np.int32)
@@ -87,18 +94,27 @@ def likely_triangles(
     list_triangles(start, end, corners, sides)
     likely = chances[sides].prod(1)
     settle(sides, chances, likely, ROUNDS)
-    return corners, likely
+    return corners, sides, likely
 
 
-def _grown(points: np.ndarray, triangles: np.ndarray, fold: float, flat: float, sure: int = 0) -> np.ndarray:
+def _grown(
+    points: np.ndarray,
+    triangles: np.ndarray,
+    fold: float,
+    flat: float,
+    sure: int = 0,
+    sides: np.ndarray | None = None,
+) -> np.ndarray:
     """The faces among ``triangles [t, 3]``, the first of which are preferred; neighbours run the same way round.
 
-    The first so many are ``sure``: they are a manifold already.
+    The first so many are ``sure``: they are a manifold already. ``sides [t, 3]`` numbers the edges 01, 12 and 02 of
+    triangles whose corners ascend.
     """
     corners = np.sort(triangles, axis=1).astype(np.int32)
-    key = corners[:, [0, 1, 0]] * np.int64(len(points)) + corners[:, [1, 2, 2]]
-    edges, sides = np.unique(key, return_inverse=True)
-    s = surface(points, corners, sides.reshape(-1, 3).astype(np.int32), len(edges))
+    if sides is None:
+        key = corners[:, [0, 1, 0]] * np.int64(len(points)) + corners[:, [1, 2, 2]]
+        sides = np.unique(key, return_inverse=True)[1].reshape(-1, 3).astype(np.int32)
+    s = surface(points, corners, sides)
     chosen = np.zeros(len(corners), bool)
     grow(s, sure, fold, flat, chosen)
     turn = np.zeros(len(corners), bool)
@@ -129,34 +145,42 @@ def loops_of(faces: np.ndarray) -> list[np.ndarray]:
 
 def pieces(faces: np.ndarray) -> np.ndarray:
     """The number of the connected piece of every face ``[f]``."""
-    across = beyond(faces).ravel()
-    beside = across >= 0
-    both = np.flatnonzero(beside) // 3, across[beside] // 3
-    graph = sparse.coo_matrix((np.ones(len(both[0]), np.int8), both), (len(faces), len(faces)))
+    return _pieces(beyond(faces))
+
+
+def _pieces(across: np.ndarray) -> np.ndarray:
+    """The same from what is :func:`beyond` the sides of the faces."""
+    beside, count = across.ravel() >= 0, len(across)
+    both = np.flatnonzero(beside) // 3, across.ravel()[beside] // 3
+    graph = sparse.coo_matrix((np.ones(len(both[0]), np.int8), both), (count, count))
     return sparse.csgraph.connected_components(graph, directed=False)[1]
 
 
 def without_crumbs(faces: np.ndarray) -> np.ndarray:
     """Without open pieces of few faces, unless they are all there is."""
-    piece = pieces(faces)
+    across = beyond(faces)
+    piece = _pieces(across)
     size = np.bincount(piece)
-    is_open = np.bincount(piece[np.flatnonzero(boundary(faces)) // 3], minlength=len(size)) > 0
+    is_open = np.bincount(piece[(across < 0).any(1)], minlength=len(size)) > 0
     stays = ~is_open | (size >= min(CRUMB, size.max(initial=0)))
     return faces[stays[piece]]
 
 
 def _fill(
-    points: np.ndarray, faces: np.ndarray, pairs: np.ndarray, chances: np.ndarray, most: int, fold: float
+    points: np.ndarray,
+    faces: np.ndarray,
+    loops: list[np.ndarray],
+    pairs: np.ndarray,
+    chances: np.ndarray,
+    most: int,
+    fold: float,
 ) -> np.ndarray:
     """Triangles that close the holes of at most so many edges."""
     count, halves = len(points), half_edges(faces)
-    used = np.unique(np.sort(halves, axis=1) @ [count, 1])
+    used = np.unique(np.sort(halves[_among(halves, loops)], axis=1) @ [count, 1])
     known = pairs @ [count, 1]
-    a, b, c = points[faces.T]
-    normals = np.cross(b - a, c - a)
-    normals /= np.linalg.norm(normals, axis=1, keepdims=True) + 1e-300
     filled = [np.empty((0, 3), np.int64)]
-    for loop in loops_of(faces):
+    for loop in loops:
         if len(loop) > most:
             continue
         loop = loop[::-1]  # a hole runs against its surroundings
@@ -169,24 +193,34 @@ def _fill(
         cost[_places(used, key)[1]] = np.inf
         found = np.empty((len(nodes) - 2, 3), np.int64)
         edge = np.linalg.norm(where - np.roll(where, 1, axis=0), axis=1).mean()
-        if close(where, normals[loop // 3], cost, fold, BEND, AREA / edge**2, found):
+        if close(where, normals(points, faces[loop // 3]), cost, fold, BEND, AREA / edge**2, found):
             filled.append(nodes[found])
     return np.concatenate(filled)
 
 
-def _widened(faces: np.ndarray) -> np.ndarray:
+def _widened(faces: np.ndarray, loops: list[np.ndarray]) -> np.ndarray:
     """Without the faces whose sides join two points of one hole across it: where they are in the way of its filling."""
     count, halves = int(faces.max(initial=0)) + 1, half_edges(faces)
-    key = np.sort(halves, axis=1) @ [count, 1]
+    rows = _among(halves, loops)
+    key = np.sort(halves[rows], axis=1) @ [count, 1]
     stays = np.ones(len(faces), bool)
-    for loop in loops_of(faces):
+    for loop in loops:
         if len(loop) > LARGEST:
             continue
         nodes = np.sort(halves[loop, 0])
         across = (nodes[:, None] * count + nodes)[np.triu_indices(len(nodes), 1)]
-        in_way = np.isin(key, np.setdiff1d(across, key[loop]))
-        stays[np.flatnonzero(in_way) // 3] = False
+        sides = np.sort(halves[loop], axis=1) @ [count, 1]
+        in_way = np.isin(key, np.setdiff1d(across, sides))
+        stays[rows[in_way] // 3] = False
     return faces[stays]
+
+
+def _among(halves: np.ndarray, loops: list[np.ndarray]) -> np.ndarray:
+    """The rows of ``halves`` that join two points of loops."""
+    on_loop = np.zeros(int(halves.max(initial=0)) + 1, bool)
+    for loop in loops:
+        on_loop[halves[loop]] = True
+    return np.flatnonzero(on_loop[halves].all(1))
 
 
 def _places(ascending: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

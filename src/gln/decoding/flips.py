@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gln.decoding.umbrellas import normal_of
+from gln.decoding.umbrellas import dot, normal_of
 from gln.graphs.triangles import beyond
 from gln.ops.loops import compiled
 
@@ -81,7 +81,7 @@ def _turn(points, faces, across, start, target, known, least, bend):  # type: ig
 
 @compiled
 def _angle(one, two):  # type: ignore[no-untyped-def]
-    return np.arccos(min(max((one * two).sum(), -1.0), 1.0))
+    return np.arccos(min(max(dot(one, two), -1.0), 1.0))
 
 
 @compiled

@@ -32,16 +32,13 @@ class Surface(NamedTuple):
     odd: np.ndarray  # [t], and whether one is turned the other way than its parent
 
 
-def surface(points: np.ndarray, corners: np.ndarray, sides: np.ndarray, edges: int) -> Surface:
+def surface(points: np.ndarray, corners: np.ndarray, sides: np.ndarray) -> Surface:
     """Triangles, none of which is a face yet."""
-    a, b, c = points[corners.T]
-    unit = np.cross(b - a, c - a)
-    unit /= np.linalg.norm(unit, axis=1, keepdims=True) + 1e-300
     room = np.cumsum(np.bincount(corners.ravel(), minlength=len(points)))
     room = np.concatenate([[0], room[:-1]]).astype(np.int64)
     return Surface(
-        points, corners, sides, unit,
-        beside=np.full((edges, 2), NONE, np.int32),
+        points, corners, sides, normals(points, corners),
+        beside=np.full((int(sides.max(initial=-1)) + 1, 2), NONE, np.int32),
         around=np.empty(corners.size, np.int32),
         room=room,
         at=np.zeros(len(points), np.int32),
@@ -51,16 +48,40 @@ def surface(points: np.ndarray, corners: np.ndarray, sides: np.ndarray, edges: i
     )  # fmt: skip
 
 
+# The loops over triangles compute number by number: numba makes an array of every product of arrays.
+
+
+@compiled
+def dot(p, q):  # type: ignore[no-untyped-def]
+    return p[0] * q[0] + p[1] * q[1] + p[2] * q[2]
+
+
+@compiled
+def _way(points, a, b):  # type: ignore[no-untyped-def]
+    """From one point to another."""
+    return points[b, 0] - points[a, 0], points[b, 1] - points[a, 1], points[b, 2] - points[a, 2]
+
+
 @compiled
 def normal_of(points, a, b, c, unit):  # type: ignore[no-untyped-def]
     """Write the normal of a triangle, and return its area."""
-    x, y = points[b] - points[a], points[c] - points[a]
-    unit[0] = x[1] * y[2] - x[2] * y[1]
-    unit[1] = x[2] * y[0] - x[0] * y[2]
-    unit[2] = x[0] * y[1] - x[1] * y[0]
-    size = np.sqrt((unit * unit).sum())
-    unit /= size + 1e-300
+    p, q = _way(points, a, b), _way(points, a, c)
+    unit[0] = p[1] * q[2] - p[2] * q[1]
+    unit[1] = p[2] * q[0] - p[0] * q[2]
+    unit[2] = p[0] * q[1] - p[1] * q[0]
+    size = np.sqrt(dot(unit, unit))
+    for k in range(3):
+        unit[k] /= size + 1e-300
     return size / 2
+
+
+@compiled
+def normals(points, corners):  # type: ignore[no-untyped-def]
+    """Those of triangles ``[t, 3]``."""
+    unit = np.empty((len(corners), 3))
+    for t in range(len(corners)):
+        normal_of(points, corners[t, 0], corners[t, 1], corners[t, 2], unit[t])
+    return unit
 
 
 @compiled
@@ -95,18 +116,17 @@ def settle(sides, chances, likely, rounds):  # type: ignore[no-untyped-def]
 
     What is too much at one edge is taken from those triangles that the other edges can do without.
     """
-    total = np.empty_like(chances)
+    total, factor = np.empty_like(chances), np.empty_like(chances)
     for _ in range(rounds):
         total[:] = 1e-9
         for t in range(len(sides)):
             for k in range(3):
                 total[sides[t, k]] += likely[t]
+        for edge in range(len(chances)):
+            factor[edge] = min(2 * chances[edge] / total[edge], 1.5)
         for t in range(len(sides)):
-            factor = 1.0
-            for k in range(3):
-                edge = sides[t, k]
-                factor *= min(2 * chances[edge] / total[edge], 1.5)
-            likely[t] = min(likely[t] * factor ** (1 / 3), 1.0)
+            all_three = factor[sides[t, 0]] * factor[sides[t, 1]] * factor[sides[t, 2]]
+            likely[t] = min(likely[t] * all_three ** (1 / 3), 1.0)
 
 
 @compiled
@@ -165,26 +185,30 @@ def _between(p, q, x, m):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _directions(s, t, point, d):  # type: ignore[no-untyped-def]
+def _scaled(p):  # type: ignore[no-untyped-def]
+    """The direction of a vector."""
+    size = np.sqrt(dot(p, p)) + 1e-300
+    return p[0] / size, p[1] / size, p[2] / size
+
+
+@compiled
+def _directions(s, t, point):  # type: ignore[no-untyped-def]
     """Of a triangle at one of its points: the directions of both sides, and the one between them."""
-    row = 0
-    for k in range(3):
-        if s.corners[t, k] != point:
-            d[row] = s.points[s.corners[t, k]] - s.points[point]
-            d[row] /= np.sqrt((d[row] * d[row]).sum()) + 1e-300
-            row += 1
-    d[2] = d[0] + d[1]
-    d[2] /= np.sqrt((d[2] * d[2]).sum()) + 1e-300
+    a, b, c = s.corners[t]
+    p = _scaled(_way(s.points, point, b if a == point else a))
+    q = _scaled(_way(s.points, point, b if c == point else c))
+    return p, q, _scaled((p[0] + q[0], p[1] + q[1], p[2] + q[2]))
 
 
 @compiled
 def _overlaps(s, t, point, flat):  # type: ignore[no-untyped-def]
     """Whether a triangle covers a face that shares only this point with it, seen along their normals."""
-    ours, theirs, m = np.empty((3, 3)), np.empty((3, 3)), np.empty(3)
-    ready = False
+    mine = s.unit[t]
+    ours = _directions(s, t, point)
     for place in range(s.room[point], s.room[point] + s.at[point]):
         face = s.around[place]
-        along = (s.unit[t] * s.unit[face]).sum()
+        unit = s.unit[face]
+        along = dot(mine, unit)
         if abs(along) < flat:
             continue
         shared = 0
@@ -193,12 +217,9 @@ def _overlaps(s, t, point, flat):  # type: ignore[no-untyped-def]
                 shared += s.corners[t, k] == s.corners[face, other]
         if shared > 1:
             continue
-        if not ready:
-            _directions(s, t, point, ours)
-            ready = True
-        _directions(s, face, point, theirs)
-        m[:] = s.unit[t] + (s.unit[face] if along > 0 else -s.unit[face])
-        m /= np.sqrt((m * m).sum())
+        theirs = _directions(s, face, point)
+        way = 1 if along > 0 else -1
+        m = _scaled((mine[0] + way * unit[0], mine[1] + way * unit[1], mine[2] + way * unit[2]))
         for row in range(3):
             if _between(theirs[0], theirs[1], ours[row], m) or _between(ours[0], ours[1], theirs[row], m):
                 return True
@@ -224,7 +245,7 @@ def _fits(s, t, fold, flat):  # type: ignore[no-untyped-def]
             continue
         # Sides 01 and 12 are stored as they run, 02 against it.
         same = (k == 2) == (s.sides[face, 2] == s.sides[t, k])
-        along = (s.unit[t] * s.unit[face]).sum()
+        along = dot(s.unit[t], s.unit[face])
         if (-along if same else along) < fold:
             return False
         root, turned = _root(s, face)
@@ -360,9 +381,9 @@ def close(points, outer, chords, fold, bend, area, found):  # type: ignore[no-un
                     if total >= best:
                         continue
                     total += area * normal_of(points, i, m, j, unit)
-                    left = (unit * (outer[i] if m == i + 1 else normal[i, m])).sum()
-                    right = (unit * (outer[m] if j == m + 1 else normal[m, j])).sum()
-                    last = (unit * outer[count - 1]).sum() if length == count - 1 else 1.0
+                    left = dot(unit, outer[i] if m == i + 1 else normal[i, m])
+                    right = dot(unit, outer[m] if j == m + 1 else normal[m, j])
+                    last = dot(unit, outer[count - 1]) if length == count - 1 else 1.0
                     if left < fold or right < fold or last < fold:
                         continue
                     total += bend * (3 - left - right - last)

@@ -139,6 +139,49 @@ class GraphBatch:
         return replace(self, **moved)
 
 
+class JoinedGraphs(Sequence[Graph]):
+    """Undirected graphs that lie one after another already, so that many of them need not be gathered one by one.
+
+    Args:
+        sizes: nodes of every graph ``[B]``.
+        columns: columns of its ``edge_index`` ``[B]``.
+        rows: of all nodes together, such as ``pos`` and ``node_type``.
+        entries: of all columns together, such as ``edge_type``.
+        ends: all columns ``[2, m]``; each graph counts its nodes from 0.
+    """
+
+    def __init__(
+        self,
+        sizes: np.ndarray,
+        columns: np.ndarray,
+        rows: dict[str, Tensor],
+        entries: dict[str, Tensor],
+        ends: Tensor,
+    ) -> None:
+        self.sizes, self.columns = sizes, columns
+        self.rows, self.entries, self.ends = rows, entries, ends
+        self.last_row, self.last_column = np.cumsum(sizes), np.cumsum(columns)
+
+    def __len__(self) -> int:
+        return len(self.sizes)
+
+    def __getitem__(self, number: Any) -> Any:
+        if isinstance(number, slice):
+            return [self[each] for each in range(*number.indices(len(self)))]
+        size, count = int(self.sizes[number]), int(self.columns[number])
+        row, column = int(self.last_row[number]) - size, int(self.last_column[number]) - count
+        of_nodes = {name: values[row : row + size] for name, values in self.rows.items()}
+        of_edges = {name: values[column : column + count] for name, values in self.entries.items()}
+        return Graph(size, **of_nodes, **of_edges, edge_index=self.ends[:, column : column + count])
+
+
+def counts_of(graphs: Sequence[Graph]) -> tuple[np.ndarray, np.ndarray]:
+    """How many nodes every graph has, and how many columns its ``edge_index``: ``[B]`` each."""
+    if isinstance(graphs, JoinedGraphs):
+        return graphs.sizes, graphs.columns
+    return np.array([graph.num_nodes for graph in graphs]), np.array([graph.num_edges for graph in graphs])
+
+
 class GraphRows:
     """Graphs on a device, one after another, of which padded batches are made there: memory O(nodes + edges).
 
@@ -154,19 +197,24 @@ class GraphRows:
     ) -> None:
         if not graphs:
             raise GLNError("The batch is empty; expected at least one graph.")
-        directed = {bool(graph.get("directed")) for graph in graphs if edges}
+        joined = graphs if isinstance(graphs, JoinedGraphs) else None
+        looked_at = graphs if edges and joined is None else ()
+        directed = {bool(graph.get("directed")) for graph in looked_at}
         if len(directed) > 1:
             raise GLNError("Some of the graphs are directed and others are not; give one kind alone.")
         self.device, self.directed = torch.device(device), True in directed
-        self.sizes = np.array([graph.num_nodes for graph in graphs])
-        self.columns = np.array([graph.num_edges for graph in graphs])
+        self.sizes, self.columns = counts_of(graphs)
         self.rows: dict[str, Tensor] = {}  # a row for every node
         self.entries: dict[str, Tensor] = {}  # a value for every column of edge_index
         for name in (*ROWS, *(kinds if edges else ())):
-            if (values := values_of_all(name, graphs)) is not None:
+            there = None if joined is None else (joined.rows | joined.entries).get(name)
+            values = values_of_all(name, graphs) if joined is None else there
+            if values is not None:
                 (self.entries if is_per_edge(name) else self.rows)[name] = values.to(device)
         self.ends: Tensor | None = None
-        if edges:
+        if edges and joined is not None:
+            self.ends = joined.ends.to(device)
+        elif edges:
             listed = [graph.edge_index for graph in graphs if graph.num_edges]
             self.ends = torch.cat(listed or [torch.empty(2, 0, dtype=torch.long)], dim=1).to(device)
 

@@ -15,8 +15,11 @@ def beyond(faces: np.ndarray) -> np.ndarray:
 
     Side 0 is that from corner 0 to corner 1.
     """
-    halves, count = half_edges(faces), int(faces.max(initial=0)) + 1
-    key, back = halves @ [count, 1], halves @ [1, count]
+    one, two = half_edges(faces.astype(np.int64)).T
+    key = 2 * (np.minimum(one, two) * (int(faces.max(initial=0)) + 1) + np.maximum(one, two)) + (one > two)
     order = np.argsort(key)
-    place = order[np.searchsorted(key, back, sorter=order).clip(max=len(key) - 1)]
-    return np.where(key[place] == back, place, -1).reshape(-1, 3)
+    key = key[order]
+    first = np.flatnonzero(key[:-1] ^ 1 == key[1:])  # the two ways along an edge follow one another
+    across = np.full(len(key), -1)
+    across[order[first]], across[order[first + 1]] = order[first + 1], order[first]
+    return across.reshape(-1, 3)

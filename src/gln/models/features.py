@@ -56,7 +56,7 @@ def pair_features(
     if lengths != "local":
         parts += [(distance + 1e-6).log(), *(distance / (distance + scale) for scale in SCALES)]
     if lengths == "fine":
-        angle = distance * (2 * torch.pi / distance.new_tensor(WAVES))
+        angle = torch.cat([distance * (2 * torch.pi / wave) for wave in WAVES], dim=-1)
         parts += [angle.sin(), angle.cos()]
     parts += [change, change.abs()]
     if sums:

@@ -21,7 +21,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from gln.errors import GLNError
 from gln.graphs import GraphBatch, as_graphs
-from gln.graphs.batch import GraphRows
+from gln.graphs.batch import GraphRows, JoinedGraphs, counts_of
 from gln.graphs.check import as_record
 from gln.graphs.features import feature_scale
 from gln.graphs.record import KINDS, Graph
@@ -50,7 +50,7 @@ def seed_step(device: torch.device, *place: int) -> None:
 
 
 def global_batches(
-    nodes: Sequence[int], size: int, seed: int | None = None, epoch: int = 0
+    nodes: Sequence[int] | np.ndarray, size: int, seed: int | None = None, epoch: int = 0
 ) -> list[np.ndarray]:
     """The graph numbers in every batch of an epoch over graphs with ``nodes`` nodes; without ``seed``, sorted by size.
 
@@ -237,7 +237,7 @@ class Feed:
             return self.train
         made, checked, self.checked = self.train(epoch), self.checked, True
         if checked:
-            return list(map(as_record, made))
+            return made if isinstance(made, JoinedGraphs) else list(map(as_record, made))
         graphs = as_graphs(made, f"train({epoch})")
         check_kinds(self.model, graphs, f"train({epoch})")
         return graphs
@@ -245,7 +245,7 @@ class Feed:
     def train_loader(self, graphs: Sequence[Graph], epoch: int, batch: int) -> tuple[Iterable[Share], int]:
         """The shares of an epoch from batch ``batch`` on, and how many batches it has in all."""
         seed = self.config.seed
-        nodes = [graph.num_nodes for graph in graphs]
+        nodes = counts_of(graphs)[0]
         batches = global_batches(nodes, self.config.batch_size, seed, epoch)
         mine = (self.rank, self.world)
         shares = Shares(graphs, batches[batch:], *mine, self.augment, seed, epoch, self.kinds)
@@ -262,7 +262,7 @@ class Feed:
         each = 8 * (
             4 + len(self.kinds) + sum(graphs[0].widths)
         )  # bytes of a node or a column of edge_index, at most
-        return known and each * sum(graph.num_nodes + graph.num_edges for graph in graphs) <= room
+        return known and each * int(sum(map(np.sum, counts_of(graphs)))) <= room
 
     def val_loader(self) -> DataLoader[Share]:
         """All validation graphs."""
