@@ -22,6 +22,7 @@ from recipes.molecule_labels import ELEMENTS, read
 SEED = 0
 PATIENCE = 3.0  # seconds for one molecule, after which a rule has failed
 SURE = 0.99
+WINDOW = 512  # molecules that are asked about together, in batches, of which every core computes one
 NEAR, SMALL = 2.5, 60  # ångström between two molecules of one file, and atoms of each
 
 
@@ -322,7 +323,7 @@ def babel(cases: Sequence[Case], whole: bool) -> list[Answer]:
 
 
 def by_model(name: str, batch_size: int) -> Callable[[Sequence[Case], bool], list[Answer]]:
-    """A model in this process, which has answered the largest batch before it is timed."""
+    """A model in this process, which has answered the largest molecules before it is timed."""
 
     def ask(cases: Sequence[Case], whole: bool) -> list[Answer]:
         from gln.adapters.rdkit import to_mol
@@ -345,8 +346,9 @@ def by_model(name: str, batch_size: int) -> Callable[[Sequence[Case], bool], lis
         order = sorted(range(len(items)), key=lambda number: len(cases[number].symbols))
         largest = [items[number] for number in order[-batch_size:]]
         chemistry.ask(model, largest, Choice(batch_size=batch_size))
-        for first in range(0, len(order), batch_size):
-            some = order[first : first + batch_size]
+        asked = 1 if batch_size == 1 else WINDOW
+        for first in range(0, len(order), asked):
+            some = order[first : first + asked]
             start = now()
             done = chemistry.ask(model, [items[number] for number in some], Choice(batch_size=batch_size))
             seconds = (now() - start)[:2] / len(some)

@@ -13,9 +13,10 @@ import pytest
 import torch
 
 from gln.graphs import make_graph
+from gln.inference.choice import Choice
 from gln.inference.predict import predict_graphs
 from gln.models import GLN
-from gln.threads import PAIRS, at_most, threads_for
+from gln.threads import PAIRS, at_most, at_once, threads_for
 
 
 @pytest.fixture(autouse=True)
@@ -68,6 +69,34 @@ def test_a_small_prediction_is_made_by_one_thread(monkeypatch: pytest.MonkeyPatc
         predict_graphs(model, [make_graph(pos=torch.rand(nodes, 2))])
     assert used == [1, 2]
     assert torch.get_num_threads() == 3
+
+
+def test_calls_at_once_come_in_order_with_one_thread_each_and_end_at_a_mistake() -> None:
+    both_inside = Barrier(2)
+
+    def work(number: int) -> tuple[int, int]:
+        both_inside.wait(timeout=10)  # passes only if two are at work
+        return number, torch.get_num_threads()
+
+    assert list(at_once(work, range(6), 2)) == [(number, 1) for number in range(6)]
+    assert torch.get_num_threads() == 3
+
+    with pytest.raises(ZeroDivisionError):
+        list(at_once(lambda number: 1 / number, [2, 1, 0, 1], 2))
+    assert torch.get_num_threads() == 3
+
+
+def test_batches_predicted_at_once_are_those_predicted_one_by_one() -> None:
+    torch.manual_seed(0)
+    model = GLN(pos_channels=2, width=8, pair_width=8, steps=2)
+    sets = [make_graph(pos=torch.rand(nodes, 2)) for nodes in (9, 3, 12, 5, 7, 3, 8)]
+    some = Choice(threshold=0.0, batch_size=2)
+    several = predict_graphs(model, sets, some)
+    with at_most(1):
+        alone = predict_graphs(model, sets, some)
+    for ours, theirs in zip(several, alone, strict=True):
+        assert torch.equal(ours.edge_index, theirs.edge_index)
+        assert torch.equal(ours.edge_prob, theirs.edge_prob)
 
 
 @pytest.mark.parametrize(

@@ -8,15 +8,21 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from multiprocessing import get_all_start_methods, get_context
 from multiprocessing.context import BaseContext
+from typing import TypeVar
 
 from gln.later import torch
 
 PAIRS = 2**13  # pairs of nodes that keep a thread busy
 MOST_PAIRED = 128  # nodes; in larger sets a node is paired with some of the others
+
+Given = TypeVar("Given")
+Made = TypeVar("Made")
 
 _lock = threading.Lock()
 _inside = 0
@@ -54,6 +60,25 @@ def at_most(threads: int) -> Iterator[None]:
             _inside -= 1
             if _inside == 0:
                 torch.set_num_threads(_before)
+
+
+def at_once(call: Callable[[Given], Made], each: Sequence[Given], threads: int) -> Iterator[Made]:
+    """``call`` of ``each``, in order; so many are computed at once, each by one thread of torch."""
+    if min(threads, len(each)) < 2:
+        yield from map(call, each)
+        return
+    waiting: deque[Future[Made]] = deque()
+    with at_most(1), ThreadPoolExecutor(min(threads, len(each))) as pool:
+        try:
+            for given in each:
+                waiting.append(pool.submit(call, given))
+                if len(waiting) > threads:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            for future in waiting:
+                future.cancel()
 
 
 def clean_processes(preload: str) -> BaseContext:

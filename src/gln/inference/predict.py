@@ -37,7 +37,7 @@ from gln.models.contract import (
 from gln.models.settings import input_widths
 from gln.ops.replay import Replay, padded_size
 from gln.storage.models import load_model
-from gln.threads import at_most, threads_for
+from gln.threads import at_most, at_once, threads_for
 
 if TYPE_CHECKING:
     from torch_geometric.data import Batch, Data
@@ -237,13 +237,10 @@ def outputs(
     if choice.candidates is not None and not isinstance(model, ScoresCandidates):
         raise GLNError(f"{type(model).__name__} takes no number of candidates; leave it out, or ask a GLN.")
     types = kinds_of(model).edge_types
-    order = sorted(range(len(graphs)), key=lambda number: graphs[number].num_nodes)  # less padding
     with _asking(model) as device:
         forward = Forward(model, device, choice, start)
-        while order:
-            nodes = graphs[order[min(choice.batch_size, len(order)) - 1]].num_nodes
-            numbers = order[: max(1, min(choice.batch_size, TRIPLES // nodes**3))]
-            del order[: len(numbers)]
+
+        def ask(numbers: list[int]) -> tuple[list[int], GraphBatch, StructureOutput]:
             nodes = 0 if forward.replay is None else padded_size(graphs[numbers[-1]].num_nodes, alike=False)
             some, kinds = [graphs[number] for number in numbers], ("edge_type",) if types > 1 else ()
             batch = GraphBatch.from_graphs(some, start, kinds, nodes).to(device)
@@ -254,7 +251,21 @@ def outputs(
             with torch.no_grad(), at_most(threads_for(*batch.mask.shape[:2])):
                 output = forward(blind, initial)
                 _check_scores(output.logits[-1][output.mask])
-            yield numbers, blind, output
+            return numbers, blind, output
+
+        batches = _batches(graphs, choice.batch_size)
+        # A batch of small graphs keeps one core busy at most; so on a CPU there are several at a time.
+        yield from at_once(ask, batches, 1 if device.type != "cpu" else torch.get_num_threads())
+
+
+def _batches(graphs: Sequence[Graph], most: int) -> list[list[int]]:
+    """The numbers of the graphs in every batch: at most so many, and few of large ones; sorted, for less padding."""
+    order, batches = sorted(range(len(graphs)), key=lambda number: graphs[number].num_nodes), []
+    while order:
+        nodes = graphs[order[min(most, len(order)) - 1]].num_nodes
+        batches.append(order[: max(1, min(most, TRIPLES // nodes**3))])
+        del order[: len(batches[-1])]
+    return batches
 
 
 class Forward:
