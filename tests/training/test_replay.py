@@ -213,6 +213,15 @@ def test_other_models_are_replayed_too(monkeypatch, model):
 
 
 @needs_gpu
+@pytest.mark.parametrize("lengths", ["local", "absolute", "fine"])
+def test_steps_are_recorded_however_a_model_reads_lengths(monkeypatch, lengths):
+    replays = count_replays(monkeypatch)
+    model = GLN(width=32, pair_width=32, kernels=2, steps=2, lengths=lengths)
+    fit(model, GRAPHS, VAL, epochs=3, batch_size=8, progress=False)
+    assert replays
+
+
+@needs_gpu
 def test_a_loss_of_ones_own_is_not_recorded(monkeypatch):
     replays, steps = count_replays(monkeypatch), []
 
