@@ -26,9 +26,9 @@ def fit_confidence(
 
     A molecule is right if every bond and every atom has its true type, or, with ``smiles``, if it is another drawing of
     the same molecule: of one in twenty-five, as of fluorenones and of anions of barbiturates, labels know one drawing
-    of several. Answers with hydrogens that are not listed are
-    judged apart: the same doubts are worth less there, and together they would make all others look less sure than they
-    are. The result is kept as ``model.training_facts["confidence"]`` and is saved with the model.
+    of several. Answers with hydrogens that are not listed are judged apart: the same doubts are worth less there, and
+    together they would make all others look less sure than they are. The result is kept as
+    ``model.training_facts["confidence"]`` and is saved with the model.
 
     Args:
         graphs: with ``pos``, ``x``, ``edge_type`` and ``node_type`` as in training.

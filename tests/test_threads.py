@@ -78,12 +78,32 @@ def test_calls_at_once_come_in_order_with_one_thread_each_and_end_at_a_mistake()
         both_inside.wait(timeout=10)  # passes only if two are at work
         return number, torch.get_num_threads()
 
-    assert list(at_once(work, range(6), 2)) == [(number, 1) for number in range(6)]
+    assert list(at_once(work, range(6), 2, 1)) == [(number, 1) for number in range(6)]
     assert torch.get_num_threads() == 3
 
     with pytest.raises(ZeroDivisionError):
-        list(at_once(lambda number: 1 / number, [2, 1, 0, 1], 2))
+        list(at_once(lambda number: 1 / number, [2, 1, 0, 1], 2, 1))
     assert torch.get_num_threads() == 3
+
+
+@pytest.mark.parametrize(("sets", "used"), [(2, [1, 1]), (1, [3]), (4, [1] * 4)])
+def test_large_batches_share_all_threads(sets: int, used: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    model, seen = GLN(pos_channels=2, width=8, pair_width=8, steps=1), []
+    forward = model.forward
+    monkeypatch.setattr(
+        model,
+        "forward",
+        lambda *given, **more: seen.append(torch.get_num_threads()) or forward(*given, **more),
+    )
+    graphs = [make_graph(pos=torch.rand(250, 2)) for _ in range(sets)]  # one to a batch
+    predict_graphs(model, graphs, Choice(batch_size=1))
+    assert seen == used
+
+
+def test_two_large_batches_have_two_threads_each() -> None:
+    torch.set_num_threads(4)
+    assert set(at_once(lambda _: torch.get_num_threads(), range(2), 2, 2)) == {2}
+    assert torch.get_num_threads() == 4
 
 
 def test_batches_predicted_at_once_are_those_predicted_one_by_one() -> None:

@@ -62,17 +62,16 @@ def at_most(threads: int) -> Iterator[None]:
                 torch.set_num_threads(_before)
 
 
-def at_once(call: Callable[[Given], Made], each: Sequence[Given], threads: int) -> Iterator[Made]:
-    """``call`` of ``each``, in order; so many are computed at once, each by one thread of torch."""
-    if min(threads, len(each)) < 2:
-        yield from map(call, each)
-        return
+def at_once(
+    call: Callable[[Given], Made], each: Sequence[Given], workers: int, threads: int
+) -> Iterator[Made]:
+    """``call`` of ``each``, in order; so many ``workers`` are at it, each with so many ``threads`` of torch."""
     waiting: deque[Future[Made]] = deque()
-    with at_most(1), ThreadPoolExecutor(min(threads, len(each))) as pool:
+    with at_most(threads), ThreadPoolExecutor(workers) as pool:
         try:
             for given in each:
                 waiting.append(pool.submit(call, given))
-                if len(waiting) > threads:
+                if len(waiting) > workers:
                     yield waiting.popleft().result()
             while waiting:
                 yield waiting.popleft().result()

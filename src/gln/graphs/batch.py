@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -140,7 +141,7 @@ class GraphBatch:
 
 
 class JoinedGraphs(Sequence[Graph]):
-    """Undirected graphs that lie one after another already, so that many of them need not be gathered one by one.
+    """Graphs that lie one after another, so that many of them need not be gathered one by one.
 
     Args:
         sizes: nodes of every graph ``[B]``.
@@ -148,6 +149,7 @@ class JoinedGraphs(Sequence[Graph]):
         rows: of all nodes together, such as ``pos`` and ``node_type``.
         entries: of all columns together, such as ``edge_type``.
         ends: all columns ``[2, m]``; each graph counts its nodes from 0.
+        directed: all of them are.
     """
 
     def __init__(
@@ -157,10 +159,33 @@ class JoinedGraphs(Sequence[Graph]):
         rows: dict[str, Tensor],
         entries: dict[str, Tensor],
         ends: Tensor,
+        directed: bool = False,
     ) -> None:
-        self.sizes, self.columns = sizes, columns
+        self.sizes, self.columns, self.directed = sizes, columns, directed
         self.rows, self.entries, self.ends = rows, entries, ends
-        self.last_row, self.last_column = np.cumsum(sizes), np.cumsum(columns)
+
+    @classmethod
+    def of(cls, graphs: Sequence[Graph], kinds: Collection[str], edges: bool) -> JoinedGraphs:
+        """``graphs``, ``kinds`` and ``edges`` as in :meth:`GraphBatch.from_graphs`."""
+        directed = {bool(graph.get("directed")) for graph in graphs if edges}
+        if len(directed) > 1:
+            raise GLNError("Some of the graphs are directed and others are not; give one kind alone.")
+        rows: dict[str, Tensor] = {}
+        entries: dict[str, Tensor] = {}
+        for name in (*ROWS, *(kinds if edges else ())):
+            if (values := values_of_all(name, graphs)) is not None:
+                (entries if is_per_edge(name) else rows)[name] = values
+        listed = [graph.edge_index for graph in graphs if edges and graph.num_edges]
+        ends = torch.cat(listed or [torch.empty(2, 0, dtype=torch.long)], dim=1)
+        return cls(*counts_of(graphs), rows, entries, ends, True in directed)
+
+    @cached_property
+    def last_row(self) -> np.ndarray:
+        return np.cumsum(self.sizes)
+
+    @cached_property
+    def last_column(self) -> np.ndarray:
+        return np.cumsum(self.columns)
 
     def __len__(self) -> int:
         return len(self.sizes)
@@ -172,7 +197,8 @@ class JoinedGraphs(Sequence[Graph]):
         row, column = int(self.last_row[number]) - size, int(self.last_column[number]) - count
         of_nodes = {name: values[row : row + size] for name, values in self.rows.items()}
         of_edges = {name: values[column : column + count] for name, values in self.entries.items()}
-        return Graph(size, **of_nodes, **of_edges, edge_index=self.ends[:, column : column + count])
+        of_edges["edge_index"] = self.ends[:, column : column + count]
+        return Graph(size, **of_nodes, **of_edges, **({"directed": True} if self.directed else {}))
 
 
 def counts_of(graphs: Sequence[Graph]) -> tuple[np.ndarray, np.ndarray]:
@@ -197,26 +223,16 @@ class GraphRows:
     ) -> None:
         if not graphs:
             raise GLNError("The batch is empty; expected at least one graph.")
-        joined = graphs if isinstance(graphs, JoinedGraphs) else None
-        looked_at = graphs if edges and joined is None else ()
-        directed = {bool(graph.get("directed")) for graph in looked_at}
-        if len(directed) > 1:
-            raise GLNError("Some of the graphs are directed and others are not; give one kind alone.")
-        self.device, self.directed = torch.device(device), True in directed
-        self.sizes, self.columns = counts_of(graphs)
-        self.rows: dict[str, Tensor] = {}  # a row for every node
-        self.entries: dict[str, Tensor] = {}  # a value for every column of edge_index
-        for name in (*ROWS, *(kinds if edges else ())):
-            there = None if joined is None else (joined.rows | joined.entries).get(name)
-            values = values_of_all(name, graphs) if joined is None else there
-            if values is not None:
-                (self.entries if is_per_edge(name) else self.rows)[name] = values.to(device)
-        self.ends: Tensor | None = None
-        if edges and joined is not None:
-            self.ends = joined.ends.to(device)
-        elif edges:
-            listed = [graph.edge_index for graph in graphs if graph.num_edges]
-            self.ends = torch.cat(listed or [torch.empty(2, 0, dtype=torch.long)], dim=1).to(device)
+        joined = graphs if isinstance(graphs, JoinedGraphs) else JoinedGraphs.of(graphs, kinds, edges)
+        wanted = {*ROWS, *kinds} if edges else {*ROWS}
+        self.device, self.directed = torch.device(device), joined.directed
+        self.sizes, self.columns = joined.sizes, joined.columns
+        # A row for every node, and a value for every column of edge_index.
+        self.rows, self.entries = (
+            {name: values.to(device) for name, values in of.items() if name in wanted}
+            for of in (joined.rows, joined.entries)
+        )
+        self.ends = joined.ends.to(device) if edges else None
 
     def batch(self, numbers: np.ndarray, nodes: int) -> GraphBatch:
         """The graphs with these numbers, padded to ``nodes``, which none of them exceeds."""

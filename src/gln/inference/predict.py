@@ -253,9 +253,14 @@ def outputs(
                 _check_scores(output.logits[-1][output.mask])
             return numbers, blind, output
 
-        batches = _batches(graphs, choice.batch_size)
-        # A batch of small graphs keeps one core busy at most; so on a CPU there are several at a time.
-        yield from at_once(ask, batches, 1 if device.type != "cpu" else torch.get_num_threads())
+        batches, threads = _batches(graphs, choice.batch_size), torch.get_num_threads()
+        if device.type != "cpu" or min(threads, len(batches)) < 2:
+            yield from map(ask, batches)
+            return
+        # A batch of small graphs keeps one core busy at most, so there are several at a time.
+        workers = min(threads, len(batches))
+        most = max(threads_for(len(numbers), graphs[numbers[-1]].num_nodes) for numbers in batches)
+        yield from at_once(ask, batches, workers, min(most, threads // workers))
 
 
 def _batches(graphs: Sequence[Graph], most: int) -> list[list[int]]:
