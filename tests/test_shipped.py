@@ -17,6 +17,7 @@ from gln.errors import GLNError
 from gln.evaluation.generation import is_planar
 from gln.graphs.check import as_record
 from gln.storage.models import SHIPPED, shipped
+from tests.conftest import run
 from tests.test_results import LISTED, ROOT
 
 # name: a family member it has not seen and the F1 to reach on a few of its graphs
@@ -121,6 +122,12 @@ def test_a_molecule_is_found_from_elements_and_positions(tmp_path: Path) -> None
         AllChem.EmbedMolecule(mol, randomSeed=1)
     found = [Chem.MolToSmiles(Chem.RemoveHs(mol)) for mol in molecules("molecules", made)]
     assert found == [Chem.CanonSmiles(word) for word in words]
+
+
+def test_a_page_draws_molecules_as_chemists_do_where_the_types_of_bonds_have_names(here: Path) -> None:
+    Path("water.xyz").write_text("3\n\nO 0 0 0.117\nH 0 0.757 -0.469\nH 0 -0.757 -0.469\n")
+    assert run("predict", "molecules", "water.xyz", "-o", "water.sdf", "--view", "page.html") == 0
+    assert '"type_names":["single","double","triple","aromatic"]' in Path("page.html").read_text()
 
 
 def test_a_shipped_generator_draws_graphs_that_are_valid_and_new() -> None:

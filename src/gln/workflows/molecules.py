@@ -152,7 +152,8 @@ class Chemistry:
             edge_index=both[:, order],
             **{name: torch.from_numpy(np.concatenate([row, row]))[order] for name, row in bonds.items()},
             **{name: torch.from_numpy(row) for name, row in atoms.items()},
-            **{name: answer[name] for name in ("edge_type_names", "node_type_names") if name in answer},
+            edge_type_names=tuple(BONDS[order - 1] for order in self.orders),
+            **({"node_type_names": answer["node_type_names"]} if "node_type_names" in answer else {}),
             molecule_prob=sure,
             note="; ".join(notes) or None,
         )
