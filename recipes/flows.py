@@ -346,7 +346,7 @@ def arrays_of(graphs: list[Graph]) -> dict[str, np.ndarray]:
 
 
 def settings_in(words: list[str]) -> dict[str, Any]:
-    """``["walks=16"]`` as settings."""
+    """``["late=True"]`` as settings."""
     return {word.partition("=")[0]: ast.literal_eval(word.partition("=")[2]) for word in words}
 
 
@@ -376,7 +376,7 @@ def main() -> None:
     parser.add_argument("--batch-size", type=int)
     parser.add_argument("--lr", type=float)
     parser.add_argument("--compile", action="store_true")
-    parser.add_argument("--set", nargs="*", default=[], help="settings of the model, such as walks=16")
+    parser.add_argument("--set", nargs="*", default=[], help="settings of the model, such as late=True")
     parser.add_argument("--samples", type=int, default=1024)
     parser.add_argument("--seed", type=int, nargs="*", default=[TEST_SEED], help="of the samples")
     parser.add_argument("--sampling-steps", type=int, nargs="*")

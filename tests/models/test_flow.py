@@ -17,7 +17,7 @@ from gln.graphs import GraphBatch
 from gln.graphs.check import make_graph
 from gln.graphs.record import Graph
 from gln.models.chain import Chain, Sampling
-from gln.models.flow import GraphFlow
+from gln.models.flow import GraphFlow, resistances
 
 TINY = {"width": 16, "pair_width": 16, "steps": 2}
 QUICK = {"progress": False, "accelerator": "cpu"}
@@ -107,7 +107,7 @@ def adjacency(pairs: list[tuple[int, int]]) -> Tensor:
 
 def test_permuting_the_nodes_permutes_the_chances() -> None:
     torch.manual_seed(0)
-    flow = GraphFlow(in_channels=2, **TINY, walks=3).eval()
+    flow = GraphFlow(in_channels=2, **TINY, resistance=True).eval()
     batch = GraphBatch(
         None, torch.randn(1, 7, 2), torch.zeros(1, 7, 7, dtype=bool), torch.ones(1, 7, dtype=bool)
     )
@@ -123,13 +123,26 @@ def test_permuting_the_nodes_permutes_the_chances() -> None:
 
 def test_padding_changes_nothing() -> None:
     torch.manual_seed(0)
-    flow = GraphFlow(**TINY, walks=3).eval()
+    flow = GraphFlow(**TINY, resistance=True).eval()
     small, large = (GraphBatch.from_graphs([kite()], edges=False, nodes=n) for n in (4, 7))
     noisy = flow.corrupted(small.mask, None, torch.zeros(1))
     wide = torch.nn.functional.pad(noisy, (0, 3, 0, 3))
     with torch.no_grad():
         one, two = flow.chances(small, torch.ones(1), noisy), flow.chances(large, torch.ones(1), wide)
     assert torch.allclose(one, two[:, :4, :4], atol=1e-5)
+
+
+def test_resistances_are_those_of_the_connected_parts() -> None:
+    graph = nx.disjoint_union(nx.gnp_random_graph(9, 0.4, seed=2), nx.path_graph(5))
+    parts = [*nx.connected_components(graph)]
+    degree, share, r = resistances(torch.from_numpy(nx.to_numpy_array(graph))[None])
+    assert degree[0].tolist() == [count for _, count in graph.degree]
+    for part in parts:
+        inside = graph.subgraph(part)
+        for i, j in combinations(sorted(part), 2):
+            assert float(r[0, i, j]) == pytest.approx(nx.resistance_distance(inside, i, j), rel=1e-2)
+        assert share[0, sorted(part)].tolist() == pytest.approx([1 / len(part)] * len(part), rel=1e-2)
+    assert float(r[0, 0, 13]) > 1000
 
 
 def test_it_says_how_many_nodes_its_training_graphs_had(trained: GraphFlow) -> None:
@@ -220,7 +233,7 @@ def test_a_stopped_run_ends_with_the_same_bits(tmp_path: Path) -> None:
 def test_on_a_gpu_steps_are_replayed_and_graphs_drawn(tmp_path: Path) -> None:
     graphs = family("tree", nodes=12).graphs(64)
     torch.manual_seed(0)
-    flow = GraphFlow(width=32, pair_width=32, steps=2, walks=4)
+    flow = GraphFlow(width=32, pair_width=32, steps=2, resistance=True)
     result = gln.fit(flow, graphs * 8, epochs=3, batch_size=16, run=tmp_path, progress=False)
     assert result.history[-1]["train_loss"] < result.history[0]["train_loss"]
     made = gln.load(tmp_path).cuda().sample(20, steps=10)
