@@ -143,11 +143,12 @@ def flow_of(run: Path, device: str) -> GraphFlow:
 def ways(flow: GraphFlow, given: argparse.Namespace) -> list[Sampling]:
     """All settings of sampling that are asked for."""
     return [
-        Sampling(steps, eta, start, lateness).of(flow.config)
+        Sampling(steps, eta, start, lateness, evenly).of(flow.config)
         for steps in given.sampling_steps or [None]
         for eta in given.stochasticity or [None]
         for start in given.start or [None]
         for lateness in given.lateness or [None]
+        for evenly in ([True] if given.evenly else [None])
     ]
 
 
@@ -245,7 +246,7 @@ def sampled_with(
 
 
 def in_a_name(how: Sampling) -> str:
-    """Settings of sampling in the name of a file: steps, stochasticity, start, lateness."""
+    """Settings of sampling in the name of a file: steps, stochasticity, start, lateness, evenly."""
     return "-".join(f"{value:g}" for value in vars(how).values())
 
 
@@ -390,6 +391,7 @@ def main() -> None:
     parser.add_argument("--stochasticity", type=float, nargs="*")
     parser.add_argument("--start", type=float, nargs="*")
     parser.add_argument("--lateness", type=float, nargs="*")
+    parser.add_argument("--evenly", action="store_true")
     parser.add_argument("--against", choices=["test", "val"], default="test")
     parser.add_argument("--keep", type=Path, help="folder for the samples")
     parser.add_argument("--graph-tool", help="a Python that has graph-tool, such as /usr/bin/python3")

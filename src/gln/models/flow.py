@@ -12,7 +12,8 @@ To sample, start from noise and go from ``t`` to ``s > t`` until ``s = 1``, ever
 3. *renew*: with probability ``1 − exp(−η (s − t))`` forget the state and draw it again as the noisy graph of time ``s``
    has it: ``c`` with probability ``s``, otherwise from ``m``.
 
-For a fixed ``c`` each of the two leaves exactly the distribution of time ``s``, however long the step. For short steps
+Together they are one draw for every pair. For a fixed ``c`` each of the two leaves exactly the distribution of time
+``s``, however long the step. For short steps
 and two states they are the rates ``R* + η R^DB`` of DeFoG (Qin et al., 2024); more states jump straight to ``c``. The
 stochasticity ``η`` lets the chain correct its mistakes: the more, the more graphs are valid, and the less varied they
 are.
@@ -33,7 +34,7 @@ from gln.graphs.batch import GraphBatch, as_batch, pair_mask
 from gln.graphs.check import as_record, check_whole, make_graph, whole_number
 from gln.graphs.columns import node_rows
 from gln.graphs.record import Graph, is_data
-from gln.models.chain import AS_SET, Chain, Sampling, choose
+from gln.models.chain import AS_SET, Chain, Sampling, choose, drawn_evenly
 from gln.models.contract import StructureOutput, kind_names
 from gln.models.features import mlp
 from gln.models.gln import GLN
@@ -67,7 +68,7 @@ class GraphFlow(nn.Module):
         resistance: let nodes and pairs also read how well the noisy graph connects them, however long the way: for
             graphs such as trees, where a single edge more or less is wrong.
         late: train more often at times near 1, where a graph is almost clean.
-        sampling_steps, stochasticity, start, lateness: those of :meth:`sample`, unless others are asked for.
+        sampling_steps, stochasticity, start, lateness, evenly: those of :meth:`sample`, unless others are asked for.
         marginal: how common each state of a pair is; found in the training graphs unless given.
         x_mean, x_std: as in :class:`gln.GLN`.
     """
@@ -100,6 +101,7 @@ class GraphFlow(nn.Module):
         stochasticity: float = 50.0,
         start: float = 0.0,
         lateness: float = 2.0,
+        evenly: bool = False,
         marginal: Sequence[float] | None = None,
         x_mean: Sequence[float] | None = None,
         x_std: Sequence[float] | None = None,
@@ -207,6 +209,7 @@ class GraphFlow(nn.Module):
         stochasticity: float | None = None,
         start: float | None = None,
         lateness: float | None = None,
+        evenly: bool | None = None,
         batch_size: int = 64,
         progress: bool = False,
         keep: int = 0,
@@ -218,13 +221,13 @@ class GraphFlow(nn.Module):
             seed: the same seed gives the same graphs, for one ``count``, ``batch_size`` and device.
             nodes: what to draw graphs over: rows of numbers, or a ``Data``, or a list of these. For bare nodes, how
                 many of them; default: a number drawn from those of the training graphs.
-            steps, stochasticity, start, lateness: as in :class:`Sampling`; default: those of the model.
+            steps, stochasticity, start, lateness, evenly: as in :class:`Sampling`; default: those of the model.
             batch_size: graphs at a time, fewer if they are large.
             progress: show a progress bar.
             keep: also keep the noise and the noisy graph after so many steps, evenly spread: ``forming`` is a list of
                 their ``edge_index``.
         """
-        how = Sampling(steps, stochasticity, start, lateness)
+        how = Sampling(steps, stochasticity, start, lateness, evenly)
         made = self.sampled(count, seed, nodes, how, batch_size, progress, keep)
         return [graph.to_data() for graph in made]
 
@@ -337,6 +340,19 @@ class GraphFlow(nn.Module):
             return found
         found = found.triu(1)
         return found + found.mT
+
+    def evenly(self, chances: Tensor, rng: torch.Generator | None = None) -> Tensor:
+        """Which pairs change, evenly, with these chances ``[B, N, N]``: pairs that are as likely to are drawn apart."""
+        nodes, device = chances.shape[1], chances.device
+        whole = torch.ones(nodes, nodes, dtype=torch.bool, device=device)
+        places = torch.nonzero(~whole.diag().diag() if self.directed else whole.triu(1)).T
+        each = chances[:, *places]  # [B, P]
+        order = (each * (1 - torch.rand(each.shape, device=device, generator=rng) / 64)).argsort(-1)
+        start = torch.rand(len(each), device=device, generator=rng)
+        drawn = drawn_evenly(each.gather(-1, order), start)
+        changed = torch.zeros_like(chances, dtype=torch.bool)
+        changed[:, *places] = torch.zeros_like(drawn).scatter(-1, order, drawn)
+        return changed if self.directed else changed | changed.mT
 
 
 class Resistance(nn.Module):

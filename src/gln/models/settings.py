@@ -60,7 +60,7 @@ def check_flow(given: Settings) -> Settings:
         for name, least in (("in_channels", 0), ("pos_channels", 0), ("edge_types", 1))
     }
     check_sampling("GraphFlow", given)
-    _check_flags("GraphFlow", config, ("resistance", "directed", "late"))
+    _check_flags("GraphFlow", config, ("resistance", "directed", "late", "evenly"))
     chances = given["marginal"]
     if chances is not None:
         fit = len(chances) == 1 + config["edge_types"] and all(0 <= chance <= 1 for chance in chances)
