@@ -101,10 +101,10 @@ def predict(
     paths = check_prediction(
         model, files, output, options, known, clusters is not None, force, device, Skips()
     )
+    from gln.baselines.neighbours import load_rules
     from gln.workflows.engines import in_this_process
     from gln.workflows.methods import load_for, put_on
     from gln.workflows.predict_files import Job
-    from gln.workflows.rules import load_rules
     from gln.workflows.tiling import predict_job
 
     if SEVERAL & os.environ.keys():

@@ -23,7 +23,7 @@ from gln.workflows import silent
 from gln.workflows.methods import comparable, compared, out_of_memory
 
 if TYPE_CHECKING:
-    from gln.workflows.rules import Rules
+    from gln.baselines.neighbours import Rules
 
 SCORES = ("dice", "precision", "recall", "iou")
 OF_KINDS = ("type_f1_micro", "directions", "weight_error", "node_accuracy", "exact_kinds")

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from tqdm.auto import tqdm  # type: ignore[import-untyped]
 
+from gln.baselines.neighbours import FROM_TRAINING, Rules, rules_of_scored
 from gln.errors import GLNError
 from gln.files import apart_from
 from gln.inference.predict import Choice, Method, Tick
@@ -22,7 +23,6 @@ from gln.workflows import Say, Skip, silent
 from gln.workflows.answers import Form, KnownEdges, Outcome, Unfit, Window, answer_window
 from gln.workflows.engines import Engine, in_this_process
 from gln.workflows.methods import as_molecules, coinciding, put_on
-from gln.workflows.rules import FROM_TRAINING, Rules, rules_of_scored
 
 if TYPE_CHECKING:
     from gln.decoding.clusters import Grouping
