@@ -17,7 +17,7 @@ from gln.errors import GLNError, quote
 from gln.inference.choice import Choice
 from gln.io import Item, ReadOptions
 from gln.io.items import Source
-from gln.io.parquet import ListRoles, arrow, is_list
+from gln.io.streams import ListRoles, arrow, is_list
 from gln.workflows.answers import ask_each
 from gln.workflows.engines import TRIES, Engine, Server, Task, Work, pickled, spread
 from gln.workflows.methods import load_for, put_on

@@ -19,7 +19,7 @@ from gln.graphs.check import as_record
 from gln.graphs.record import Graph
 from gln.io.csvfile import harmless
 from gln.io.items import Item, decoding
-from gln.io.parquet import arrow
+from gln.io.streams import arrow
 from gln.storage.facts import parse_facts
 
 AT_ONCE = 2**16  # rows of a table that are written at a time

@@ -15,10 +15,12 @@ from typing import Any
 import numpy as np
 
 from gln.errors import GLNError, quote
+from gln.graphs.check import check_graph
 from gln.graphs.columns import GRAPHS, IDS, first_of, guess_positions
+from gln.graphs.record import Graph
 from gln.io.csvfile import BrokenTable, CSVFile, Row, plain, reads_as_number
 from gln.io.file_edges import WEIGHTS, FileEdges
-from gln.io.items import Item, ReadOptions, Skipped, Source, numbers_of
+from gln.io.items import Item, ReadOptions, Skipped, Source, as_tensors, numbers_of
 
 SHOWN = 20  # names in a message
 ENDS = (("source", "target"), ("from", "to"), ("src", "dst"))
@@ -231,7 +233,7 @@ class EdgeTable:
     """A table of edges, read one graph at a time; it remembers only where each graph begins."""
 
     def __init__(self, path: Path, options: ReadOptions = ReadOptions(), chances: bool = False) -> None:  # noqa: B008
-        self.path = path
+        self.path, self.options = path, options
         try:
             self._open(options)
             if chances:
@@ -292,6 +294,11 @@ class EdgeTable:
         return FileEdges(
             pairs, values | self.unread, directed, lambda edge: f"{self.path.name}, row {rows[edge]}"
         )
+
+    def graph(self, names: tuple[str | None, str], number: dict[str, int]) -> Graph:
+        """The same as a graph without positions, with the kinds that the options of the table name."""
+        found = self.edges(names, number).fields(len(number), self.options, lambda text: None)
+        return check_graph(Graph(len(number), **as_tensors(found)))
 
     def _ways(self, row: int, cells: list[str], pair: tuple[int, int]) -> Sequence[tuple[int, int]]:
         """The directions of the edge in a row, as the column ``direction`` says."""

@@ -11,12 +11,10 @@ import numpy as np
 import torch
 
 from gln.errors import GLNError
-from gln.graphs.check import check_graph
 from gln.graphs.record import Graph
 from gln.inference.predict import Choice, Method, Tick, predict_graphs
 from gln.io import EdgeTable, Item, ReadOptions, Skipped
 from gln.io.csvfile import CSVFile
-from gln.io.items import as_tensors
 from gln.models.contract import kinds_of
 from gln.models.settings import misfit, unread, unseen
 from gln.workflows import silent
@@ -36,20 +34,20 @@ class KnownEdges:
     """
 
     def __init__(self, path: Path, options: ReadOptions, files: int, model: Any = None) -> None:
-        self.used, self.model, self.kinds = False, model, kinds_of(model)
+        self.used, self.model, kinds = False, model, kinds_of(model)
         columns = CSVFile.open(path).columns
         asked = {"types": ("edge_type", "type"), "weights": ("edge_weight", "weight")}
         chosen: dict[str, Any] = {
             flag: (given if (given := getattr(options, flag)) in columns else usual)
             for flag, (kind, usual) in asked.items()
-            if kind in self.kinds.learned
+            if kind in kinds.learned
         }
         if lacking := [column for column in chosen.values() if column not in columns]:
             raise GLNError(
                 f"{path} has no column {lacking[0]}, which the model predicts; say for every known edge what it is."
             )
-        self.options = ReadOptions(graph=options.graph, **chosen, directed=self.kinds.directed)
-        self.table = EdgeTable(path, self.options)
+        wanted = ReadOptions(graph=options.graph, **chosen, directed=kinds.directed)
+        self.table = EdgeTable(path, wanted)
         if files > 1 and not self.table.grouped:
             raise GLNError(
                 f"{path} has no graph column, but there are {files} files of nodes; add a column with their names."
@@ -57,12 +55,10 @@ class KnownEdges:
 
     def of(self, item: Item) -> Graph:
         """The known edges of ``item``, with their kinds."""
-        nodes = item.graph.num_nodes
-        listed = self.table.edges((item.part, item.name), item.numbers())
-        self.used |= len(listed.pairs) > 0
-        fields = listed.fields(nodes, self.options, silent)
+        known = self.table.graph((item.part, item.name), item.numbers())
+        self.used |= known.num_edges > 0
         try:
-            return comparable(self.model, check_graph(Graph(nodes, **as_tensors(fields))))
+            return comparable(self.model, known)
         except GLNError as error:
             raise GLNError(f"{self.table.path}: {error}") from None
 

@@ -20,8 +20,8 @@ from gln.graphs.kinds import TYPES, rename_types
 from gln.graphs.record import KINDS, NAMES, Graph
 from gln.io import EdgeTable, Item, ReadOptions, find_files
 from gln.io.molfiles import MOLECULES
-from gln.io.parquet import arrow
 from gln.io.reading import GLANCE, reasons_against
+from gln.io.streams import arrow
 from gln.io.writing import check_output
 from gln.later import torch
 from gln.models import MODELS

@@ -36,8 +36,7 @@ from gln.workflows.answers import Outcome
 from gln.workflows.bins import Bins, distinct, make_bins
 from gln.workflows.engines import Engine, in_this_process
 from gln.workflows.methods import put_on
-from gln.workflows.predict_files import Job, predict_files
-from gln.workflows.shards import Folder, manifest, predict_in_folder
+from gln.workflows.predict_files import Folder, Job, manifest, predict_files, predict_in_folder
 
 # Bytes for each of the K · c values of a node's pairs: measured, with what a step needs beside them.
 STATE = 20

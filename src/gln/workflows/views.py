@@ -21,7 +21,7 @@ from gln.graphs.record import Graph
 from gln.inference.predict import Choice, Method
 from gln.inference.steps import Seen, every_step
 from gln.io import Item, ReadOptions, read_items
-from gln.io.read_predictions import Predictions, is_archive, is_table, read_archive
+from gln.io.reading import Predictions, is_archive, is_table, read_archive
 from gln.models.contract import Generates
 from gln.models.settings import misfit
 from gln.workflows import Say, Skip, silent
