@@ -18,8 +18,8 @@ from gln.io import Item, ReadOptions, find_files, read_items
 from gln.io.items import Source
 from gln.io.molecules import Molecule, item_of
 from gln.io.molfiles import sanitised
+from gln.workflows.forms import Chemistry, knows_molecules
 from gln.workflows.methods import load
-from gln.workflows.molecules import Chemistry, knows_molecules
 
 if TYPE_CHECKING:
     from rdkit.Chem import Mol

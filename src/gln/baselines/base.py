@@ -21,10 +21,9 @@ from gln.graphs.record import KINDS, Graph
 from gln.later import torch
 from gln.registry import Registered, Registry, parse_spec
 from gln.seeds import GENERATE, check_seed
-from gln.storage.facts import accepted, naming_misfits
+from gln.storage.facts import accepted, clear_disk_errors, naming_misfits, write_json
 from gln.storage.models import Saved, read_saved, write_saved
 from gln.storage.runs import check_same, read_config
-from gln.storage.tensors import clear_disk_errors, write_json
 
 if TYPE_CHECKING:
     from torch import Tensor

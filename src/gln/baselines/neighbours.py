@@ -16,9 +16,8 @@ from gln.graphs import as_graphs, make_graph
 from gln.graphs.features import feature_scale
 from gln.graphs.record import Graph
 from gln.later import spatial, torch
-from gln.storage.facts import read_facts
+from gln.storage.facts import read_facts, write_json
 from gln.storage.models import find_saved
-from gln.storage.tensors import write_json
 
 Rule = Literal["knn", "mutual", "radius", "gabriel", "rng"]
 

@@ -8,19 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from tyro.conf import OmitArgPrefixes, Positional, arg
 
-from gln.commands.flags import (
-    Clusters,
-    ModelPath,
-    Number,
-    PagePath,
-    ReadFlags,
-    ShareFlags,
-    Skips,
-    Steps,
-    Whole,
-    count_of,
-    remark,
-)
+from gln.commands import flags
+from gln.commands.flags import Skips, count_of, remark
 from gln.commands.look import show_views
 from gln.errors import escaped
 from gln.files import check_page
@@ -32,23 +21,23 @@ if TYPE_CHECKING:
 
 
 def predict(
-    model: ModelPath,
+    model: flags.ModelPath,
     files: Annotated[Positional[tuple[str, ...]], arg(metavar="FILE", help_behavior_hint="(one or more)")],
     output: Annotated[Path, arg(aliases=["-o"], metavar="OUT")],
-    threshold: Number = None,
-    top_k: Whole = None,
+    threshold: flags.Number = None,
+    top_k: flags.Whole = None,
     known: Annotated[Path | None, arg(metavar="EDGES")] = None,
-    steps: Steps = None,
-    candidates: Whole = None,
+    steps: flags.Steps = None,
+    candidates: flags.Whole = None,
     batch_size: int = 32,
     device: str = "auto",
     force: bool = False,
-    view: PagePath = None,
-    clusters: Clusters = None,
+    view: flags.PagePath = None,
+    clusters: flags.Clusters = None,
     faces: Annotated[Literal["auto", "closed", "open", "no"], arg(metavar="auto|closed|open|no")] = "auto",
-    tile_nodes: Whole = None,
-    read: OmitArgPrefixes[ReadFlags] = ReadFlags(),  # noqa: B008 - frozen
-    share: OmitArgPrefixes[ShareFlags] = ShareFlags(),  # noqa: B008 - frozen
+    tile_nodes: flags.Whole = None,
+    read: OmitArgPrefixes[flags.ReadFlags] = flags.ReadFlags(),  # noqa: B008 - frozen
+    share: OmitArgPrefixes[flags.ShareFlags] = flags.ShareFlags(),  # noqa: B008 - frozen
 ) -> None:
     """Predict the edges over your own points, meshes, molecules, images or tables.
 
@@ -83,7 +72,7 @@ def predict(
     """
     from gln.inference.choice import Choice
     from gln.storage.models import saved_facts
-    from gln.workflows.meshes import Meshing
+    from gln.workflows.forms import Meshing, check_molecules
     from gln.workflows.methods import as_molecules, check_prediction, options_for
 
     if view is not None:
@@ -92,8 +81,6 @@ def predict(
         clusters = clusters or "auto"
     choice = Choice(threshold, top_k, steps, candidates, batch_size)
     if as_molecules(output):
-        from gln.workflows.molecules import check_molecules
-
         check_molecules(model, saved_facts(model), choice)
     meshing = Meshing.of(faces, output, saved_facts(model), model)
     share.check()
@@ -140,7 +127,10 @@ def _tell_written(job: Job, outcome: Outcome) -> None:
     output, graphs = job.output, count_of(outcome.graphs, "graph")
     what = count_of(outcome.edges, "edge") if job.clusters is None else count_of(outcome.clusters, "cluster")
     if as_molecules(output):
-        what, graphs = count_of(outcome.graphs, "molecule"), f"{outcome.sure:,} of them more than 99 % sure"
+        what, graphs = (
+            count_of(outcome.graphs, "molecule"),
+            f"{outcome.sure:,} of them more than 99 % sure",
+        )
     elif job.form is not None:
         what = "the mesh" if outcome.graphs == 1 else "the meshes"
         graphs = "the points" if outcome.graphs == 1 else f"{outcome.graphs:,} sets of points"

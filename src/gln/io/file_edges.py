@@ -1,4 +1,4 @@
-"""The edges of a user's file as a graph holds them: types, weights and directions, of which the user chooses.
+"""The edges of a user's file as a graph holds them, and back: types, weights and directions, of which the user chooses.
 
 A reader gives what the file says of its edges and nodes by name; words become numbers in sorted order, and numbers
 stay. What is there and was not asked for is named and not used.
@@ -14,6 +14,7 @@ import numpy as np
 
 from gln.errors import GLNError, quote
 from gln.graphs.columns import first_of
+from gln.graphs.record import Graph
 from gln.io.csvfile import reads_as_number
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ class Numbered(NamedTuple):
 
 Values = Sequence[Any] | np.ndarray | Numbered  # one per edge or node
 Where = Callable[[int], str]
+Columns = dict[str, np.ndarray]  # of a table, by name
 
 
 @dataclass(frozen=True)
@@ -195,3 +197,31 @@ def check_numbers(rows: np.ndarray, nodes: int, what: str) -> None:
             f"{what} {number} (counted from 0) joins nodes {rows[number].tolist()[:8]}, but the {nodes} nodes are "
             f"numbered 0 to {nodes - 1}."
         )
+
+
+def edge_columns(answer: Graph, names: np.ndarray) -> Columns:
+    """Every edge once: its ends by ``names [n]``, its probability and, where predicted, type, weight and direction."""
+    pairs, chances = answer.scored_once()
+    source, target = names[pairs.T]
+    return {"source": source, "target": target, "probability": chances, **kind_columns(answer)}
+
+
+def kind_columns(answer: Graph) -> Columns:
+    """What a prediction says of each edge that is listed once, besides its probability: type, weight, direction."""
+    once, columns = answer.listed_once(), {}
+    if answer.edge_type is not None:
+        columns["type"] = _words(answer.edge_type[once].numpy(force=True), answer.get("edge_type_names"))
+    if answer.edge_weight is not None:
+        columns["weight"] = answer.edge_weight[once].numpy(force=True)
+    if answer.directed:
+        columns["direction"] = np.full(int(once.sum()), "forward", dtype=object)
+    return columns
+
+
+def node_words(answer: Graph) -> np.ndarray:
+    """The type of every node: its name, or else its number."""
+    return _words(answer.node_type.numpy(force=True), answer.get("node_type_names"))
+
+
+def _words(types: np.ndarray, names: Sequence[str] | None) -> np.ndarray:
+    return types if names is None else np.array([*names, ""], dtype=object)[types]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -18,6 +18,7 @@ from gln.io.csvfile import CSVFile
 from gln.models.contract import kinds_of
 from gln.models.settings import misfit, unread, unseen
 from gln.workflows import silent
+from gln.workflows.forms import Form
 from gln.workflows.methods import comparable, compared, out_of_memory
 
 if TYPE_CHECKING:
@@ -198,20 +199,6 @@ class Window:
     number: int
     items: list[Item] = field(default_factory=list)
     bad: list[Skipped] = field(default_factory=list)
-
-
-class Form(Protocol):
-    """What answers are made into: molecules or meshes."""
-
-    @property
-    def least(self) -> float:
-        """Edges that are less likely than this are not looked at."""
-
-    def checked(self, item: Item) -> Item:
-        """The item as the model is to see it; refuses what the form cannot be made of."""
-
-    def made(self, item: Item, answer: Graph, done: Outcome) -> Graph:
-        """The form over the nodes of ``item``, by the ``answer`` to what :meth:`checked` left of it."""
 
 
 def answer_window(

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 import numpy as np
 
+from gln.decoding.valences import ELEMENTS
 from gln.errors import GLNError
 from gln.files import apart_from, open_regular
 from gln.graphs.kinds import TYPES, rename_types
@@ -30,6 +31,7 @@ from gln.registry import parse_spec, write_spec
 from gln.storage.facts import as_kind, read_facts
 from gln.storage.models import find_saved, load_model, saved_facts
 from gln.workflows import Say, Skip, silent
+from gln.workflows.forms import knows_molecules
 
 if TYPE_CHECKING:
     from torch import nn
@@ -236,11 +238,7 @@ def options_for(model: str, options: ReadOptions) -> ReadOptions:
     more |= {"directed": True} if config.get("directed") is True else {}
     if options.elements is None:
         more["elements"] = read.elements
-        if config.get("node_types"):  # as the model of molecules has them; others need nothing of chemistry
-            from gln.decoding.valences import ELEMENTS
-            from gln.workflows.molecules import knows_molecules
-
-            more |= {"elements": ELEMENTS, "only_elements": True} if knows_molecules(config) else {}
+        more |= {"elements": ELEMENTS, "only_elements": True} if knows_molecules(config) else {}
     more = {name: value for name, value in more.items() if value and not getattr(options, name)}
     return replace(options, **more, kinds_if_there=bool(set(more) & set(FLAGS)))
 

@@ -36,14 +36,14 @@ from gln.inference.predict import Choice, Method, Tick
 from gln.io import Item, ReadOptions, Skipped, open_writer
 from gln.io.images import labels_of
 from gln.io.reading import node_files, read_all
-from gln.io.table_writers import facts_in, labelled_edges, pack_edges
 from gln.io.tables import edges_of
-from gln.storage.facts import read_facts
+from gln.io.writing import facts_in, labelled_edges, pack_edges
+from gln.storage.facts import clear_disk_errors, read_facts, write_json
 from gln.storage.provenance import versions
-from gln.storage.tensors import clear_disk_errors, write_json
 from gln.workflows import Say, Skip, silent
-from gln.workflows.answers import Form, KnownEdges, Outcome, Unfit, Window, answer_window
+from gln.workflows.answers import KnownEdges, Outcome, Unfit, Window, answer_window
 from gln.workflows.engines import Engine, in_this_process
+from gln.workflows.forms import Chemistry, Form
 from gln.workflows.methods import as_molecules, coinciding, put_on
 
 if TYPE_CHECKING:
@@ -110,8 +110,6 @@ class Job:
             raise GLNError(f"There is nothing to read besides {others}; give files of nodes.")
         self.paths = node_files(paths, self.options)
         if as_molecules(self.output):
-            from gln.workflows.molecules import Chemistry  # here, as most need nothing of chemistry
-
             self.form = Chemistry.of(self.model)
         if self.form is not None:
             self.choice = replace(self.choice, threshold=self.form.least)

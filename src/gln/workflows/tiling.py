@@ -24,8 +24,9 @@ from gln.files import write_atomically
 from gln.graphs.record import Graph
 from gln.inference.choice import Choice
 from gln.inference.predict import LARGE, chosen_edges
+from gln.io.file_edges import Columns, edge_columns
 from gln.io.streams import Stream, open_stream
-from gln.io.table_writers import Columns, edge_columns, facts_in, pack_edges
+from gln.io.writing import facts_in, pack_edges
 from gln.models.contract import kind_names, kinds_of, products
 from gln.models.crowds import MOST_COPIES
 from gln.models.region import check_local, hops, score_region

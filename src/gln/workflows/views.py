@@ -26,8 +26,8 @@ from gln.models.contract import Generates
 from gln.models.settings import misfit
 from gln.workflows import Say, Skip, silent
 from gln.workflows.answers import Window
+from gln.workflows.forms import drawing
 from gln.workflows.methods import as_molecules, check_fit, compared, load, load_for
-from gln.workflows.molecules import drawing
 from gln.workflows.predict_files import Job
 from gln.workflows.runs import learned_from, run_data
 from gln.workflows.training_data import find_data, is_family, is_run
