@@ -61,13 +61,8 @@ def _items(model: Any, source: Any, number: int) -> list[Item]:
     name = source.GetProp("_Name") if source.HasProp("_Name") else ""
     where = _positions(source).tolist()
     symbols = [atom.GetSymbol() for atom in source.GetAtoms()]
-    return [
-        item_of(
-            Source(Path(f"molecule {number}"), f"molecule {number}", options),
-            Molecule(where, symbols, name),
-            None,
-        )
-    ]
+    unnamed = Source(Path(f"molecule {number}"), f"molecule {number}", options)
+    return [item_of(unnamed, Molecule(where, symbols, name), None)]
 
 
 def _positions(mol: Mol) -> np.ndarray:

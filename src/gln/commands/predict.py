@@ -127,10 +127,7 @@ def _tell_written(job: Job, outcome: Outcome) -> None:
     output, graphs = job.output, count_of(outcome.graphs, "graph")
     what = count_of(outcome.edges, "edge") if job.clusters is None else count_of(outcome.clusters, "cluster")
     if as_molecules(output):
-        what, graphs = (
-            count_of(outcome.graphs, "molecule"),
-            f"{outcome.sure:,} of them more than 99 % sure",
-        )
+        what, graphs = count_of(outcome.graphs, "molecule"), f"{outcome.sure:,} of them more than 99 % sure"
     elif job.form is not None:
         what = "the mesh" if outcome.graphs == 1 else "the meshes"
         graphs = "the points" if outcome.graphs == 1 else f"{outcome.graphs:,} sets of points"

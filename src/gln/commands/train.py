@@ -15,7 +15,7 @@ from gln.commands.flags import Skips, remark
 from gln.commands.look import write_shown
 from gln.errors import GLNError, escaped
 from gln.files import check_page
-from gln.training.config import SEVERAL
+from gln.training.config import SEVERAL, FitConfig
 
 ANY_METHOD = ("seed", "progress")  # the settings of FitConfig that a baseline has too
 
@@ -72,13 +72,22 @@ def train(
             positions per node.
         resume: Continue the run in RUN exactly where it stopped.
     """
+    from gln.storage.runs import refuse_run
     from gln.workflows.divide import check_patches
     from gln.workflows.methods import find_method
-    from gln.workflows.recipe import Recipe
+    from gln.workflows.recipe import Recipe, check_new_recipe
     from gln.workflows.training_data import check_graphs, find_data, is_family
 
-    config = settings.config()
-    _check_outputs(output, recipe, view, resume)
+    config = FitConfig(**vars(settings))
+    several = bool(SEVERAL & os.environ.keys())  # processes, of which one may have begun already
+    if output.is_file():
+        raise GLNError(f"{output} is a file; give the name of a run folder.")
+    if not resume and not several:
+        refuse_run(output)
+    if recipe is not None and not several:
+        check_new_recipe(recipe, resume)
+    if view is not None:
+        check_page(view)
     for_files = {"patches": patches, "group": group, "recipe": recipe, "from_recipe": from_recipe}
     for_files |= vars(read)
     held: dict[str, Any] = {"val": val or None, "test": () if test == ("none",) else test or None}
@@ -128,22 +137,6 @@ def train(
         predicts, graphs = (report.method, judged.graphs) if judged.paired else (None, judged.made)
         write_shown(view, predicts, graphs, f"{output}, {'test' if judged.paired else 'sampled'} graphs")
     skip.end()
-
-
-def _check_outputs(run: Path, recipe: Path | None, view: Path | None, resume: bool) -> None:
-    """Refuse to write where something else is; of several processes, one may have begun already."""
-    from gln.storage.runs import refuse_run
-    from gln.workflows.recipe import check_new_recipe
-
-    several = bool(SEVERAL & os.environ.keys())
-    if run.is_file():
-        raise GLNError(f"{run} is a file; give the name of a run folder.")
-    if not resume and not several:
-        refuse_run(run)
-    if recipe is not None and not several:
-        check_new_recipe(recipe, resume)
-    if view is not None:
-        check_page(view)
 
 
 def _refuse_for_baseline(given: dict[str, Any]) -> None:

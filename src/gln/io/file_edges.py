@@ -39,19 +39,13 @@ Columns = dict[str, np.ndarray]  # of a table, by name
 
 @dataclass(frozen=True)
 class FileEdges:
-    """The edges of a graph as a file lists them.
+    """The edges of a graph as a file lists them."""
 
-    Attributes:
-        pairs: source and target ``[m, 2]`` (int64), in any order and direction, repeated or not.
-        values: what the file says of each edge, by name; ``None`` where this was not read, as nobody asked for it.
-        directed: whether the file says that an edge leads from its source to its target; ``None``: it does not say.
-        where: the words for an edge, counted from 0, in a message.
-    """
-
-    pairs: np.ndarray
+    pairs: np.ndarray  # source and target [m, 2] (int64), in any order and direction, repeated or not
+    # What the file says of each edge, by name; None where this was not read, as nobody asked for it.
     values: Mapping[str, Values | None] = field(default_factory=dict)
-    directed: bool | None = None
-    where: Where = "edge {} (counted from 0)".format
+    directed: bool | None = None  # an edge leads from its source to its target; None: the file does not say
+    where: Where = "edge {} (counted from 0)".format  # the words for an edge, counted from 0, in a message
 
     def fields(self, nodes: int, options: ReadOptions, say: Callable[[str], None]) -> dict[str, Any]:
         """The ``edge_index [2, m]`` of a graph with this many nodes, and the kinds of its edges that were chosen."""

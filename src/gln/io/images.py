@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gln.errors import GLNError, needed
+from gln.errors import GLNError, about, needed
 from gln.graphs.record import Graph
 from gln.graphs.regions import is_image, region_edges
 from gln.io.items import Item, ReadOptions, Source, decoding, load
@@ -37,10 +37,8 @@ def read_image(source: Source) -> Iterator[Item]:
     pos = np.stack([column, row], axis=1)  # [n, 2]
     where, edges, region = labels_of(source.path, source.options), None, None
     if where is not None:
-        try:
+        with about(f"label image {where}"):
             region = _labels(load(where), full, size)
-        except GLNError as error:
-            raise GLNError(f"label image {where}: {error}") from None
         source.say(f"regions from {source.options.labels or source.beside(where)}")
         edges = region_edges(torch.from_numpy(pos), region).numpy().T
     yield source.item(pos=pos, x=colours.reshape(-1, 3), edges=edges, region=region)

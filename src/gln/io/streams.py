@@ -26,7 +26,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from gln.errors import GLNError, needed, quote
+from gln.errors import GLNError, about, needed, quote
 from gln.files import open_regular
 from gln.graphs.columns import GRAPHS, first_of
 from gln.io.arrays import NUMBERS, npy_header
@@ -257,10 +257,8 @@ def open_stream(path: Path, options: ReadOptions, say: Callable[[str], None]) ->
     opener = openers.get(path.suffix.lower())
     if opener is None:
         return None
-    try:
+    with about(path):
         return opener(Source(path, path.name, options, lambda text: say(f"{path.name}: {text}")))
-    except GLNError as error:
-        raise GLNError(f"{path}: {error}") from None
 
 
 def _npy(source: Source) -> Stream | None:

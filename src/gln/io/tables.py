@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from gln.errors import GLNError, quote
+from gln.errors import GLNError, about, quote
 from gln.graphs.check import check_graph
 from gln.graphs.columns import GRAPHS, IDS, first_of, guess_positions
 from gln.graphs.record import Graph
@@ -234,32 +234,26 @@ class EdgeTable:
 
     def __init__(self, path: Path, options: ReadOptions = ReadOptions(), chances: bool = False) -> None:  # noqa: B008
         self.path, self.options = path, options
-        try:
-            self._open(options)
-            if chances:
-                self.read["edge_prob"] = self.file.at["probability"]
-        except GLNError as error:
-            raise GLNError(f"{path.name}: {error}") from None
-
-    def _open(self, options: ReadOptions) -> None:
-        self.file = CSVFile.open(self.path)
-        ends = choose_ends(self.file.columns, self.file.named)
-        if ends is None:
-            raise GLNError(
-                f"expected the columns source and target; there are {', '.join(map(quote, self.file.columns))}."
-            )
-        columns = self.file.columns
-        self.ends = itemgetter(*(self.file.at[end] for end in ends))
-        column = options.graph if options.graph in columns else first_of(GRAPHS, columns)
-        self.grouped = column is not None
-        self.key = self.file.key(column)
-        # As they were before they were written for a spreadsheet, too.
-        self.places = {plain(part): place for part, place in self.file.places(column).items()}
         self.expected: set[str] = set()
+        with about(path.name):
+            self.file = CSVFile.open(path)
+            columns = self.file.columns
+            ends = choose_ends(columns, self.file.named)
+            if ends is None:
+                raise GLNError(
+                    f"expected the columns source and target; there are {', '.join(map(quote, columns))}."
+                )
+            self.ends = itemgetter(*(self.file.at[end] for end in ends))
+            column = options.graph if options.graph in columns else first_of(GRAPHS, columns)
+            self.grouped = column is not None
+            self.key = self.file.key(column)
+            # As they were before they were written for a spreadsheet, too.
+            self.places = {plain(part): place for part, place in self.file.places(column).items()}
         others = [name for name in columns if name not in (*ends, column)] if self.file.named else []
         wanted = {options.types, options.weights, "direction" if options.directed else None}
         wanted |= set(WEIGHTS) if options.threshold_weights is not None else set()
         self.read = {name: self.file.at[name] for name in others if name in wanted}
+        self.read |= {"edge_prob": self.file.at["probability"]} if chances else {}
         self.unread = dict.fromkeys(name for name in others if name not in wanted)
 
     def edges(self, names: tuple[str | None, str], number: dict[str, int]) -> FileEdges:

@@ -144,16 +144,14 @@ class Sheet:
             entries = {"edge_type": type_entry(number, thick), "weight": line}
             looks.append(entries.get(what) or node_entry(number))
         looks += [legend_entry(kind, image, thick) for kind in kinds]
-        if looks:
-            self._legend(looks, [*(self.types[key] for key in sorted(self.types)), *kinds])
-
-    def _legend(self, lines: Sequence[Any], names: Sequence[str]) -> None:
-        width = self.panel * self.columns
+        if not looks:
+            return
+        names, width = [*(self.types[key] for key in sorted(self.types)), *kinds], self.panel * self.columns
         small: dict[str, Any] = {"handlelength": 1.4, "columnspacing": 1.0} if width < 5 else {}
         room = 72 * width / (0.62 * self.text)  # letters in a line
         most = max(1, int(room / (max(map(len, names)) + 7)))
         self.figure.legend(
-            lines,
+            looks,
             names,
             loc="outside lower center",
             ncols=min(len(names), most, 3 if width < 5 else 6),

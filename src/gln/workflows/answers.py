@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from gln.errors import GLNError
+from gln.errors import GLNError, about
 from gln.graphs.record import Graph
 from gln.inference.predict import Choice, Method, Tick, predict_graphs
 from gln.io import EdgeTable, Item, ReadOptions, Skipped
@@ -58,10 +58,8 @@ class KnownEdges:
         """The known edges of ``item``, with their kinds."""
         known = self.table.graph((item.part, item.name), item.numbers())
         self.used |= known.num_edges > 0
-        try:
+        with about(self.table.path):
             return comparable(self.model, known)
-        except GLNError as error:
-            raise GLNError(f"{self.table.path}: {error}") from None
 
     def check_used(self, used: bool) -> None:
         """Refuse a table of which nothing was ``used``: it is the wrong one or names the graphs differently."""
@@ -188,10 +186,6 @@ def _mean(ours: dict[str, float], theirs: dict[str, float], share: float) -> dic
     return {name: share * theirs[name] + (1 - share) * ours[name] for name in theirs if name in ours}
 
 
-class Unfit(GLNError):
-    """Nothing in the first window, or nothing at all, can be predicted: something is wrong with the whole input."""
-
-
 @dataclass
 class Window:
     """Window ``number`` of the input; ``bad`` is what could not be read on the way."""
@@ -225,7 +219,7 @@ def answer_window(
     if results and window.number == 0:
         if not answered:
             nothing = f"None of the first {len(results)} sets of nodes can be predicted; "
-            raise Unfit(f"{nothing if len(results) > 1 else ''}{seen[0].name}: {results[0]}")
+            raise GLNError(f"{nothing if len(results) > 1 else ''}{seen[0].name}: {results[0]}")
         for name in unread(model, answered[0].graph):
             done.remarks.append(f"the model does not read {name}; it was trained without it.")
     for part in answered:

@@ -11,7 +11,7 @@ import numpy as np
 from torch import nn
 
 from gln.baselines.neighbours import FROM_TRAINING, Rules, fit_rules, load_rules, rules_of_scored
-from gln.errors import GLNError
+from gln.errors import GLNError, about
 from gln.evaluation import Scores, edge_scores, mmd, novelty
 from gln.families import parse_family
 from gln.graphs.record import Graph
@@ -95,10 +95,8 @@ def evaluate_on(
         true = []
         for graph in read_labelled(paths, options, skip, say):
             check_fit(method, graph, on)
-            try:
+            with about(graph.name):
                 true.append(comparable(method, graph))
-            except GLNError as error:
-                raise GLNError(f"{graph.name}: {error}") from None
         if not rules:
             rules, note = rules_of_scored(true)
     _, _, scores = evaluated(method, true, floor, largest_component, choice, rules)

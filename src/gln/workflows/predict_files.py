@@ -41,7 +41,7 @@ from gln.io.writing import facts_in, labelled_edges, pack_edges
 from gln.storage.facts import clear_disk_errors, read_facts, write_json
 from gln.storage.provenance import versions
 from gln.workflows import Say, Skip, silent
-from gln.workflows.answers import KnownEdges, Outcome, Unfit, Window, answer_window
+from gln.workflows.answers import KnownEdges, Outcome, Window, answer_window
 from gln.workflows.engines import Engine, in_this_process
 from gln.workflows.forms import Chemistry, Form
 from gln.workflows.methods import as_molecules, coinciding, put_on
@@ -215,7 +215,7 @@ def predict_files(
         if known is not None:
             known.check_used(outcome.used)
         if not outcome.graphs:
-            raise Unfit(
+            raise GLNError(
                 f"Nothing could be predicted: all of the input was skipped, and {job.output} is not written."
             )
     return outcome

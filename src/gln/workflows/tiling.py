@@ -149,10 +149,6 @@ def nearest_of(model: Any, choice: Choice) -> int:
     return int(choice.candidates or model.candidates)
 
 
-def hops_of(model: Any, choice: Choice) -> int:
-    return hops(model, model.checked_steps(choice.steps))
-
-
 def room_for(job: Job) -> int:
     """How many nodes the memory has room for at once."""
     model: Any = job.model
@@ -177,7 +173,7 @@ def size_for(job: Job, stream: Stream, workers: int = 1) -> int:
     model: Any = job.model
     room, axes = room_for(job) / workers, model.pos_channels or sum(stream.widths)
     reach = (nearest_of(model, job.choice) ** (1 / axes)) / 2  # of a pair, in distances between nodes
-    side = room ** (1 / axes) - 2 * hops_of(model, job.choice) * reach
+    side = room ** (1 / axes) - 2 * hops(model, model.checked_steps(job.choice.steps)) * reach
     return int(max(side, 0) ** axes) or max(int(room / 8), SMALLEST)
 
 
@@ -231,7 +227,7 @@ def _compute(
     """Write the shards that are missing, from what ``work`` holds already."""
     work.mkdir(exist_ok=True)
     model: Any = job.model
-    nearest, far = nearest_of(model, job.choice), hops_of(model, job.choice)
+    nearest, far = nearest_of(model, job.choice), hops(model, model.checked_steps(job.choice.steps))
     if not (work / "bins.json").exists():
         with _bar("cutting into tiles", 2 * stream.count) as bar:
             make_bins(stream, work, model, nearest, size, bar.update)
