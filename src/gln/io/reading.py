@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from gln.errors import GLNError, escaped, quote, whole_text
+from gln.errors import GLNError, quote, whole_text
 from gln.graphs.record import Graph
 from gln.io.arrays import members_of, read_npy, read_npz
 from gln.io.csvfile import CSVFile
@@ -157,18 +157,24 @@ def read_all(
     """As :func:`read_items`, with each file or graph that cannot be read in its place; ``look``: see ``Source``."""
     files = node_files(paths, options)
     base = os.path.commonpath([_place(path).parent for path in files])
-    said: set[str] = set()
+    tell, alone = once(say or (lambda text: None)), len(files) == 1
     memo: dict[Path, object] = {}
     for path in files:
         name = whole_text(_place(path).relative_to(base).as_posix())
+        yield from _read(Source(path, name, options, tell, memo, look, alone, chances))
 
-        def say_once(text: str, name: str = name) -> None:
-            if say is not None and text not in said:
-                said.add(text)
-                say(escaped(f"{name}: {text}"))
 
-        alone = len(files) == 1
-        yield from _read(Source(path, name, options, say_once, memo, look, alone, chances))
+def once(say: Callable[[str], None]) -> Callable[[str], None]:
+    """Says what it is given, but nothing twice, not even about several files."""
+    said: set[str] = set()
+
+    def say_once(text: str) -> None:
+        what = text.partition(": ")[2] or text
+        if what not in said:
+            said.add(what)
+            say(text)
+
+    return say_once
 
 
 def reasons_against(

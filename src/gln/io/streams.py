@@ -258,7 +258,7 @@ def open_stream(path: Path, options: ReadOptions, say: Callable[[str], None]) ->
     if opener is None:
         return None
     with about(path):
-        return opener(Source(path, path.name, options, lambda text: say(f"{path.name}: {text}")))
+        return opener(Source(path, path.name, options, say))
 
 
 def _npy(source: Source) -> Stream | None:

@@ -162,7 +162,8 @@ class Chemistry:
         sure = float(chance(found.doubts[None], self.worth("molecule", found))[0])
         strange = sorted({symbols[atom] for atom in np.flatnonzero(~known).tolist()})
         notes = [] if found.proven else ["a likelier molecule may have been missed"]
-        if _apart(answer):
+        where = answer.pos.numpy(force=True)
+        if len(where) > 1 and not spatial.cKDTree(where).query_pairs(SHORT):
             notes.append(f"no two atoms are within {SHORT} Å; positions are expected in ångström")
         if strange:
             notes.append(f"{', '.join(strange)}: unknown to the model, left without bonds")
@@ -209,12 +210,16 @@ def confidence_of(what: str, found: molecules.Decoded) -> str:
     return f"bare {what}" if found.hydrogens.any() else what
 
 
+def state_in_words(charge: int, hydrogens: int) -> str:
+    """As :func:`gln.decoding.valences.parse_states` reads it."""
+    return (f"{charge:+d}" if charge else "0") + (f" H{hydrogens}" if hydrogens else "")
+
+
 def drawing(molecule: Graph) -> Graph:
     """A molecule whose node types are the charges and hydrogens of its resonance form, for a drawing."""
     drawn = copy.copy(molecule)
     drawn.edge_type = torch.where(_in_chains(molecule), molecule.edge_order - 1, molecule.edge_type)
-    pairs = zip(molecule.charge.tolist(), molecule.hydrogens.tolist(), strict=True)
-    words = [(f"{charge:+d}" if charge else "0") + (f" H{more}" if more else "") for charge, more in pairs]
+    words = list(map(state_in_words, molecule.charge.tolist(), molecule.hydrogens.tolist()))
     names = tuple(sorted(set(words)))
     drawn.node_type, drawn.node_type_names = torch.tensor([names.index(word) for word in words]), names
     return drawn
@@ -235,12 +240,6 @@ def _in_chains(molecule: Graph) -> torch.Tensor:
 def known_atoms(item: Item) -> np.ndarray:
     """Which atoms have an element that the model knows ``[n]``."""
     return item.graph.x.numpy(force=True).any(1)
-
-
-def _apart(atoms: Graph) -> bool:
-    """Whether no two of the atoms are as near as bonds are."""
-    where = atoms.pos.numpy(force=True)
-    return len(where) > 1 and not spatial.cKDTree(where).query_pairs(SHORT)
 
 
 def lone_charges(numbers: np.ndarray, known: np.ndarray) -> np.ndarray:

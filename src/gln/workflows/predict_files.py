@@ -35,7 +35,7 @@ from gln.files import apart_from, digest_of, hold, write_atomically
 from gln.inference.predict import Choice, Method, Tick
 from gln.io import Item, ReadOptions, Skipped, open_writer
 from gln.io.images import labels_of
-from gln.io.reading import node_files, read_all
+from gln.io.reading import node_files, once, read_all
 from gln.io.tables import edges_of
 from gln.io.writing import facts_in, labelled_edges, pack_edges
 from gln.storage.facts import clear_disk_errors, read_facts, write_json
@@ -67,19 +67,6 @@ def cut_windows(events: Iterable[Item | Skipped]) -> Iterator[Window]:
         window.items.append(event)
         nodes += event.graph.num_nodes
     yield window
-
-
-def once(say: Say) -> Say:
-    """Says what it is given, but nothing twice, not even about several files."""
-    said: set[str] = set()
-
-    def say_once(text: str) -> None:
-        what = text.partition(": ")[2] or text
-        if what not in said:
-            said.add(what)
-            say(text)
-
-    return say_once
 
 
 @dataclass

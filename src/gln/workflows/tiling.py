@@ -153,19 +153,14 @@ def room_for(job: Job) -> int:
     """How many nodes the memory has room for at once."""
     model: Any = job.model
     state = STATE * nearest_of(model, job.choice) * model.config["pair_width"]
-    free = free_memory()
+    try:
+        with open("/proc/meminfo") as file:
+            free = 1024.0 * next(int(line.split()[1]) for line in file if line.startswith("MemAvailable"))
+    except (OSError, StopIteration):
+        free = float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
     if job.device != "cpu" and torch.cuda.is_available():
         free = min(free, torch.cuda.mem_get_info()[0])
     return int(SHARE * free / state)
-
-
-def free_memory() -> float:
-    """Bytes that are free here."""
-    try:
-        with open("/proc/meminfo") as file:
-            return 1024.0 * next(int(line.split()[1]) for line in file if line.startswith("MemAvailable"))
-    except (OSError, StopIteration):
-        return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
 
 
 def size_for(job: Job, stream: Stream, workers: int = 1) -> int:
