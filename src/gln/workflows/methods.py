@@ -159,6 +159,11 @@ def as_molecules(output: Path) -> bool:
     return output.suffix.lower() in MOLECULES
 
 
+def is_folder(output: Path) -> bool:
+    """Whether this is a folder of edges, there already or by its name."""
+    return output.is_dir() or not output.suffix
+
+
 def check_prediction(
     model: str,
     files: Sequence[str],
@@ -175,10 +180,9 @@ def check_prediction(
     given = [Path(word) for word in files if Path(word).is_file()]
     if apart_from(given, [output]) != given:
         raise GLNError(f"{output} is both input and output; choose another name for the output.")
-    in_folder = output.is_dir() or not output.suffix
-    if in_folder and clustered:
-        raise GLNError(f"Got the folder {output}; clusters are written to .csv or .png.")
-    if in_folder:
+    if is_folder(output):
+        if clustered:
+            raise GLNError(f"Got the folder {output}; clusters are written to .csv or .png.")
         arrow()
     paths = find_files(files)
     if known is not None:
@@ -188,7 +192,7 @@ def check_prediction(
     if nodes := apart_from(paths, (output, known)):
         nothing = "Nothing can be predicted; the reasons are above."
         check_readable(nodes, options, unfit_for(model), skip, nothing)
-    if not in_folder:
+    if not is_folder(output):
         check_output(output, force, clustered)
     return paths
 

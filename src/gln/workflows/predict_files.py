@@ -106,11 +106,6 @@ class Job:
         self.about_rules = FROM_TRAINING if self.rules else ""  # where they come from
         self.remarked = False
 
-    @property
-    def in_folder(self) -> bool:
-        """Whether the output is a folder of shards."""
-        return self.output.is_dir() or not self.output.suffix
-
     def known_edges(self) -> KnownEdges | None:
         if self.known is None:
             return None

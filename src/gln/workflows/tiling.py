@@ -36,7 +36,7 @@ from gln.workflows import Say, Skip, silent
 from gln.workflows.answers import Outcome
 from gln.workflows.bins import Bins, distinct, make_bins
 from gln.workflows.engines import Engine, in_this_process
-from gln.workflows.methods import put_on
+from gln.workflows.methods import is_folder, put_on
 from gln.workflows.predict_files import Folder, Job, manifest, predict_files, predict_in_folder
 
 # Bytes for each of the K · c values of a node's pairs: measured, with what a step needs beside them.
@@ -177,8 +177,8 @@ def predict_job(job: Job, engine: Engine, tile: int | None, workers: int, say: S
     said: list[str] = []
     stream = too_large(job, tile, said.append)
     if stream is None:
-        return (predict_in_folder if job.in_folder else predict_files)(job, engine, say, skip)
-    if not job.in_folder:
+        return (predict_in_folder if is_folder(job.output) else predict_files)(job, engine, say, skip)
+    if not is_folder(job.output):
         raise GLNError(
             f"{stream.count:,} nodes are predicted in tiles; name a folder for the output, such as {job.output.stem}/."
         )
