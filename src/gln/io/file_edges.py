@@ -59,7 +59,7 @@ class FileEdges:
         found: dict[str, Any] = {"directed": True} if options.directed else {}
         columns: dict[str, np.ndarray] = {}
         if types is not None:
-            columns["edge_type"], names = as_types("type", types, self.where)
+            columns["edge_type"], names = as_types(types, self.where)
             found |= {} if names is None else {"edge_type_names": names}
         least = options.threshold_weights
         if weights is not None:
@@ -137,11 +137,11 @@ def node_fields(
     if name not in values:
         there = f"; there are {', '.join(map(quote, values))}" if values else ""
         raise GLNError(f"its nodes have no {quote(name)}, which --node-types needs{there}.")
-    numbers, names = as_types("type", values[name], "node {} (counted from 0)".format)
+    numbers, names = as_types(values[name], "node {} (counted from 0)".format)
     return {"node_type": numbers} | ({} if names is None else {"node_type_names": names})
 
 
-def as_types(what: str, values: Values, where: Where) -> Numbered:
+def as_types(values: Values, where: Where) -> Numbered:
     """Types as whole numbers from 0 ``[m]``: numbers as they are, words by their place in sorted order.
 
     Numbers of which some are negative, such as signs or charges, are words.
@@ -162,7 +162,7 @@ def as_types(what: str, values: Values, where: Where) -> Numbered:
         place = int(wrong.argmax())
         got = quote(words[place]) if words[place] else "missing"
         raise GLNError(
-            f"{where(place)}: the {what} is {got}; expected a word, or a whole number below {MOST_TYPES:,}."
+            f"{where(place)}: the type is {got}; expected a word, or a whole number below {MOST_TYPES:,}."
         )
     place_of = {word: number for number, word in enumerate(sorted(set(words)))}
     return Numbered(np.array([place_of[word] for word in words], dtype=np.int64), tuple(place_of) or None)
