@@ -22,6 +22,7 @@ from gln.families.surfaces import (
     _ordered_pairs,
     _set_pairs,
 )
+from gln.families.surfaces import grid as grid_of
 from gln.graphs import check_graph
 from tests.conftest import assert_same_graph
 
@@ -182,6 +183,26 @@ def test_without_transformations_points_obey_the_equation(kind: str, order: str)
         assert off.max() < 1e-5
         assert (found >= low * 0.999).all()
         assert (found <= high * 1.001).all()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_plain_grid_has_one_diagonal_in_every_cell_and_a_coin_decides_between_equal_ones(kind: str) -> None:
+    family = Surfaces(points=100, kind=kind, jitter=False, shear=False)
+    falling = []
+    for graph in family.graphs(60, seed=3):
+        corners = grid_of(kind, 10)[1]
+        joined = np.zeros((100, 100), dtype=bool)
+        joined[tuple(graph.perm.numpy()[graph.edge_index.numpy()])] = True
+        one, other = joined[corners[:, 0], corners[:, 3]], joined[corners[:, 1], corners[:, 2]]
+        assert (one ^ other).all()
+        points = grid(graph).reshape(100, 3)
+        long, short = (
+            ((points[corners[:, a]] - points[corners[:, b]]) ** 2).sum(-1) for a, b in ((0, 3), (1, 2))
+        )
+        equal = np.abs(long - short) < 5e-5 * long
+        assert equal.mean() > 0.1
+        falling.append(one[equal].mean())
+    assert 0.4 < np.mean(falling) < 0.6
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -35,6 +35,7 @@ SCALE: dict[Order, Range] = {"ordered": (0, 10), "set": (0.5, 2)}  # released, o
 ANGLE: Range = (0, 6)  # released: radians about x, then y, then z, around the centroid
 SHEAR: Range = (-0.5, 0.5)  # ours: all six off-diagonal entries; released has (.01, 2), switched off
 JITTER = 0.15  # ours: u and v of every point move by up to this share of a step, either way
+EQUAL = 1e-4  # ours: squared lengths that differ by less are equal, where a coin decides
 
 PERIODIC = {"ellipsoid": "u", "hyperboloid": "v", "torus": "uv"}  # joined across the seam in the order "set"
 
@@ -75,6 +76,8 @@ class Surfaces(Family):
         points: a square number m², at least 9 (paper: 100 and 400).
         kind: one of ``KINDS``, or ``"all"`` to cycle through the six (paper: 200 of each).
         scale, translate, rotate, reflect, shear: False omits this map; all other draws stay the same.
+        jitter: False leaves u and v on the plain grid. Without shear, a fifth of its cells and more have two equal
+            diagonals; each then gets one of them at random, which no model can know.
     """
 
     points: int = 100
@@ -84,6 +87,7 @@ class Surfaces(Family):
     rotate: bool = True
     reflect: bool = True
     shear: bool = True
+    jitter: bool = True
 
     orders = ("set", "ordered")
     paper_count = 1200
@@ -95,7 +99,7 @@ class Surfaces(Family):
         self._keep_whole("points", 9, square)
         if math.isqrt(self.points) ** 2 != self.points:
             raise GLNError(f"surfaces got points={self.points}; expected {square}.")
-        for name in ("scale", "translate", "rotate", "reflect", "shear"):
+        for name in ("scale", "translate", "rotate", "reflect", "shear", "jitter"):
             if not isinstance(getattr(self, name), bool):
                 raise GLNError(f"surfaces got {name}={getattr(self, name)!r}; expected True or False.")
 
@@ -104,16 +108,18 @@ class Surfaces(Family):
         kinds = np.resize(range(len(KINDS)) if self.kind == "all" else KINDS.index(self.kind), count)
         groups = [(KINDS[index], np.flatnonzero(kinds == index)) for index in np.unique(kinds)]
         shares = rng.random((3, count, 1, 1))  # how far into its range each coefficient lies
-        jitter = rng.uniform(-JITTER, JITTER, (2, count, m, m)) * shuffled
+        jitter = rng.uniform(-JITTER, JITTER, (2, count, m, m)) * (shuffled and self.jitter)
         points = np.empty((count, n, 3))
         for kind, rows in groups:
             points[rows] = _surface(kind, m, self.order, shares[:, rows], jitter[:, rows])
         pos = self._transform(rng, points).astype(np.float32)  # [count, n, 3], in the order of the grid
 
         perm = self._node_orders(rng, count, n)  # [count, n]
+        coin = None if self.jitter else rng.choice([-1.0, 1.0], (count, n))
         edges: dict[int, np.ndarray] = {}
         for kind, rows in groups:
-            pairs = _set_pairs(kind, pos[rows]) if shuffled else _ordered_pairs(kind, m)
+            tossed = None if coin is None else coin[rows]
+            pairs = _set_pairs(kind, pos[rows], tossed) if shuffled else _ordered_pairs(kind, m)
             edges.update(zip(rows.tolist(), _edge_index(pairs, perm[rows]), strict=True))
         pos = np.take_along_axis(pos, perm[:, :, None], axis=1)
 
@@ -195,7 +201,7 @@ def _rotation(angles: np.ndarray) -> np.ndarray:
 
 
 @cache
-def _grid(kind: str, m: int) -> tuple[np.ndarray, np.ndarray]:
+def grid(kind: str, m: int) -> tuple[np.ndarray, np.ndarray]:
     """Sides ``[s, 2]`` and cells ``[c, 4]`` (corner, right, below, across), joined at the seams."""
     corner = np.arange(m * m).reshape(m, m)
     right, below, across = (np.roll(corner, by, axis=(0, 1)) for by in ((0, -1), (-1, 0), (-1, -1)))
@@ -206,11 +212,15 @@ def _grid(kind: str, m: int) -> tuple[np.ndarray, np.ndarray]:
     return np.concatenate(sides), np.stack([corner, right, below, across], -1)[has_right & has_below]
 
 
-def _set_pairs(kind: str, pos: np.ndarray) -> np.ndarray:
-    """Edges ``[B, e, 2]`` over a grid ``pos [B, n, 3]``: all sides, and the shorter diagonal of each cell."""
-    sides, cells = _grid(kind, math.isqrt(pos.shape[1]))
+def _set_pairs(kind: str, pos: np.ndarray, coin: np.ndarray | None = None) -> np.ndarray:
+    """Edges ``[B, e, 2]`` over a grid ``pos [B, n, 3]``: all sides, and the shorter diagonal of each cell.
+
+    Where both are equally long, ``coin [B, n]`` of 1 and −1 chooses; without one, rounding does.
+    """
+    sides, cells = grid(kind, math.isqrt(pos.shape[1]))
     corner, right, below, across = (pos[:, end].astype(np.float64) for end in cells.T)  # [B, c, 3]
-    falling = ((corner - across) ** 2).sum(-1) <= ((right - below) ** 2).sum(-1)  # [B, c]
+    favour = 1 if coin is None else 1 + EQUAL * coin[:, : len(cells)]
+    falling = ((corner - across) ** 2).sum(-1) * favour <= ((right - below) ** 2).sum(-1)  # [B, c]
     diagonals = np.where(falling[:, :, None], cells[:, [0, 3]], cells[:, [1, 2]])
     return np.concatenate([np.broadcast_to(sides, (len(pos), *sides.shape)), diagonals], axis=1)
 
