@@ -28,7 +28,22 @@ from gln.graphs import GraphBatch
 from gln.graphs.batch import as_batch
 from gln.models.candidates import Proposal, choose_pairs, uncrowded_pairs
 from gln.models.contract import Kinds, ScoredPairs, StructureOutput, kinds_of
-from gln.models.features import feature_count, index_features, local_unit, mlp, pair_features
+from gln.models.features import (
+    Explain,
+    Series,
+    Structure,
+    checked_structure,
+    feature_count,
+    fed_back,
+    first_structure,
+    index_features,
+    local_unit,
+    mlp,
+    next_structure,
+    pair_features,
+    said,
+    types_and_weights,
+)
 from gln.models.pairs import (
     AllPairs,
     Block,
@@ -39,17 +54,7 @@ from gln.models.pairs import (
     replaced,
 )
 from gln.models.region import Region
-from gln.models.series import Explain, Series
 from gln.models.settings import APART, Lengths, check_gln, check_steps
-from gln.models.structure import (
-    Structure,
-    checked_structure,
-    fed_back,
-    first_structure,
-    next_structure,
-    said,
-    types_and_weights,
-)
 from gln.ops.layers import ends_linear, gelu_linear, has_kernel, normed_linear, normed_mlp
 
 Tick = Callable[[int], object]
@@ -97,7 +102,7 @@ class GLN(nn.Module):
         sparse: score candidates alone in small sets too, where all pairs take several times as long.
         directions: False reads only what rotating and mirroring ``pos`` leaves alone.
         moments: ``x`` is a series of the same values at so many moments, one after another; each is read in the same
-            way (:mod:`gln.models.series`).
+            way (:mod:`gln.models.features`).
     """
 
     every_step = True  # by default its loss is on every step's structure

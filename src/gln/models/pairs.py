@@ -37,13 +37,13 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from gln.models.crowds import expanded
 from gln.ops.layers import PairEnds
 from gln.ops.mix import MOST_SLOTS, look_up, mix_all, mix_listed
 
 MATRIX = 2**22  # entries; with fewer, a GPU sums over a list as a product of matrices
 # Pairs processed at once where no gradient is kept: what suits a cache, and what fills a GPU.
 BLOCK = {"cpu": 2**14, "cuda": 2**21}
+MOST_COPIES = 2**20  # pairs between nodes that both stand for several; if there would be more, there are none
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -525,6 +525,21 @@ class ListedBlock:
     def fused(self, sources: Tensor, targets: Tensor) -> tuple[Tensor, Tensor, PairEnds]:
         """Values of nodes ``[n, c]``, and which of them are the ends of each pair."""
         return sources, targets, PairEnds(self.whole.ends[:, self.own], self.whole.start, self.whole.back)
+
+
+def expanded(ends: Tensor, stands: Tensor) -> Tensor:
+    """The pairs ``[2, q]`` of all nodes that those of the pairs ``ends [2, m]`` stand for."""
+    count = torch.bincount(stands, minlength=len(stands))
+    both = (count[ends] > 1).all(0)
+    if int(count[ends[:, both]].prod(0).sum()) > MOST_COPIES:
+        ends = ends[:, ~both]
+    source, target = ends
+    times = count[source] * count[target]
+    pair = torch.arange(ends.shape[1], device=ends.device).repeat_interleave(times)
+    turn = torch.arange(len(pair), device=ends.device) - (times.cumsum(0) - times)[pair]
+    alike, begin = stands.argsort(stable=True), count.cumsum(0) - count
+    first, second = turn // count[target][pair], turn % count[target][pair]
+    return torch.stack([alike[begin[source][pair] + first], alike[begin[target][pair] + second]])
 
 
 def _slices(cuts: list[int]) -> list[slice]:

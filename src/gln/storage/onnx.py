@@ -16,9 +16,8 @@ from torch import Tensor, nn
 from gln.errors import GLNError
 from gln.files import check_format, read_regular
 from gln.graphs.batch import GraphBatch, as_batch, pair_mask
-from gln.models.candidates import DENSE_NODES, candidate_pairs
+from gln.models.candidates import DENSE_NODES, candidate_pairs, find_crowds
 from gln.models.contract import StructureOutput, kinds_of
-from gln.models.crowds import find_crowds
 from gln.models.pairs import ListedPairs
 from gln.storage.facts import Facts, as_kind, check_threshold, parse_facts
 from gln.storage.models import Training

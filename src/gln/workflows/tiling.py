@@ -27,7 +27,7 @@ from gln.inference.predict import LARGE, chosen_edges
 from gln.io.streams import Stream, open_stream
 from gln.io.table_writers import Columns, edge_columns, facts_in, pack_edges
 from gln.models.contract import kind_names, kinds_of, products
-from gln.models.crowds import MOST_COPIES
+from gln.models.pairs import MOST_COPIES
 from gln.models.region import check_local, hops, score_region
 from gln.models.settings import misfit
 from gln.threads import at_most, threads_for
