@@ -17,7 +17,7 @@ import scipy.linalg
 import torch
 from torch import Tensor
 
-from gln.evaluation.counting import Blocks, Device, check_device, count_triangles, measure
+from gln.evaluation.counting import Blocks, ByDegree, Device, check_device, measure
 from gln.graphs import as_graphs
 from gln.graphs.convert import CheckedGraphs, components
 from gln.graphs.record import Graph
@@ -82,14 +82,11 @@ def _of_laplacians(
     return [found[i] for i in range(len(graphs))]
 
 
-def _triangles(blocks: Blocks) -> Tensor:
-    return blocks.sum_edges(count_triangles(blocks)) // 2
-
-
 def _clustering(blocks: Blocks) -> Tensor:
     degree = blocks.degrees()
     pairs = degree * (degree - 1) // 2
-    return _triangles(blocks).double() / pairs.clamp(min=1)
+    triangles = blocks.sum_edges(ByDegree(blocks).triangles()) // 2
+    return triangles.double() / pairs.clamp(min=1)
 
 
 def _laplacians(blocks: Blocks) -> Tensor:
