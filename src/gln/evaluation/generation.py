@@ -11,17 +11,15 @@ from scipy.special import gammaincc
 
 from gln.errors import GLNError
 from gln.evaluation.counting import Device
-from gln.evaluation.descriptors import DESCRIPTORS, Kernel, estimate
 from gln.evaluation.edges import Ends, students, wilsons
 from gln.evaluation.metrics import Scores
+from gln.evaluation.mmd import DESCRIPTORS, Kernel, estimate
 from gln.evaluation.novelty import as_undirected, tell_apart
 from gln.evaluation.statistics import communities, component_labels
+from gln.families.published import BETWEEN, BLOCKS, INSIDE, SIZES
 from gln.graphs.convert import CheckedGraphs, to_networkx
 from gln.graphs.record import Graph
 
-# Of the stochastic block models of SPECTRE: sizes and number of blocks, chances of an edge in one and between two.
-SIZES, BLOCKS = (20, 40), (2, 5)
-INSIDE, BETWEEN = 0.3, 0.005
 PASSES = 0.9  # the least mean p-value
 RESOLUTION = 0.8  # of Louvain's method; at 1, it often divides a block
 TINY = 1e-6  # keeps the published formulas finite
