@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +21,7 @@ from gln.ops import replay as replaying
 from gln.ops.replay import padded_size
 from gln.training import fit
 from gln.training.config import FitConfig
-from gln.training.data import Feed, RandomRotation, Shares, SharesOnDevice, global_batches
+from gln.training.data import Feed, RandomRotation, Shares, global_batches
 from gln.training.losses import Loss
 
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
@@ -33,7 +34,8 @@ def test_batches_made_on_the_device_are_those_of_the_host_with_more_padding(augm
     graphs = as_graphs(GRAPHS, "train")
     batches = global_batches([graph.num_nodes for graph in graphs], 8, 3, 2)
     shares = Shares(graphs, batches, 0, 1, augment, 3, 2)
-    found = list(SharesOnDevice(shares, GraphRows(graphs, (), torch.device("cpu"))))
+    there = replace(shares, resident=GraphRows(graphs, (), torch.device("cpu")))
+    found = [there[n] for n in range(len(there))]
     assert len(found) == len(batches)
     for expected, share in zip((shares[n] for n in range(len(shares))), found, strict=True):
         assert (share.weight, share.total, share.numbers) == (

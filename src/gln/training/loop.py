@@ -39,7 +39,6 @@ from gln.storage.runs import (
 )
 from gln.storage.tensors import check_weights, load_weights
 from gln.threads import at_most, threads_for
-from gln.training.average import Average
 from gln.training.config import FREE, FitConfig
 from gln.training.data import Augment, Feed, Share, Source, describe, seed_step, warn_of_scales
 from gln.training.losses import KindScores, usual_loss
@@ -53,7 +52,7 @@ from gln.training.processes import (
     suited,
     with_others,
 )
-from gln.training.progress import Progress, Recorder, is_finished, resumed
+from gln.training.progress import Average, Progress, Recorder, is_finished, resumed
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
