@@ -59,8 +59,8 @@ class GraphBatch:
                 one, or none has.
             nodes: pad to at least so many.
         """
-        rows = GraphRows(graphs, kinds, edges=edges)
-        return rows.batch(np.arange(len(graphs)), max(int(rows.sizes.max()), nodes))
+        joined = JoinedGraphs.of(graphs, kinds, edges)
+        return joined.batch(np.arange(len(joined)), max(int(joined.sizes.max()), nodes))
 
     def without_edges(self) -> GraphBatch:
         """The same nodes with an ``adj`` that is all False and takes no memory, and no kinds."""
@@ -141,14 +141,14 @@ class GraphBatch:
 
 
 class JoinedGraphs(Sequence[Graph]):
-    """Graphs that lie one after another, so that many of them need not be gathered one by one.
+    """Graphs that lie one after another, of which padded batches are made where they are: memory O(nodes + edges).
 
     Args:
         sizes: nodes of every graph ``[B]``.
         columns: columns of its ``edge_index`` ``[B]``.
         rows: of all nodes together, such as ``pos`` and ``node_type``.
         entries: of all columns together, such as ``edge_type``.
-        ends: all columns ``[2, m]``; each graph counts its nodes from 0.
+        ends: all columns ``[2, m]``; each graph counts its nodes from 0. ``None``: they are left out.
         directed: all of them are.
     """
 
@@ -158,26 +158,40 @@ class JoinedGraphs(Sequence[Graph]):
         columns: np.ndarray,
         rows: dict[str, Tensor],
         entries: dict[str, Tensor],
-        ends: Tensor,
+        ends: Tensor | None,
         directed: bool = False,
     ) -> None:
         self.sizes, self.columns, self.directed = sizes, columns, directed
         self.rows, self.entries, self.ends = rows, entries, ends
+        self.device = torch.device("cpu") if ends is None else ends.device
 
     @classmethod
-    def of(cls, graphs: Sequence[Graph], kinds: Collection[str], edges: bool) -> JoinedGraphs:
-        """``graphs``, ``kinds`` and ``edges`` as in :meth:`GraphBatch.from_graphs`."""
-        directed = {bool(graph.get("directed")) for graph in graphs if edges}
-        if len(directed) > 1:
-            raise GLNError("Some of the graphs are directed and others are not; give one kind alone.")
-        rows: dict[str, Tensor] = {}
-        entries: dict[str, Tensor] = {}
-        for name in (*ROWS, *(kinds if edges else ())):
-            if (values := values_of_all(name, graphs)) is not None:
-                (entries if is_per_edge(name) else rows)[name] = values
-        listed = [graph.edge_index for graph in graphs if edges and graph.num_edges]
-        ends = torch.cat(listed or [torch.empty(2, 0, dtype=torch.long)], dim=1)
-        return cls(*counts_of(graphs), rows, entries, ends, True in directed)
+    def of(
+        cls,
+        graphs: Sequence[Graph],
+        kinds: Collection[str] = KINDS,
+        edges: bool = True,
+        device: torch.device | str = "cpu",
+    ) -> JoinedGraphs:
+        """``graphs``, ``kinds`` and ``edges`` as in :meth:`GraphBatch.from_graphs`; on a device."""
+        if not graphs:
+            raise GLNError("The batch is empty; expected at least one graph.")
+        wanted = (*ROWS, *(kinds if edges else ()))
+        if isinstance(graphs, JoinedGraphs):
+            directed, ends, given = graphs.directed, graphs.ends, graphs.rows | graphs.entries
+        else:
+            ways = {bool(graph.get("directed")) for graph in graphs if edges}
+            if len(ways) > 1:
+                raise GLNError("Some of the graphs are directed and others are not; give one kind alone.")
+            listed = [graph.edge_index for graph in graphs if edges and graph.num_edges]
+            directed, ends = True in ways, torch.cat(listed or [torch.empty(2, 0, dtype=torch.long)], dim=1)
+            values = {name: values_of_all(name, graphs) for name in wanted}
+            given = {name: value for name, value in values.items() if value is not None}
+        there = {name: given[name].to(device) for name in wanted if name in given}
+        rows = {name: value for name, value in there.items() if not is_per_edge(name)}
+        entries = {name: value for name, value in there.items() if is_per_edge(name)}
+        ends = ends.to(device) if edges and ends is not None else None
+        return cls(*counts_of(graphs), rows, entries, ends, directed)
 
     @cached_property
     def last_row(self) -> np.ndarray:
@@ -197,42 +211,9 @@ class JoinedGraphs(Sequence[Graph]):
         row, column = int(self.last_row[number]) - size, int(self.last_column[number]) - count
         of_nodes = {name: values[row : row + size] for name, values in self.rows.items()}
         of_edges = {name: values[column : column + count] for name, values in self.entries.items()}
-        of_edges["edge_index"] = self.ends[:, column : column + count]
-        return Graph(size, **of_nodes, **of_edges, **({"directed": True} if self.directed else {}))
-
-
-def counts_of(graphs: Sequence[Graph]) -> tuple[np.ndarray, np.ndarray]:
-    """How many nodes every graph has, and how many columns its ``edge_index``: ``[B]`` each."""
-    if isinstance(graphs, JoinedGraphs):
-        return graphs.sizes, graphs.columns
-    return np.array([graph.num_nodes for graph in graphs]), np.array([graph.num_edges for graph in graphs])
-
-
-class GraphRows:
-    """Graphs on a device, one after another, of which padded batches are made there: memory O(nodes + edges).
-
-    ``graphs``, ``kinds`` and ``edges`` as in :meth:`GraphBatch.from_graphs`.
-    """
-
-    def __init__(
-        self,
-        graphs: Sequence[Graph],
-        kinds: Collection[str] = KINDS,
-        device: torch.device | str = "cpu",
-        edges: bool = True,
-    ) -> None:
-        if not graphs:
-            raise GLNError("The batch is empty; expected at least one graph.")
-        joined = graphs if isinstance(graphs, JoinedGraphs) else JoinedGraphs.of(graphs, kinds, edges)
-        wanted = {*ROWS, *kinds} if edges else {*ROWS}
-        self.device, self.directed = torch.device(device), joined.directed
-        self.sizes, self.columns = joined.sizes, joined.columns
-        # A row for every node, and a value for every column of edge_index.
-        self.rows, self.entries = (
-            {name: values.to(device) for name, values in of.items() if name in wanted}
-            for of in (joined.rows, joined.entries)
-        )
-        self.ends = joined.ends.to(device) if edges else None
+        if self.ends is not None:
+            of_edges["edge_index"] = self.ends[:, column : column + count]
+        return Graph(size, **of_nodes, **of_edges, directed=self.directed)
 
     def batch(self, numbers: np.ndarray, nodes: int) -> GraphBatch:
         """The graphs with these numbers, padded to ``nodes``, which none of them exceeds."""
@@ -259,6 +240,13 @@ class GraphRows:
         """The array on the device, without waiting for the copy."""
         host = torch.from_numpy(array)
         return (host.pin_memory() if self.device.type == "cuda" else host).to(self.device, non_blocking=True)
+
+
+def counts_of(graphs: Sequence[Graph]) -> tuple[np.ndarray, np.ndarray]:
+    """How many nodes every graph has, and how many columns its ``edge_index``: ``[B]`` each."""
+    if isinstance(graphs, JoinedGraphs):
+        return graphs.sizes, graphs.columns
+    return np.array([graph.num_nodes for graph in graphs]), np.array([graph.num_edges for graph in graphs])
 
 
 def _ranges(counts: np.ndarray, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -21,7 +21,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from gln.errors import GLNError
 from gln.graphs import GraphBatch, as_graphs
-from gln.graphs.batch import GraphRows, JoinedGraphs, counts_of
+from gln.graphs.batch import JoinedGraphs, counts_of
 from gln.graphs.check import as_record
 from gln.graphs.features import feature_scale
 from gln.graphs.record import KINDS, Graph
@@ -133,7 +133,7 @@ class Shares(Dataset[Share]):
     seed: int = 0
     epoch: int = 0
     kinds: tuple[str, ...] = ()
-    resident: GraphRows | None = None
+    resident: JoinedGraphs | None = None
 
     def __len__(self) -> int:
         return len(self.batches)
@@ -156,7 +156,7 @@ class Shares(Dataset[Share]):
         given = graph if isinstance(self.augment, RandomRotation) else graph.to_data()
         return as_record(self.augment(cast("Data", given), self._noise(number)))
 
-    def _on_device(self, there: GraphRows, numbers: np.ndarray) -> GraphBatch:
+    def _on_device(self, there: JoinedGraphs, numbers: np.ndarray) -> GraphBatch:
         """A batch of the resident graphs, each rotated as :meth:`_graph` would."""
         most, turn = int(there.sizes.max()), self.augment
         nodes = padded_size(int(there.sizes[numbers].max()), alike=int(there.sizes.min()) == most)
@@ -218,7 +218,7 @@ class Feed:
     world: int = 1
     pin_memory: bool = False
     device: torch.device | None = None  # a GPU on which batches are to be made, in few shapes
-    resident: GraphRows | None = None  # the training graphs on it
+    resident: JoinedGraphs | None = None  # the training graphs on it
     checked: bool = False  # what a function makes: checking takes about as long, so only the first graphs are
     model: Any = None  # whose kinds the graphs must have
 
@@ -243,7 +243,7 @@ class Feed:
         if self.device is None or not self._fits(graphs):
             return self._loader(shares), len(batches)
         if self.resident is None or callable(self.train):
-            self.resident = GraphRows(graphs, self.kinds, self.device)
+            self.resident = JoinedGraphs.of(graphs, self.kinds, device=self.device)
         there = replace(shares, resident=self.resident)
         return map(there.__getitem__, range(len(there))), len(batches)
 
