@@ -77,35 +77,14 @@ def choose_pairs(
         nearest = torch.where(small & (everything < 0.5), sizes, drawn)
     if not all_small and bool((nearest >= sizes).all()):
         return all_pairs(mask)
-    known = torch.empty(2, 0, dtype=torch.long, device=mask.device)
+    known, proposed = None, None
     if initial is not None:
         edges = initial if initial.dim() == 3 else initial.sum(-1)
         graph, *ends = (edges >= 0.5).nonzero(as_tuple=True)
         known = torch.stack(ends) + graph * mask.shape[1]
-    proposed = None
     if model.propose is not None and proposal is not None:
         proposed = partial(model.propose.best, proposal)
-    return uncrowded_pairs(where, x, mask, nearest, known, proposed, listed=model.sparse or None)
-
-
-def uncrowded_pairs(
-    where: Tensor,
-    x: Tensor,
-    mask: Tensor,
-    nearest: Tensor,
-    known: Tensor,
-    proposed: Callable[[Tensor], Tensor] | None = None,
-    listed: bool | None = None,
-) -> Pairs:
-    """Candidates ``nearest [B]`` and ``known [2, q]``, and few of them where very many nodes coincide.
-
-    ``proposed`` gives further pairs ``[2, p]``, of the nodes ``[B, N]`` that nodes elsewhere may be paired with.
-    """
-    crowds = find_crowds(where, x, mask, nearest, known)
-    extra = known
-    if proposed is not None:
-        extra = torch.cat([known, proposed(mask if crowds is None else crowds.seen)], dim=1)
-    return candidate_pairs(where, mask, nearest, extra, listed, crowds)
+    return candidate_pairs(where, mask, nearest, known, model.sparse or None, x, proposed)
 
 
 def all_pairs(mask: Tensor) -> AllPairs:
@@ -119,7 +98,8 @@ def candidate_pairs(
     nearest: int | Tensor,
     extra: Tensor | None = None,
     listed: bool | None = None,
-    crowds: Crowds | None = None,
+    x: Tensor | None = None,
+    proposed: Callable[[Tensor], Tensor] | None = None,
 ) -> Pairs:
     """Pair every node with its ``nearest`` nodes and add the ``extra`` pairs, made symmetric.
 
@@ -127,15 +107,18 @@ def candidate_pairs(
         where: positions ``[B, N, p]``.
         mask: real nodes ``[B, N]``.
         nearest: K, or one K per graph ``[B]``; as many as there are nodes, or more, give all pairs.
-        extra: further pairs, such as known or proposed edges: their ends ``[2, q]`` among the ``B · N`` nodes.
+        extra: further pairs, such as known edges: their ends ``[2, q]`` among the ``B · N`` nodes.
         listed: force one form or the other; by default the number of nodes decides.
-        crowds: what to do where too many nodes coincide; needs the listed form.
+        x: features ``[B, N, f]``: few pairs where very many nodes coincide, which needs the listed form; ``None``: all.
+        proposed: gives further pairs ``[2, p]``, of the nodes ``[B, N]`` that nodes elsewhere may be paired with.
     """
     count, nodes = mask.shape
     counts = torch.as_tensor(nearest, device=mask.device).expand(count)  # [B]
     listed = nodes > DENSE_NODES if listed is None else listed
     extra = torch.empty(2, 0, dtype=torch.long, device=mask.device) if extra is None else extra
+    crowds = None if x is None else find_crowds(where, x, mask, counts, extra)
     seen = mask if crowds is None else crowds.seen
+    extra = extra if proposed is None else torch.cat([extra, proposed(seen)], dim=1)
     if nodes > TREE_NODES:
         ends = _near_by_tree(where, seen, counts)
     else:
@@ -204,42 +187,33 @@ def _near_by_tree(where: Tensor, mask: Tensor, nearest: Tensor) -> Tensor:
     for number, points in enumerate(as_numpy(where)):
         own = mask[number].nonzero()[:, 0]
         if len(own):
-            # A tree that is not balanced is built in less time, and asked in no more.
-            tree = spatial.cKDTree(points[own.numpy(force=True)], balanced_tree=False)
-            ends = own[nearest_nodes(tree, int(nearest[number]), where.device)]
+            ends = own[_nearest_nodes(points[own.numpy(force=True)], int(nearest[number]), where.device)]
             parts.append(ends + number * mask.shape[1])
     return torch.cat(parts, dim=1)
 
 
-def nearest_nodes(tree: spatial.cKDTree, count: int, device: torch.device) -> Tensor:
-    """Pair every node of ``tree`` with its ``count`` nearest and with those as near as the last of them: ``[2, q]``."""
+def _nearest_nodes(points: np.ndarray, count: int, device: torch.device) -> Tensor:
+    """Pair every node with its ``count`` nearest and with those as near as the last of them: ``[2, q]``."""
+    # A tree that is not balanced is built in less time, and asked in no more.
+    tree = spatial.cKDTree(points, balanced_tree=False)
     parts, take = [torch.empty(2, 0, dtype=torch.long, device=device)], count + 2
     # Nodes that follow one another are near, so the tree is walked half as long.
-    rows = np.array(tree.indices)
-    while len(rows):
+    todo = np.array(tree.indices)
+    while len(todo):
         step = max(1, TREE_ROWS * (count + 2) // take)
-        found = [
-            _query(tree, rows[start : start + step], count, take, device)
-            for start in range(0, len(rows), step)
-        ]
-        parts += [ends for ends, _ in found]
-        rows, take = np.concatenate([crowded for _, crowded in found]), 2 * take
+        take, crowded = min(take, tree.n), []  # nodes whose ties do not all fit into so many
+        for rows in np.split(todo, range(step, len(todo), step)):
+            found = tree.query(tree.data[rows], k=take, workers=torch.get_num_threads())
+            distance, target = (torch.from_numpy(part.reshape(len(rows), take)).to(device) for part in found)
+            source = torch.from_numpy(rows).to(device)
+            reach = distance[:, [min(count, take - 1)]] * TIE
+            tied = (distance[:, -1:] <= reach)[:, 0] & (take < tree.n)
+            near = (distance <= reach) & (target != source[:, None]) & ~tied[:, None]
+            row, slot = near.nonzero(as_tuple=True)
+            parts.append(torch.stack([source[row], target[row, slot]]))
+            crowded.append(rows[tied.numpy(force=True)])
+        todo, take = np.concatenate(crowded), 2 * take
     return torch.cat(parts, dim=1)
-
-
-def _query(
-    tree: spatial.cKDTree, rows: np.ndarray, count: int, take: int, device: torch.device
-) -> tuple[Tensor, np.ndarray]:
-    """The pairs ``[2, q]`` of the rows whose ties all fit into ``take`` nodes, and the other rows."""
-    take = min(take, tree.n)
-    found = tree.query(tree.data[rows], k=take, workers=torch.get_num_threads())
-    distance, target = (torch.from_numpy(values.reshape(len(rows), take)).to(device) for values in found)
-    source = torch.from_numpy(rows).to(device)
-    reach = distance[:, [min(count, take - 1)]] * TIE
-    crowded = (distance[:, -1:] <= reach)[:, 0] & (take < tree.n)
-    near = (distance <= reach) & (target != source[:, None]) & ~crowded[:, None]
-    row, slot = near.nonzero(as_tuple=True)
-    return torch.stack([source[row], target[row, slot]]), rows[crowded.numpy(force=True)]
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ from torch.nn.functional import gelu, linear, one_hot
 from gln.errors import GLNError
 from gln.graphs import GraphBatch
 from gln.graphs.batch import as_batch
-from gln.models.candidates import Proposal, choose_pairs, uncrowded_pairs
+from gln.models.candidates import Proposal, candidate_pairs, choose_pairs
 from gln.models.contract import Kinds, ScoredPairs, StructureOutput, kinds_of
 from gln.models.features import (
     Explain,
@@ -243,7 +243,7 @@ class GLN(nn.Module):
         known = (torch.empty(2, 0, dtype=torch.long) if known is None else known).to(x.device)
         nearest = torch.tensor([candidates or self.candidates], device=x.device)
         proposed = None if self.propose is None else partial(self.propose.best_of_set, where, x)
-        pairs = uncrowded_pairs(where, x, batch.mask, nearest, known, proposed, listed=True)
+        pairs = candidate_pairs(where, batch.mask, nearest, known, True, x, proposed)
         assert isinstance(pairs, ListedPairs)
         a = x.new_zeros(pairs.ends.shape[1], *[self.kinds.edge_types][: known_types is not None])
         a[pairs.places(known)] = (

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from gln.errors import GLNError
 from gln.files import check_format, read_regular
 from gln.graphs.batch import GraphBatch, as_batch, pair_mask
-from gln.models.candidates import DENSE_NODES, candidate_pairs, find_crowds
+from gln.models.candidates import DENSE_NODES, candidate_pairs
 from gln.models.contract import StructureOutput, kinds_of
 from gln.models.pairs import ListedPairs
 from gln.storage.facts import Facts, as_kind, check_threshold, parse_facts
@@ -131,8 +131,7 @@ class OnnxModel(nn.Module):
     def of_candidates(self, batch: GraphBatch, nearest: Tensor, steps: int | None = None) -> StructureOutput:
         """Every node with its ``nearest [B]`` nodes, as one list for all sets."""
         where, x = self._read(batch)
-        crowds = find_crowds(where, x, batch.mask, nearest, torch.empty(2, 0, dtype=torch.long))
-        pairs = candidate_pairs(where, batch.mask, nearest, listed=True, crowds=crowds)
+        pairs = candidate_pairs(where, batch.mask, nearest, listed=True, x=x)
         assert isinstance(pairs, ListedPairs)
         given: dict[str, Tensor | None] = {**lists_of(pairs)}
         for name, rows in (("pos", batch.pos), ("x", batch.x)):
