@@ -15,16 +15,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gln.decoding.programming import best_choices
-from gln.decoding.valences import AROMATIC, NOTHING, State, doubles, resonance_form
+from gln.decoding.valences import AROMATIC, NOTHING, State, best_choices, doubles, resonance_form
 
 LEAST = 1e-4  # bonds less likely than this are not considered
 SPAN = 5.0  # alternatives so many nats less likely than the best are considered first,
 WIDEST = 20.0  # and if no molecule is found, up to these
 PUSHES = 500  # choices looked at in the search of a region,
-KEPT = 8  # molecules by which the best is weighed
-
 WEIGHED = 200  # and beyond the best
+KEPT = 8  # molecules by which the best is weighed
+TINY = 1e-7  # doubts below this are alike
 
 Goals = list[tuple[float, dict[int, int]]]  # what molecules cost, and the values of their variables
 
@@ -375,3 +374,18 @@ def search(start: Choices, options: dict[int, list[tuple[float, int]]]) -> Goals
     if heap and not goals:
         raise TooMany
     return goals
+
+
+def chance(doubts: np.ndarray, weights: Sequence[float] | None) -> np.ndarray:
+    """How likely each row of ``doubts [N, F]`` is right, by ``weights`` that were fitted to answers.
+
+    Without these, it is what the greater of the first two doubts leaves.
+    """
+    if weights is None:
+        return 1 - doubts[:, :2].max(1).clip(0, 1)
+    return 1 / (1 + np.exp(np.clip(weights[0] + logs(doubts) @ np.array(weights[1:]), -30, 30)))
+
+
+def logs(doubts: np.ndarray) -> np.ndarray:
+    """The logarithms of doubts: those of the odds against an answer are linear in these."""
+    return np.log(np.maximum(doubts, TINY))

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from gln.decoding.confidence import chance
-from gln.decoding.molecules import LEAST, Decoded, decode
+from gln.decoding.molecules import LEAST, Decoded, chance, decode
 from gln.decoding.valences import BONDS, ELEMENTS, NUMBER, STATES, State, group, parse_states
 from gln.errors import GLNError
 from gln.graphs.record import Graph
@@ -53,7 +52,7 @@ class Chemistry:
     orders: tuple[int, ...]
     states: tuple[State, ...]
     stated: bool  # whether it predicts states at all
-    sure: dict[str, list[float]]  # for :func:`gln.decoding.confidence.chance`
+    sure: dict[str, list[float]]  # for :func:`gln.decoding.molecules.chance`
     least: ClassVar[float] = LEAST
 
     @classmethod
