@@ -48,8 +48,8 @@ class Shapes(Family):
     ``open``    one of these, cut open
     ==========  ================================================================================
 
-    The true triangles are those of :func:`gln.families.geodesic.truth`: they depend on the surface and the points, and
-    on no mesh. A sample whose cells are no discs is drawn again. Points are spread evenly, at random or anything
+    The true triangles are those of :mod:`gln.families.geodesic`: they depend on the surface and the points, and on no
+    mesh. A sample whose cells are no discs is drawn again. Points are spread evenly, at random or anything
     between, up to ten times as dense at some places and up to twice as far apart along one direction; half of the
     samples have noise across the surface. Every sample is turned at random, and scaled by up to 100 either way.
 
