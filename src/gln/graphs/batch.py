@@ -194,12 +194,9 @@ class JoinedGraphs(Sequence[Graph]):
         return cls(*counts_of(graphs), rows, entries, ends, directed)
 
     @cached_property
-    def last_row(self) -> np.ndarray:
-        return np.cumsum(self.sizes)
-
-    @cached_property
-    def last_column(self) -> np.ndarray:
-        return np.cumsum(self.columns)
+    def first(self) -> tuple[np.ndarray, np.ndarray]:
+        """Where the rows and where the columns of every graph begin."""
+        return np.cumsum(self.sizes) - self.sizes, np.cumsum(self.columns) - self.columns
 
     def __len__(self) -> int:
         return len(self.sizes)
@@ -208,7 +205,7 @@ class JoinedGraphs(Sequence[Graph]):
         if isinstance(number, slice):
             return [self[each] for each in range(*number.indices(len(self)))]
         size, count = int(self.sizes[number]), int(self.columns[number])
-        row, column = int(self.last_row[number]) - size, int(self.last_column[number]) - count
+        row, column = (int(first[number]) for first in self.first)
         of_nodes = {name: values[row : row + size] for name, values in self.rows.items()}
         of_edges = {name: values[column : column + count] for name, values in self.entries.items()}
         if self.ends is not None:
@@ -218,7 +215,7 @@ class JoinedGraphs(Sequence[Graph]):
     def batch(self, numbers: np.ndarray, nodes: int) -> GraphBatch:
         """The graphs with these numbers, padded to ``nodes``, which none of them exceeds."""
         shape = len(numbers), nodes
-        rows, graph, place = _ranges(self.sizes, numbers)
+        rows, graph, place = _ranges(self.sizes, self.first[0], numbers)
         chosen, slot = self.there(rows), self.there(graph * nodes + place)  # of every node in the batch
         mask = _filled(torch.ones_like(chosen, dtype=torch.bool), slot, shape, False)
         fields: dict[str, Any] = dict.fromkeys(ROWS)
@@ -226,7 +223,7 @@ class JoinedGraphs(Sequence[Graph]):
             fields[name] = _filled(values[chosen], slot, shape, -1 if name == "node_type" else 0)
         if self.ends is None:
             return GraphBatch(**fields, adj=_nothing(mask), mask=mask)
-        columns, graph, _ = _ranges(self.columns, numbers)
+        columns, graph, _ = _ranges(self.columns, self.first[1], numbers)
         chosen = self.there(columns)
         source, target = self.ends[:, chosen]
         slot = (self.there(graph) * nodes + source) * nodes + target
@@ -249,12 +246,14 @@ def counts_of(graphs: Sequence[Graph]) -> tuple[np.ndarray, np.ndarray]:
     return np.array([graph.num_nodes for graph in graphs]), np.array([graph.num_edges for graph in graphs])
 
 
-def _ranges(counts: np.ndarray, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _ranges(
+    counts: np.ndarray, first: np.ndarray, numbers: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Of what each graph has ``counts`` of: where it stands, which of ``numbers`` it is of, and its place there."""
     some = counts[numbers]
     graph = np.repeat(np.arange(len(numbers)), some)
     place = np.arange(len(graph)) - np.repeat(np.cumsum(some) - some, some)
-    return (np.cumsum(counts) - counts)[numbers][graph] + place, graph, place
+    return first[numbers][graph] + place, graph, place
 
 
 def _filled(values: Tensor, slot: Tensor, shape: tuple[int, ...], empty: int) -> Tensor:

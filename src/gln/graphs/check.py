@@ -113,15 +113,6 @@ def whole_number(value: Any) -> int | None:
         return None
 
 
-def real_number(value: Any) -> float | None:
-    """A number of any type (NumPy's too, or a tensor of one) as Python's; ``None`` for all else, True and False too."""
-    if isinstance(value, bool) or not (
-        isinstance(value, Real) or (isinstance(value, torch.Tensor) and value.numel() == 1)
-    ):
-        return None
-    return value if type(value) is int else float(value)
-
-
 def check_whole(owner: str, name: str, value: Any, least: int, expected: str = "") -> int:
     """``value`` as an int of at least ``least``; True and False do not count as numbers."""
     number = whole_number(value)
@@ -134,9 +125,15 @@ def check_whole(owner: str, name: str, value: Any, least: int, expected: str = "
 def check_real(
     owner: str, name: str, value: Any, least: float = 0, most: float = math.inf, above: bool = False
 ) -> float:
-    """``value`` as a finite number between ``least``, which may itself be excluded (``above``), and ``most``."""
-    number = real_number(value)
-    if number is None or not least <= number <= most or number == math.inf or (above and number == least):
+    """``value`` as a finite number between ``least``, which may itself be excluded (``above``), and ``most``.
+
+    It may be of any type (NumPy's too, or a tensor of one number); True and False do not count as numbers.
+    """
+    real = isinstance(value, Real) or (isinstance(value, torch.Tensor) and value.numel() == 1)
+    number = (
+        math.nan if isinstance(value, bool) or not real else value if type(value) is int else float(value)
+    )
+    if not least <= number <= most or number == math.inf or (above and number == least):
         low, high = "above" if above else "of at least", "" if most == math.inf else f" and at most {most:g}"
         raise GLNError(f"{owner} got {name}={value!r}; expected a number {low} {least:g}{high}.")
     return number
@@ -199,7 +196,11 @@ def as_rows(name: str, value: Any) -> Tensor:
             how = ", too large for float32; change the unit."
         raise GLNError(f"{name} of node {bad} is {rows[bad].tolist()}{how}")
     if name == "pos" and rows.numel():
-        _check_spread(single)
+        spread = (single.amax(dim=0) - single.amin(dim=0)).max().item()
+        if spread and not NARROWEST <= spread <= WIDEST:  # distances would not fit into float32
+            raise GLNError(
+                f"pos spreads over {spread:g}; expected {NARROWEST:g} to {WIDEST:g}, so change the unit."
+            )
     return single
 
 
@@ -209,15 +210,6 @@ def _as_floats(value: Any) -> np.ndarray:
     if array.dtype.kind == "c":
         raise TypeError
     return array if array.dtype == np.float32 else array.astype(np.float64)
-
-
-def _check_spread(rows: Tensor) -> None:
-    """Refuse positions whose distances do not fit into float32."""
-    spread = (rows.amax(dim=0) - rows.amin(dim=0)).max().item()
-    if spread and not NARROWEST <= spread <= WIDEST:
-        raise GLNError(
-            f"pos spreads over {spread:g}; expected {NARROWEST:g} to {WIDEST:g}, so change the unit."
-        )
 
 
 def far_from(pos: Any) -> tuple[float, ...] | None:

@@ -162,11 +162,10 @@ def to_networkx(graph: Graph) -> nx.Graph:
 def to_scipy(graph: Graph) -> sparse.csr_array:
     """The adjacency matrix ``[n, n]`` as a scipy CSR array: boolean, or the weights of a graph that has some."""
     graph = check_graph(graph)
-    weights = (
-        torch.ones(graph.num_edges, dtype=torch.bool) if graph.edge_weight is None else graph.edge_weight
-    )
+    there = np.ones(graph.num_edges, dtype=bool)
+    weights = there if graph.edge_weight is None else graph.edge_weight.numpy(force=True)
     ends = tuple(graph.edge_index.numpy(force=True))
-    return sparse.csr_array((weights.numpy(force=True), ends), shape=(graph.num_nodes, graph.num_nodes))
+    return sparse.csr_array((weights, ends), shape=(graph.num_nodes, graph.num_nodes))
 
 
 def to_numpy(graph: Graph) -> np.ndarray:
