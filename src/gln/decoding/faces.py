@@ -28,8 +28,8 @@ from gln.decoding.umbrellas import (
     surface,
     turned,
 )
+from gln.graphs.convert import components
 from gln.graphs.triangles import beyond, half_edges
-from gln.later import sparse
 from gln.ops.loops import compiled
 
 LEAST = 0.02  # edges less likely than this are not considered, nor
@@ -157,23 +157,17 @@ def loops_of(faces: np.ndarray) -> list[np.ndarray]:
     return found
 
 
-def pieces(faces: np.ndarray) -> np.ndarray:
-    """The number of the connected piece of every face ``[f]``."""
-    return _pieces(beyond(faces))
-
-
-def _pieces(across: np.ndarray) -> np.ndarray:
-    """The same from what is :func:`beyond` the sides of the faces."""
-    beside, count = across.ravel() >= 0, len(across)
-    both = np.flatnonzero(beside) // 3, across.ravel()[beside] // 3
-    graph = sparse.coo_matrix((np.ones(len(both[0]), np.int8), both), (count, count))
-    return sparse.csgraph.connected_components(graph, directed=False)[1]
+def pieces(across: np.ndarray) -> np.ndarray:
+    """The number of the connected piece of every face ``[f]``, from what is :func:`beyond` its sides."""
+    beside = across.ravel() >= 0
+    pairs = np.stack([np.flatnonzero(beside), across.ravel()[beside]], axis=1) // 3
+    return components(pairs, len(across))
 
 
 def without_crumbs(faces: np.ndarray) -> np.ndarray:
     """Without open pieces of few faces, unless they are all there is."""
     across = beyond(faces)
-    piece = _pieces(across)
+    piece = pieces(across)
     size = np.bincount(piece)
     is_open = np.bincount(piece[(across < 0).any(1)], minlength=len(size)) > 0
     stays = ~is_open | (size >= min(CRUMB, size.max(initial=0)))
@@ -247,7 +241,7 @@ def _places(ascending: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.n
 
 def outward(points: np.ndarray, faces: np.ndarray) -> np.ndarray:
     """The same faces, each piece turned so that its normals lead out of what it encloses."""
-    piece = pieces(faces)
+    piece = pieces(beyond(faces))
     a, b, c = points[faces.T]
     volume = np.bincount(piece, np.einsum("ij,ij->i", np.cross(a, b), c))
     inward = volume < 0
@@ -393,7 +387,7 @@ def describe(count: int, faces: np.ndarray) -> MeshFacts:
         faces=len(faces),
         watertight=len(faces) > 0 and bool((at == 2).all()),
         manifold=float((at <= 2).mean()) if len(at) else 1.0,
-        pieces=int(pieces(faces).max(initial=-1)) + 1,
+        pieces=int(pieces(beyond(faces)).max(initial=-1)) + 1,
         loops=open_loops,
         euler=used - len(at) + len(faces),
         unused=count - used,

@@ -318,9 +318,7 @@ class Found:
         for variable, value in values.items():
             if value != self.choices.value[variable]:
                 self.choices.choose(variable, value)
-            others = [
-                share for share, (_, each) in zip(shares, goals, strict=True) if each[variable] != value
-            ]
+            others = [share for share, goal in zip(shares, goals, strict=True) if goal[1][variable] != value]
             self.doubt[variable] = sum(others)
         self.lost += first
         self.share *= shares[0]
@@ -356,11 +354,9 @@ def search(start: Choices, options: dict[int, list[tuple[float, int]]]) -> Goals
                 break
             if len(goals) == 1:
                 most = min(PUSHES, pushes + WEIGHED)
-        scope = (
-            options if atoms is None else {variable: None for atom in atoms for variable in at.get(atom, ())}
-        )
         ways = []
-        for variable in scope:
+        scope = options if atoms is None else [variable for atom in atoms for variable in at.get(atom, ())]
+        for variable in dict.fromkeys(scope):
             place = left.get(variable, 0) + 1
             if variable not in fixed and place < len(options[variable]):
                 now, then = options[variable][place - 1 : place + 1]

@@ -240,9 +240,8 @@ def best_choices(
                     entries = [(first + 3 * end + place, by) for end in ends for place, by in enumerate(sums)]
                     choice(atoms + pair, kind, cost, *(entries if kind else ()))
     # ``total`` counts aromatic bonds once, so it tells apart how many of them are double.
-    sums_of_atom = [
-        (bonds, total) for bonds in range(MOST_BONDS + 1) for total in range(bonds, MOST_BONDS + 1)
-    ]
+    most = MOST_BONDS + 1
+    sums_of_atom = [(bonds, total) for bonds in range(most) for total in range(bonds, most)]
     for atom, number in enumerate(elements):
         start = first + 3 * atom
         for state, cost in enumerate(costs[0][atom].tolist()):

@@ -76,14 +76,13 @@ class Roads(Family):
     def draw(self, rng: np.random.Generator, count: int) -> list[Graph]:
         pos = torch.from_numpy(rng.random((count, self.points, 2), dtype=np.float32))
         x = torch.from_numpy(rng.uniform(*SLOWNESS, (count, self.points, 2)).astype(np.float32))
-        graphs = [
-            Graph(pos=one, x=two, edge_index=delaunay_edges(one)) for one, two in zip(pos, x, strict=True)
-        ]
-        for graph in graphs:
-            source, target = graph.edge_index
-            way = (graph.pos[source] - graph.pos[target]).double()
-            slowness = (graph.x[source] + graph.x[target]).double() / 2
-            graph.edge_weight = (way * slowness).norm(dim=1).float()
+        graphs = []
+        for where, slow in zip(pos, x, strict=True):
+            source, target = edge_index = delaunay_edges(where)
+            way = (where[source] - where[target]).double()
+            slowness = (slow[source] + slow[target]).double() / 2
+            weight = (way * slowness).norm(dim=1).float()
+            graphs.append(Graph(pos=where, x=slow, edge_index=edge_index, edge_weight=weight))
         return graphs
 
 

@@ -84,9 +84,8 @@ def flaw(mesh: Mesh, count: int, edges: np.ndarray, triangles: np.ndarray) -> st
     ):
         return "an edge has not two triangles"
     used = np.bincount(mesh.faces.ravel()) > 0
-    euler = (
-        used.sum() - (3 * len(mesh.faces) + border) // 2 + len(mesh.faces)
-    )  # a side at the border is one's own
+    ours = (3 * len(mesh.faces) + border) // 2  # a side at the border is one's own
+    euler = used.sum() - ours + len(mesh.faces)
     if count - len(edges) + len(triangles) != euler:
         return "the Euler number is not that of the surface"
     return None
@@ -173,9 +172,8 @@ def _split(vertices: np.ndarray, faces: np.ndarray, middle: np.ndarray) -> np.nd
     one, two, three = count == 1, count == 2, count == 3
     parts += [np.stack(t, 1)[one] for t in ((a, ab, c), (ab, b, c))]
     parts += [np.stack(t, 1)[three] for t in ((a, ab, ca), (ab, b, bc), (ca, bc, c), (ab, bc, ca))]
-    short = np.linalg.norm(vertices[ab] - vertices[c], axis=1) < np.linalg.norm(
-        vertices[a] - vertices[bc], axis=1
-    )
+    left, right = (np.linalg.norm(vertices[p] - vertices[q], axis=1) for p, q in ((ab, c), (a, bc)))
+    short = left < right
     parts.append(np.stack([ab, b, bc], 1)[two])
     parts += [np.stack(t, 1)[two & short] for t in ((a, ab, c), (ab, bc, c))]
     parts += [np.stack(t, 1)[two & ~short] for t in ((a, ab, bc), (a, bc, c))]

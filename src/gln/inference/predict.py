@@ -186,13 +186,11 @@ def predict_graphs(
     ``tick`` is called with the number of graphs of every batch that is done.
     """
     if isinstance(model, nn.Module):
-        found = {}
+        answers = list(graphs)
         for number, answer in answers_one_by_one(model, graphs, choice, start):
-            found[number] = (
-                answer if choice.type_thresholds is None else answer.some_edges(choice.keeps(model, answer))
-            )
+            by_type = choice.type_thresholds is not None
+            answers[number] = answer.some_edges(choice.keeps(model, answer)) if by_type else answer
             tick(1)
-        answers = [found[number] for number in range(len(graphs))]
     elif start or any(map(choice.asks, ("steps", "candidates", "type_thresholds"))):
         raise GLNError(
             f"{type(model).__name__} does not take known, steps, candidates or type_thresholds; leave them out."

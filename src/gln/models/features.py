@@ -137,9 +137,8 @@ class Series(nn.Module):
         series = x.unflatten(-1, (self.moments, -1)).flatten(0, -3)  # [n, t, values]
         with _exactly(x):
             seen = self.nodes(series.mT).mT.reshape(*x.shape[:-1], self.moments, -1)
-        source, target, happens = (
-            part.flatten(-2) for part in seen.split([2 * self.width, 2 * self.width, self.kept], dim=-1)
-        )
+        parts = seen.split([2 * self.width, 2 * self.width, self.kept], dim=-1)
+        source, target, happens = (part.flatten(-2) for part in parts)
         read, moves, fits = [], [], []
         for block in blocks:
             with _exactly(x):

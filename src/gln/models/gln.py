@@ -246,9 +246,9 @@ class GLN(nn.Module):
         pairs = candidate_pairs(where, batch.mask, nearest, known, True, x, proposed)
         assert isinstance(pairs, ListedPairs)
         a = x.new_zeros(pairs.ends.shape[1], *[self.kinds.edge_types][: known_types is not None])
-        a[pairs.places(known)] = (
-            1 if known_types is None else one_hot(known_types.to(x.device), a.shape[1]).to(a)
-        )
+        a[pairs.places(known)] = 1
+        if known_types is not None:
+            a[pairs.places(known)] = one_hot(known_types.to(x.device), a.shape[1]).to(a)
         for after in self.unroll(pairs, (where, pos, x), a, self.checked_steps(steps), block, tick):  # noqa: B007
             pass  # only the last step counts
         whole, scored = pairs.of_all_nodes()
@@ -344,21 +344,18 @@ class GLN(nn.Module):
         if (x_mean is None) != (x_std is None):
             raise GLNError("GLN got only one of x_mean and x_std; give both, or neither to keep x as it is.")
         for name, given in (("x_mean", x_mean), ("x_std", x_std)):
-            values = None if given is None else [float(value) for value in given]
-            scale = None if values is None else self._scale(name, values)
+            values, scale = None if given is None else [float(value) for value in given], None
+            if values is not None:
+                scale = next(self.parameters()).new_tensor(values)
+                kept = torch.tensor(values, dtype=scale.dtype, device="cpu")  # as the model will keep them
+                fit = kept.isfinite() & ((kept > 0) | (name == "x_mean"))
+                if len(kept) != self.in_channels or not bool(fit.all()):
+                    above, columns = " above 0" if name == "x_std" else "", self.in_channels
+                    raise GLNError(
+                        f"GLN got {name}={values}; expected a number{above} for each of the {columns} columns of x."
+                    )
             self.register_buffer(name, scale, persistent=False)
             self.config[name] = values
-
-    def _scale(self, name: str, values: list[float]) -> Tensor:
-        scale = next(self.parameters()).new_tensor(values)
-        kept = torch.tensor(values, dtype=scale.dtype, device="cpu")  # as the model will keep them
-        fit = kept.isfinite() & ((kept > 0) | (name == "x_mean"))
-        if len(kept) != self.in_channels or not bool(fit.all()):
-            above = " above 0" if name == "x_std" else ""
-            raise GLNError(
-                f"GLN got {name}={values}; expected a number{above} for each of the {self.in_channels} columns of x."
-            )
-        return scale
 
 
 class Step(nn.Module):
@@ -373,10 +370,9 @@ class Step(nn.Module):
         self.mix = Mix(pair_width, kernels) if mixing else None
         self.weigh = nn.Sequential(nn.LayerNorm(pair_width), mlp(pair_width, 2 * pair_width, pair_width))
         self.score = nn.Sequential(nn.LayerNorm(pair_width), nn.Linear(pair_width, 1))
-        outputs = said(kinds)
-        self.kind = (
-            nn.Sequential(nn.LayerNorm(pair_width), nn.Linear(pair_width, outputs)) if outputs else None
-        )
+        self.kind: nn.Sequential | None = None
+        if outputs := said(kinds):
+            self.kind = nn.Sequential(nn.LayerNorm(pair_width), nn.Linear(pair_width, outputs))
 
     def forward(
         self,

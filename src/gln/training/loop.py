@@ -390,10 +390,8 @@ class Loop:
         self._read_numbers()
         kinds = kinds_of(self.model)
         best = BestThreshold(entries="directed" if kinds.directed else "pairs").to(self.device)
-        total, told = (
-            torch.zeros((), device=self.device),
-            KindScores(kinds, torch.zeros(6, device=self.device)),
-        )
+        total = torch.zeros((), device=self.device)
+        told = KindScores(kinds, torch.zeros(6, device=self.device))
         self.model.eval()
         for number, share in enumerate(self.feed.val_loader()):
             share = share.to(self.device)
