@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from gln.evaluation.counting import orbits
 from gln.evaluation.edges import edge_scores
+from gln.evaluation.generation import isomorphic, novelty
 from gln.evaluation.kinds import TypeTable, kind_scores
 from gln.evaluation.metrics import METRICS, MetricInfo, Scores
 from gln.evaluation.mmd import DESCRIPTORS, Descriptor, Interval, Kernel, MMDResult, mmd
-from gln.evaluation.novelty import isomorphic, novelty
 from gln.evaluation.statistics import (
     adjusted_rand,
     clustering,

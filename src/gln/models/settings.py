@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import ast
 import inspect
-from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
+from collections import UserDict
+from collections.abc import Callable, Iterable
 from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args, runtime_checkable
@@ -179,44 +180,26 @@ def _check_flags(owner: str, given: Settings, names: tuple[str, ...]) -> None:
             raise GLNError(f"{owner} got {name}={given[name]!r}; expected true or false.")
 
 
-class Models(MutableMapping[str, "type[nn.Module]"]):
-    """Names and classes; a class is imported when it is asked for. ``homes``: the module of each of ours."""
-
-    def __init__(self, homes: Mapping[str, str]) -> None:
-        self._homes = dict(homes)
-        self._classes: dict[str, type[nn.Module]] = {}
+class Models(UserDict[str, Any]):
+    """Names and classes; of ours at first the modules, whose class is imported when it is asked for."""
 
     def __getitem__(self, name: str) -> type[nn.Module]:
-        if name not in self._classes:
-            self._classes[name] = getattr(import_module(self._homes[name]), name)
-        return self._classes[name]
+        if not self._is_loaded(name):
+            self.data[name] = getattr(import_module(self.data[name]), name)
+        return self.data[name]
 
-    def __setitem__(self, name: str, model: type[nn.Module]) -> None:
-        self._homes[name], self._classes[name] = model.__module__, model
-
-    def __delitem__(self, name: str) -> None:
-        del self._homes[name]
-        self._classes.pop(name, None)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._homes)
-
-    def __len__(self) -> int:
-        return len(self._homes)
-
-    def __contains__(self, name: object) -> bool:  # the inherited one would load the class
-        return name in self._homes
+    def _is_loaded(self, name: str) -> bool:
+        return not isinstance(self.data[name], str)
 
     def summary(self, name: str) -> str:
         """The first line of its docstring."""
-        loaded = self._classes.get(name)
-        text = ast.get_docstring(self._source(name)) if loaded is None else loaded.__doc__
+        text = self[name].__doc__ if self._is_loaded(name) else ast.get_docstring(self._source(name))
         return (text or "").strip().split("\n")[0]
 
     def settings(self, name: str) -> dict[str, Any]:
         """Every setting and its default; ``inspect.Parameter.empty`` without one."""
-        if name in self._classes:
-            given = inspect.signature(self._classes[name]).parameters
+        if self._is_loaded(name):
+            given = inspect.signature(self[name]).parameters
             return {setting: parameter.default for setting, parameter in given.items()}
         body = self._source(name).body
         init = next(part for part in body if isinstance(part, ast.FunctionDef) and part.name == "__init__")
@@ -226,7 +209,7 @@ class Models(MutableMapping[str, "type[nn.Module]"]):
         return dict(zip(names, defaults, strict=True))
 
     def _source(self, name: str) -> ast.ClassDef:
-        spec = find_spec(self._homes[name])
+        spec = find_spec(self.data[name])
         assert spec is not None
         text = spec.loader.get_source(spec.name)  # type: ignore[union-attr]
         return next(part for part in ast.parse(text).body if getattr(part, "name", None) == name)
@@ -244,7 +227,8 @@ class Models(MutableMapping[str, "type[nn.Module]"]):
         for setting in settings:
             if setting not in known:
                 raise GLNError(f"{name} has no setting {setting!r}; {instead(setting, known)}")
-        if name in CHECKS and self._homes[name].startswith("gln.models."):
+        home = self[name].__module__ if self._is_loaded(name) else self.data[name]
+        if name in CHECKS and home.startswith("gln.models."):
             # What its graphs determine is not known yet.
             CHECKS[name](known | {key: 1 for key in ("nodes", "in_channels") if key in known} | settings)
         return name, settings
