@@ -17,17 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gln.decoding.umbrellas import (
-    close,
-    dot,
-    grow,
-    list_triangles,
-    normal_of,
-    normals,
-    settle,
-    surface,
-    turned,
-)
+from gln.decoding.umbrellas import close, dot, grow, list_triangles, normal_of, normals, settle, surface
 from gln.graphs.convert import components
 from gln.graphs.triangles import beyond, half_edges
 from gln.ops.loops import compiled
@@ -129,10 +119,8 @@ def _grown(
         key = corners[:, [0, 1, 0]] * np.int64(len(points)) + corners[:, [1, 2, 2]]
         sides = np.unique(key, return_inverse=True)[1].reshape(-1, 3).astype(np.int32)
     s = surface(points, corners, sides)
-    chosen = np.zeros(len(corners), bool)
-    grow(s, sure, fold, flat, chosen)
-    turn = np.zeros(len(corners), bool)
-    turned(s, chosen, turn)
+    chosen, turn = np.zeros((2, len(corners)), bool)
+    grow(s, sure, fold, flat, chosen, turn)
     corners[turn] = corners[turn][:, [0, 2, 1]]
     return corners[chosen].astype(np.int64)
 

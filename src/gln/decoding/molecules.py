@@ -105,7 +105,9 @@ class Space:
         least = np.concatenate([table.min(1) for table in self.costs])
         self.doubt = -np.expm1(-least)  # that the likeliest choice is wrong
         self.costs = [table - table.min(1, keepdims=True) for table in self.costs]
-        self.second = np.concatenate([_second(table) for table in self.costs])
+        # What the second best of each costs; a single choice has none.
+        several = [table if table.shape[1] > 1 else np.full((len(table), 2), np.inf) for table in self.costs]
+        self.second = np.concatenate([np.partition(table, 1, axis=1)[:, 1] for table in several])
         self.forms: dict[tuple[object, ...], list[int] | None] = {}  # found before
         self.elements, self.ends = numbers.tolist(), pairs.tolist()
 
@@ -181,11 +183,6 @@ class Space:
             changed=int((value != self.best).sum()),
             proven=proven,
         )
-
-
-def _second(table: np.ndarray) -> np.ndarray:
-    """The cost of the second best choice of every row."""
-    return np.partition(table, 1, axis=1)[:, 1] if table.shape[1] > 1 else np.full(len(table), np.inf)
 
 
 class Choices:
