@@ -19,8 +19,7 @@ from gln.graphs import GraphBatch
 from gln.graphs.batch import as_batch
 from gln.graphs.check import as_record, check_graph, far_from, make_graph
 from gln.graphs.columns import is_frame, is_table, node_rows
-from gln.graphs.convert import as_graph, is_networkx
-from gln.graphs.kinds import rename_types
+from gln.graphs.convert import as_graph, is_networkx, rename_types
 from gln.graphs.record import Graph, is_a, is_data
 from gln.inference.choice import AS_TRAINED, Choice
 from gln.models.candidates import TREE_NODES

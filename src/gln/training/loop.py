@@ -22,8 +22,8 @@ from torch.optim import Adam, AdamW, Optimizer
 from gln.errors import GLNError
 from gln.evaluation.padded import BestThreshold
 from gln.graphs import GraphBatch, as_graphs
+from gln.graphs.convert import share_kinds
 from gln.graphs.features import feature_noise
-from gln.graphs.kinds import share_kinds
 from gln.graphs.record import NAMES, Graph
 from gln.models import StructureOutput
 from gln.models.contract import Generates, Prepares, Replayable, check_kinds, kinds_of
