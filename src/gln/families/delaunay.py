@@ -14,7 +14,6 @@ import numpy as np
 
 from gln.errors import GLNError
 from gln.families.base import Family, register
-from gln.graphs.check import whole_number
 from gln.graphs.record import Graph
 from gln.later import spatial, torch
 
@@ -35,20 +34,10 @@ class Delaunay(Family):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        expected = (
-            "a whole number of at least 3, or two of them with the smaller first, such as (20, 80) "
-            "(20-80 on the command line)"
-        )
-        if not isinstance(self.points, tuple | list):  # a list is a spec that has been through JSON
-            self._keep_whole("points", 3, expected)
-            return
-        ends = tuple(whole_number(end) or 0 for end in self.points)
-        if len(ends) != 2 or not 3 <= ends[0] <= ends[1]:
-            raise GLNError(f"delaunay got points={self.points!r}; expected {expected}.")
-        object.__setattr__(self, "points", ends)
+        self._keep_range("points", 3, (20, 80))
 
     def draw(self, rng: np.random.Generator, count: int) -> list[Graph]:
-        low, high = self._ends()
+        low, high = self.points if isinstance(self.points, tuple) else (self.points, self.points)
         sizes = rng.integers(low, high, size=count, endpoint=True)  # [count]
         flat = rng.random((int(sizes.sum()), 2), dtype=np.float32)
         sets = np.split(flat, np.cumsum(sizes)[:-1])
@@ -56,9 +45,6 @@ class Delaunay(Family):
             Graph(pos=torch.from_numpy(pos), edge_index=edge_index, num_nodes=len(pos))
             for pos, edge_index in zip(sets, _edge_indices(sets), strict=True)
         ]
-
-    def _ends(self) -> tuple[int, int]:
-        return self.points if isinstance(self.points, tuple) else (self.points, self.points)
 
 
 @register("roads")

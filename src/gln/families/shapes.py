@@ -11,7 +11,6 @@ import numpy as np
 from gln.errors import GLNError
 from gln.families.base import Family, register
 from gln.families.geodesic import Mesh, boundary, dual, flaw, flawed, refined
-from gln.graphs.check import whole_number
 from gln.graphs.convert import components
 from gln.graphs.record import Graph
 from gln.later import spatial, torch
@@ -73,14 +72,7 @@ class Shapes(Family):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        ends = self.points if isinstance(self.points, tuple | list) else (self.points, self.points)
-        low, high = (whole_number(end) or 0 for end in ends) if len(ends) == 2 else (0, 0)
-        if not 30 <= low <= high or any(isinstance(end, bool) for end in ends):
-            raise GLNError(
-                f"shapes got points={self.points!r}; expected a whole number of at least 30, or two of them with the "
-                "smaller first, such as (200, 2000) (200-2000 on the command line)."
-            )
-        object.__setattr__(self, "points", low if low == high else (low, high))
+        self._keep_range("points", 30, (200, 2000))
         if not isinstance(self.noise, bool):
             raise GLNError(f"shapes got noise={self.noise!r}; expected True or False.")
 
