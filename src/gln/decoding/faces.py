@@ -49,7 +49,11 @@ def find_faces(points: np.ndarray, pairs: np.ndarray, chances: np.ndarray, open:
     """
     where = points - points.mean(0)
     where /= np.abs(where).max() + 1e-300
-    pairs, chances = _sorted_pairs(len(points), pairs, chances)
+    chosen = chances >= LEAST
+    low, high = np.sort(pairs[chosen].astype(np.int64), axis=1).T.reshape(2, -1)
+    key, first = np.unique(low * len(points) + high, return_index=True)
+    # The likely pairs, each with its smaller point first, sorted.
+    pairs, chances = np.stack(np.divmod(key, len(points)), axis=1), chances[chosen][first].astype(np.float64)
     corners, sides, likely = likely_triangles(where, pairs, chances)
     order = np.flatnonzero(likely > UNLIKELY)
     order = order[np.argsort(-likely[order], kind="stable")]
@@ -76,14 +80,6 @@ def find_faces(points: np.ndarray, pairs: np.ndarray, chances: np.ndarray, open:
         if sum(map(len, loops)) < sum(map(len, fewest)):
             best, fewest = faces, loops
     return outward(where, straightened(where, best, pairs, chances))
-
-
-def _sorted_pairs(count: int, pairs: np.ndarray, chances: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The likely pairs, each with its smaller point first, sorted."""
-    chosen = chances >= LEAST
-    low, high = np.sort(pairs[chosen].astype(np.int64), axis=1).T.reshape(2, -1)
-    key, first = np.unique(low * count + high, return_index=True)
-    return np.stack([key // count, key % count], axis=1), chances[chosen][first].astype(np.float64)
 
 
 def likely_triangles(

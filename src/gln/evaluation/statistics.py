@@ -39,7 +39,14 @@ def degrees(graphs: Iterable[Any], device: Device = None) -> list[Tensor]:
 
 def clustering(graphs: Iterable[Any], device: Device = None) -> list[Tensor]:
     """Share of each node's pairs of neighbours that are joined, 0 below degree 2: float64 ``[n]`` per graph."""
-    return measure(graphs, _clustering, device)
+
+    def shares(blocks: Blocks) -> Tensor:
+        degree = blocks.degrees()
+        pairs = degree * (degree - 1) // 2
+        triangles = blocks.sum_edges(ByDegree(blocks).triangles()) // 2
+        return triangles.double() / pairs.clamp(min=1)
+
+    return measure(graphs, shares, device)
 
 
 def laplacian_spectrum(graphs: Iterable[Any], device: Device = None) -> list[Tensor]:
@@ -82,13 +89,6 @@ def _of_laplacians(
                 laplacians = _laplacians(Blocks.of([graphs[i] for i in batch], device))  # [B, n, n]
                 found.update(zip(batch, compute(laplacians), strict=True))
     return [found[i] for i in range(len(graphs))]
-
-
-def _clustering(blocks: Blocks) -> Tensor:
-    degree = blocks.degrees()
-    pairs = degree * (degree - 1) // 2
-    triangles = blocks.sum_edges(ByDegree(blocks).triangles()) // 2
-    return triangles.double() / pairs.clamp(min=1)
 
 
 def _laplacians(blocks: Blocks) -> Tensor:
