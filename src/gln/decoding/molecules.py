@@ -165,11 +165,8 @@ class Space:
         states, types = value[: self.atoms], value[self.atoms :]
         kept = np.flatnonzero(types)
         kept = kept[np.lexsort(self.pairs[kept].T[::-1])]
-        chosen = [
-            table[np.arange(len(table)), part]
-            for table, part in zip(self.chances, (states, types), strict=True)
-        ]
-        alone = 1 - np.concatenate(chosen)
+        parts = zip(self.chances, (states, types), strict=True)
+        alone = 1 - np.concatenate([table[np.arange(len(table)), part] for table, part in parts])
         orders, charges = found.choices.form()
         return Decoded(
             bonds=self.pairs[kept],

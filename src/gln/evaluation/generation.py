@@ -280,9 +280,8 @@ def generation_scores(
         group: graphs compared with the test graphs at a time: a biased MMD² depends on how many there are.
         device: where to compute.
     """
-    known, reference, graphs = (
-        as_undirected(some, name) for some, name in ((train, "train"), (test, "test"), (made, "made"))
-    )
+    given = {"train": train, "test": test, "made": made}
+    known, reference, graphs = (as_undirected(some, name) for name, some in given.items())
     if len(graphs) < group:
         raise GLNError(f"Got {len(graphs)} generated graphs; expected at least {group}, or a smaller group.")
     scores, ends, notes = _distances(known, reference, graphs, group, device)

@@ -287,13 +287,9 @@ class ListedPairs:
         blocks = []
         for rows, own in zip(_slices(cuts), _slices(first_pairs.tolist()), strict=True):
             blocks.append(ListedBlock(self, rows, own, self._near(rows, own, first_pairs, scratch)))
-        last_reader = {
-            number: reader for reader, block in enumerate(blocks) for number, _ in block.near.parts
-        }
-        return [
-            replace(block, done=[n for n, reader in last_reader.items() if reader == number])
-            for number, block in enumerate(blocks)
-        ]
+        last = {part: reader for reader, block in enumerate(blocks) for part, _ in block.near.parts}
+        done = [[part for part, reader in last.items() if reader == number] for number in range(len(blocks))]
+        return [replace(block, done=some) for block, some in zip(blocks, done, strict=True)]
 
     def _near(self, rows: slice, own: slice, first_pairs: Tensor, scratch: Tensor) -> Near:
         """What the mixing of some rows reads; ``scratch`` ``[n]`` is −1 everywhere, before and after."""
@@ -315,11 +311,8 @@ class ListedPairs:
         )
         *cuts, first_row = found.tolist()
         first_pair = int(torch.searchsorted(position, own.start))
-        parts = [
-            (number, position[cuts[number] : cuts[number + 1]] - first_pairs[number])
-            for number in range(len(cuts) - 1)
-            if cuts[number] < cuts[number + 1]
-        ]
+        each = enumerate(pairwise(cuts))
+        parts = [(number, position[a:b] - first_pairs[number]) for number, (a, b) in each if a < b]
         return Near(
             _bounds(torch.bincount(row[inside], minlength=len(nodes))),
             local[inside],
