@@ -287,8 +287,11 @@ class ListedPairs:
         blocks = []
         for rows, own in zip(_slices(cuts), _slices(first_pairs.tolist()), strict=True):
             blocks.append(ListedBlock(self, rows, own, self._near(rows, own, first_pairs, scratch)))
-        last = {part: reader for reader, block in enumerate(blocks) for part, _ in block.near.parts}
-        done = [[part for part, reader in last.items() if reader == number] for number in range(len(blocks))]
+        last_reader = {part: reader for reader, block in enumerate(blocks) for part, _ in block.near.parts}
+        done = [
+            [part for part, reader in last_reader.items() if reader == number]
+            for number in range(len(blocks))
+        ]
         return [replace(block, done=some) for block, some in zip(blocks, done, strict=True)]
 
     def _near(self, rows: slice, own: slice, first_pairs: Tensor, scratch: Tensor) -> Near:

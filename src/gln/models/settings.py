@@ -32,6 +32,7 @@ APART = ("self", "__class__", "x_mean", "x_std")  # of what a model is built wit
 LIMITS = {"width": (1, 2**16), "pair_width": (1, 2**16), "kernels": (1, 2**10), "steps": (1, 2**10)}
 LIMITS |= {"candidates": (1, 2**16), "proposals": (0, 2**16), "index_channels": (0, 2**10)}
 LIMITS |= {"edge_types": (1, 2**10), "node_types": (0, 2**16), "moments": (1, 2**16)}
+FLAGS = ("shared", "sparse", "mixing", "feedback", "directed", "edge_weights", "directions")  # of GLN
 MOST_WEIGHTS = 10**9  # in the released dense layer: 4 GB, or 16 GB with gradients and Adam's moments
 WORDS = {"pos": "positions (pos)", "x": "features (x)"}
 
@@ -39,10 +40,9 @@ WORDS = {"pos": "positions (pos)", "x": "features (x)"}
 def check_gln(given: Settings) -> Settings:
     """The settings of a ``GLN``, whole numbers as Python's."""
     _check_inputs(given)
-    config = given | {
-        name: check_whole("GLN", name, given[name], least) for name, (least, _) in LIMITS.items()
-    }
-    for name, (_, most) in LIMITS.items():
+    config = dict(given)
+    for name, (least, most) in LIMITS.items():
+        config[name] = check_whole("GLN", name, given[name], least)
         if config[name] > most:
             raise GLNError(f"GLN got {name}={config[name]}; expected at most {most}.")
     width, pair_width, kernels = (config[name] for name in ("width", "pair_width", "kernels"))
@@ -54,9 +54,7 @@ def check_gln(given: Settings) -> Settings:
         raise GLNError(
             f"GLN got index_channels={config['index_channels']}; expected 0 or a positive even number."
         )
-    _check_flags(
-        "GLN", config, ("shared", "sparse", "mixing", "feedback", "directed", "edge_weights", "directions")
-    )
+    _check_flags("GLN", config, FLAGS)
     if config["in_channels"] % config["moments"]:
         raise GLNError(
             f"GLN got in_channels={config['in_channels']} and moments={config['moments']}; expected as many values at "
