@@ -20,8 +20,8 @@ from typing import Any
 
 from benchmarks.fuzz_targets import PREPARE, TARGETS, prepare
 from gln.errors import GLNError
+from gln.storage.facts import write_json
 from gln.storage.provenance import commit
-from gln.storage.tensors import write_json
 
 SECONDS = 20  # a file that takes longer hangs
 BYTES = 4 * 2**30  # memory that no file may take

@@ -25,9 +25,8 @@ from gln.models import GLN, GraphFlow, PaperGLN
 from gln.models.chain import Sampling
 from gln.models.flow import LARGEST
 from gln.storage.facts import read_facts
-from gln.storage.models import _sha256, load_model, save
+from gln.storage.models import _sha256, load_model, load_weights, save, write_tensors
 from gln.storage.runs import check_same, read_checkpoint, read_config, restore_optimizer, write_checkpoint
-from gln.storage.tensors import load_weights, write_tensors
 from gln.training.config import FREE, FitConfig
 from gln.training.loop import fit
 from gln.training.progress import resumed

@@ -17,6 +17,7 @@ from tyro.conf import Suppress
 from benchmarks.common import peer, threads, timed
 from benchmarks.communities import Size
 from benchmarks.communities import draw as draw_lfr
+from gln.baselines.neighbours import load_rules
 from gln.errors import GLNError
 from gln.families import parse_family
 from gln.graphs import as_graph, make_graph
@@ -27,7 +28,6 @@ from gln.io import ReadOptions
 from gln.training import FitConfig
 from gln.workflows import silent
 from gln.workflows.recipe import Recipe
-from gln.workflows.rules import load_rules
 from gln.workflows.train import train
 from gln.workflows.training_data import find_data, read_labelled
 

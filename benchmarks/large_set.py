@@ -21,7 +21,7 @@ from gln.graphs.record import Graph
 from gln.inference.predict import predict_graphs
 from gln.io import ReadOptions
 from gln.io.streams import open_stream
-from gln.io.table_writers import facts_in
+from gln.io.writing import facts_in
 from gln.storage.models import load_model
 from gln.workflows import tiling
 from gln.workflows.engines import Engine, in_processes

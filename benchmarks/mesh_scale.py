@@ -17,7 +17,7 @@ from gln.inference.choice import Choice
 from gln.inference.predict import as_points, predict_graphs
 from gln.models.settings import input_widths
 from gln.storage.models import load_model
-from gln.workflows.meshes import FEWEST, LEAST, check_points, faces_of
+from gln.workflows.forms import FEWEST, LEAST, check_points, faces_of
 
 WARM = 5_000  # points of a first mesh, so that kernels are compiled and files read before the clock starts
 WAVES = 12  # on the bumpy sphere

@@ -331,8 +331,8 @@ def by_model(name: str, batch_size: int) -> Callable[[Sequence[Case], bool], lis
         from gln.io import ReadOptions
         from gln.io.items import Source
         from gln.io.molecules import Molecule, item_of
+        from gln.workflows.forms import Chemistry
         from gln.workflows.methods import load
-        from gln.workflows.molecules import Chemistry
 
         model = load(name)
         chemistry, options = Chemistry.of(model), ReadOptions(elements=ELEMENTS, only_elements=True)

@@ -22,8 +22,7 @@ from gln.graphs.record import Graph
 from gln.inference.predict import predict_graphs
 from gln.storage.models import load_model
 from gln.workflows.engines import in_this_process
-from gln.workflows.predict_files import Job
-from gln.workflows.shards import predict_in_folder
+from gln.workflows.predict_files import Job, predict_in_folder
 
 MODEL = "delaunay-small"
 WARM = 4  # windows answered before the clock starts: more than there are workers

@@ -17,7 +17,7 @@ from gln.inference.choice import Choice
 from gln.inference.predict import predict_graphs
 from gln.io import ReadOptions
 from gln.io.streams import open_stream
-from gln.io.table_writers import facts_in
+from gln.io.writing import facts_in
 from gln.models import GLN
 from gln.storage.models import load_model
 from gln.workflows.engines import in_processes, in_this_process

@@ -8,8 +8,9 @@
     python recipes/flows.py compare sbm --data ../shared/data/generation    # the family with the published graphs
 
 Repeat ``train`` to go on: a run stops after so many minutes and continues where it stopped; with ``--shorten`` it
-begins with as many steps as fit in these minutes, so that its learning rate has fallen by then. Without ``--data``, the
-graphs are drawn from the family of that name, as many as the tables use, or ``--graphs``.
+begins with as many steps as fit in these minutes, so that its learning rate has fallen by then. ``--begin MODEL``
+begins a run with the weights of another. Without ``--data``, the graphs are drawn from the family of that name, as many
+as the tables use, or ``--graphs``.
 
 ``test`` samples and scores; with ``--keep FOLDER`` the samples stay, and are read from there if they are there already,
 so that they can be scored on another machine: ``sample`` only samples, begins no other setting after so many minutes,
@@ -84,11 +85,11 @@ def train(name: str, run: Path, data: Path | None, given: argparse.Namespace) ->
     model = settings.get("model", {}) | settings_in(given.set)
     try:
         if given.shorten and not begun:
-            probe = gln.fit(new_flow(model), whole, val, epochs=2, **how).history
+            probe = gln.fit(new_flow(model, given.begin), whole, val, epochs=2, **how).history
             pace = probe[1]["seconds"] - probe[0]["seconds"]  # the first epoch compiles and records
             epochs = max(1, min(epochs, int((end - time.monotonic() - AGAIN) / (SLOWER * pace))))
             print(f"{name}: {1000 * pace / EPOCH:.1f} ms a step", flush=True)
-        flow = new_flow(model)
+        flow = new_flow(model, given.begin)
         weights = sum(weight.numel() for weight in flow.parameters())
         print(
             f"{name}: {len(graphs)} graphs, {weights:,} weights, {epochs} epochs of {EPOCH} steps", flush=True
@@ -103,10 +104,15 @@ def train(name: str, run: Path, data: Path | None, given: argparse.Namespace) ->
     print(f"{name}: done after {last['step']} steps, {last['seconds'] / 60:.1f} minutes", flush=True)
 
 
-def new_flow(settings: dict[str, Any]) -> GraphFlow:
-    """A flow as training begins with it."""
+def new_flow(settings: dict[str, Any], begin: str | None) -> GraphFlow:
+    """A flow as training begins with it: with new weights, or with those of the model ``begin``."""
     torch.manual_seed(0)
-    return GraphFlow(**settings)
+    if begin is None:
+        return GraphFlow(**settings)
+    trained = gln.load(begin)
+    flow = GraphFlow(**trained.config | settings)  # type: ignore[operator]
+    flow.load_state_dict(trained.state_dict())
+    return flow
 
 
 def progress_in(run: Path) -> str:
@@ -137,11 +143,12 @@ def flow_of(run: Path, device: str) -> GraphFlow:
 def ways(flow: GraphFlow, given: argparse.Namespace) -> list[Sampling]:
     """All settings of sampling that are asked for."""
     return [
-        Sampling(steps, eta, start, lateness).of(flow.config)
+        Sampling(steps, eta, start, lateness, evenly).of(flow.config)
         for steps in given.sampling_steps or [None]
         for eta in given.stochasticity or [None]
         for start in given.start or [None]
         for lateness in given.lateness or [None]
+        for evenly in ([True] if given.evenly else [None])
     ]
 
 
@@ -239,7 +246,7 @@ def sampled_with(
 
 
 def in_a_name(how: Sampling) -> str:
-    """Settings of sampling in the name of a file: steps, stochasticity, start, lateness."""
+    """Settings of sampling in the name of a file: steps, stochasticity, start, lateness, evenly."""
     return "-".join(f"{value:g}" for value in vars(how).values())
 
 
@@ -346,7 +353,7 @@ def arrays_of(graphs: list[Graph]) -> dict[str, np.ndarray]:
 
 
 def settings_in(words: list[str]) -> dict[str, Any]:
-    """``["walks=16"]`` as settings."""
+    """``["late=True"]`` as settings."""
     return {word.partition("=")[0]: ast.literal_eval(word.partition("=")[2]) for word in words}
 
 
@@ -375,14 +382,16 @@ def main() -> None:
     )
     parser.add_argument("--batch-size", type=int)
     parser.add_argument("--lr", type=float)
+    parser.add_argument("--begin", help="a model whose weights training begins with")
     parser.add_argument("--compile", action="store_true")
-    parser.add_argument("--set", nargs="*", default=[], help="settings of the model, such as walks=16")
+    parser.add_argument("--set", nargs="*", default=[], help="settings of the model, such as late=True")
     parser.add_argument("--samples", type=int, default=1024)
     parser.add_argument("--seed", type=int, nargs="*", default=[TEST_SEED], help="of the samples")
     parser.add_argument("--sampling-steps", type=int, nargs="*")
     parser.add_argument("--stochasticity", type=float, nargs="*")
     parser.add_argument("--start", type=float, nargs="*")
     parser.add_argument("--lateness", type=float, nargs="*")
+    parser.add_argument("--evenly", action="store_true")
     parser.add_argument("--against", choices=["test", "val"], default="test")
     parser.add_argument("--keep", type=Path, help="folder for the samples")
     parser.add_argument("--graph-tool", help="a Python that has graph-tool, such as /usr/bin/python3")

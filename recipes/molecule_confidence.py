@@ -15,7 +15,7 @@ from gln.errors import GLNError
 from gln.graphs.record import Graph
 from gln.inference.choice import AS_TRAINED
 from gln.inference.predict import predict_graphs
-from gln.workflows.molecules import Chemistry, confidence_of
+from gln.workflows.forms import Chemistry, confidence_of
 
 
 def fit_confidence(

@@ -32,9 +32,8 @@ from gln.graphs import GraphBatch
 from gln.graphs.record import Graph
 from gln.models.candidates import candidate_pairs
 from gln.models.pairs import ListedPairs
-from gln.storage.models import annotate
+from gln.storage.models import annotate, load_weights
 from gln.storage.runs import read_checkpoint
-from gln.storage.tensors import load_weights
 from gln.training.config import FitConfig
 from gln.training.losses import Loss
 from gln.training.processes import Interrupted

@@ -332,7 +332,7 @@ def judged(model: Any, graph: Graph, open: bool) -> dict[str, float]:
     ==============  ==========================================================================================
     """
     from gln.decoding.faces import describe  # here, as it needs numba
-    from gln.workflows.meshes import LEAST, faces_of
+    from gln.workflows.forms import LEAST, faces_of
 
     answer = predict_graphs(model, [graph], Choice(threshold=0.0))[0]
     pairs, chances = answer.scored_once()

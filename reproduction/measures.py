@@ -17,7 +17,6 @@ from gln import edge_scores, generate, mmd, novelty, predict
 from gln.baselines import Sampler
 from gln.evaluation.edges import ratios
 from reproduction.data import SEED, Parts
-from reproduction.gallery import save_errors
 from reproduction.last import (
     CHOSEN,
     Start,
@@ -162,6 +161,8 @@ def measure_generator(task: Task) -> dict[str, Any]:
 
 def measure_gallery(task: Task) -> dict[str, Any]:
     """A picture of the first test graphs as predicted, and how many edges are right, missing and extra in each."""
+    from reproduction.gallery import save_errors  # here, as only pictures need matplotlib
+
     model, shown, facts = task.make()
     count, parts = task.options["graphs"], task.parts
     chosen = _one_of_each_kind(parts.test)[:count]

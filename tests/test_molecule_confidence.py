@@ -15,7 +15,7 @@ from gln.decoding.valences import ELEMENTS
 from gln.errors import GLNError
 from gln.graphs import make_graph
 from gln.graphs.record import Graph
-from gln.workflows.molecules import Chemistry
+from gln.workflows.forms import Chemistry
 from recipes.molecule_confidence import calibrate, fit_confidence, is_drawing
 from tests.workflows.test_molecules import ENDS, ByLength
 

@@ -17,9 +17,8 @@ from gln.errors import GLNError
 from gln.graphs.check import check_real
 from gln.graphs.record import Graph
 from gln.seeds import GENERATE, ORDER, seed_of, seeded
-from gln.storage.models import build_for
+from gln.storage.models import build_for, load_weights
 from gln.storage.runs import Checkpoint, read_checkpoint, restore_optimizer, write_checkpoint
-from gln.storage.tensors import load_weights
 from gln.training.progress import Progress, resumed
 from reproduction.baselines.graphrnn_network import ConnectedGraphs, GraphRNNNetwork, Variant, decode
 

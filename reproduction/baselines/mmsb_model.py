@@ -12,11 +12,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
 from torch.nn.functional import one_hot
+
+from gln.threads import at_once
+
+Made = TypeVar("Made")
 
 CHUNK = {"cpu": 2**18, "cuda": 2**26}  # pairs at a time: arrays roughly fit the cache, or keep a GPU busy
 SURE = 1e-6  # edge probabilities between roles stay between this and 1 − this
@@ -46,6 +50,14 @@ class SeenPairs:
         for start in range(0, count, share):
             part = slice(start, start + share)
             yield part, SeenPairs(self.joined[part], self.parted[part], self.mask[part])
+
+    def each(self, call: Callable[[slice, SeenPairs], Made]) -> list[Made]:
+        """``call`` of every chunk, in order; on a CPU several at a time, with a thread each."""
+        workers = torch.get_num_threads() if self.mask.device.type == "cpu" else 1
+        chunks = list(self.chunks())
+        if workers == 1 or len(chunks) == 1:
+            return [call(*chunk) for chunk in chunks]
+        return list(at_once(lambda chunk: call(*chunk), chunks, min(workers, len(chunks)), 1))
 
     @cached_property
     def partners(self) -> Tensor:
@@ -140,7 +152,7 @@ def inverse_digamma(value: Tensor) -> Tensor:
 
 def start(pairs: SeenPairs, points: Tensor, count: int, pooled: bool) -> Roles:
     """Initial roles from a clustering of the ``points`` of each graph (see :func:`fit_roles`); deterministic."""
-    labels = torch.cat([spectral_labels(chunk, points[part], count) for part, chunk in pairs.chunks()])
+    labels = torch.cat(pairs.each(lambda part, chunk: spectral_labels(chunk, points[part], count)))
     sure = one_hot(labels, count).double()  # [G, N, K]
     weight = (0.9 * sure + 0.1 / count) * pairs.mask[..., None]
     joined, parted = (
@@ -182,9 +194,7 @@ def log_likelihoods(pairs: SeenPairs, roles: Roles) -> Tensor:
 
 def spectral_points(pairs: SeenPairs, most: int) -> Tensor:
     """Up to ``most`` leading eigenvectors of each graph: ``[G, N, ≤ most]``, by falling absolute eigenvalue."""
-    return torch.cat(
-        [_spectral_points(chunk.joined.double(), chunk.mask, most) for _, chunk in pairs.chunks()]
-    )
+    return torch.cat(pairs.each(lambda _, chunk: _spectral_points(chunk.joined.double(), chunk.mask, most)))
 
 
 def _spectral_points(adjacency: Tensor, mask: Tensor, most: int) -> Tensor:
@@ -247,12 +257,13 @@ def sum_pairs(pairs: SeenPairs, weight: Tensor, blocks: Tensor) -> Sums:
         weight: weight of every node's roles ``[G, N, K]``; the largest of each node is 1.
         blocks: the probability of an edge between two roles ``[G, K, K]``, symmetric, above 0 and below 1.
     """
-    found = []
-    for part, chunk in pairs.chunks():
+
+    def of_chunk(part: slice, chunk: SeenPairs) -> tuple[Tensor, Tensor, Tensor]:
         own, chance = weight[part], blocks[part]
         if_joined, if_parted = (own @ each @ own.mT for each in (chance, 1 - chance))  # [G, N, N]
         evidence = if_joined.where(chunk.joined, if_parted).masked_fill(~(chunk.joined | chunk.parted), 1)
         inverse = evidence.reciprocal()
-        sums = [(inverse * seen) @ own for seen in (chunk.joined, chunk.parted)]
-        found.append((evidence.log().sum(dim=(1, 2)) / 2, *sums))
-    return Sums(*map(torch.cat, zip(*found, strict=True)))
+        joined, parted = ((inverse * seen) @ own for seen in (chunk.joined, chunk.parted))
+        return evidence.log().sum(dim=(1, 2)) / 2, joined, parted
+
+    return Sums(*map(torch.cat, zip(*pairs.each(of_chunk), strict=True)))

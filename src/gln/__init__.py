@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from gln.training import FitConfig, Fresh, fit
     from gln.training.losses import Loss
     from gln.viewing import draw_graph, save_gallery
-    from gln.workflows.meshes import mesh
+    from gln.workflows.forms import mesh
     from gln.workflows.methods import load
 
 __version__ = "0.1.0"
@@ -51,7 +51,7 @@ _HOME = {
     "gln.training": ["FitConfig", "Fresh", "fit"],
     "gln.training.losses": ["Loss"],
     "gln.viewing": ["draw_graph", "save_gallery"],
-    "gln.workflows.meshes": ["mesh"],
+    "gln.workflows.forms": ["mesh"],
     "gln.workflows.methods": ["load"],
 }
 

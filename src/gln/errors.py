@@ -18,6 +18,15 @@ class GLNError(ValueError):
     """
 
 
+@contextmanager
+def about(what: object) -> Iterator[None]:
+    """Say what a mistake inside is about, before the mistake itself."""
+    try:
+        yield
+    except GLNError as error:
+        raise GLNError(f"{what}: {error}") from None
+
+
 def instead(name: str, known: Iterable[str]) -> str:
     """What to do about a name that is not known: take the one it looks like, or choose from all."""
     names = {other.lower(): other for other in known}

@@ -15,8 +15,7 @@ from gln.errors import GLNError
 from gln.inference.choice import Choice
 from gln.models import GLN
 from gln.workflows import predict_files as predicting
-from gln.workflows.predict_files import Job, predict_files
-from gln.workflows.shards import predict_in_folder
+from gln.workflows.predict_files import Job, predict_files, predict_in_folder
 from tests.docs.pages import blocks
 from tests.workflows.test_shards import Deadly
 

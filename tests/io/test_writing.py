@@ -277,7 +277,7 @@ def test_a_table_written_in_pieces_is_the_same_and_names_need_quotes(
 ) -> None:
     named = item(TRIANGLE, 'a "b",\nc', ids=("plain", "with, comma", 'with "quotes"', "two\nlines"))
     write(tmp_path / "whole.csv", named, item(TRIANGLE))
-    monkeypatch.setattr("gln.io.table_writers.AT_ONCE", 2)
+    monkeypatch.setattr("gln.io.writing.AT_ONCE", 2)
     write(tmp_path / "pieces.csv", named, item(TRIANGLE))
     assert (tmp_path / "whole.csv").read_bytes() == (tmp_path / "pieces.csv").read_bytes()
     with (tmp_path / "whole.csv").open(newline="") as file:

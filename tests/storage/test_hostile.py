@@ -25,10 +25,9 @@ from gln.graphs.record import Graph
 from gln.inference.generate import generate_graphs
 from gln.inference.predict import predict_graphs
 from gln.models import GLN
-from gln.storage.facts import read_facts
-from gln.storage.models import _sha256, load_model, save
+from gln.storage.facts import read_facts, write_json
+from gln.storage.models import _sha256, load_model, load_weights, read_tensors, save, write_tensors
 from gln.storage.runs import CHECKPOINT, RunFolder, read_checkpoint, restore_optimizer
-from gln.storage.tensors import load_weights, read_tensors, write_json, write_tensors
 from gln.training.config import FREE
 from gln.training.progress import resumed
 from gln.viewing.reports import report_content

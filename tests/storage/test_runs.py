@@ -10,8 +10,8 @@ import safetensors.torch
 import torch
 
 from gln.errors import GLNError
+from gln.storage.models import load_weights, read_tensors, write_tensors
 from gln.storage.runs import read_checkpoint, restore_optimizer, write_checkpoint
-from gln.storage.tensors import load_weights, read_tensors, write_tensors
 from tests.training.tiny import Payload, Tiny, tiny
 
 

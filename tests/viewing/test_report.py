@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 import gln
 from gln.baselines import BASELINES
+from gln.baselines.neighbours import load_rules
 from gln.errors import GLNError
 from gln.evaluation import mmd
 from gln.graphs import make_graph
@@ -27,7 +28,6 @@ from gln.viewing import View
 from gln.viewing.reports import GALLERY, pack_gallery, write_report
 from gln.workflows.divide import TrainValTest
 from gln.workflows.judge import Gallery, Judged, RunReport, best_to_worst, judge, judge_run
-from gln.workflows.rules import load_rules
 from gln.workflows.runs import read_run
 from gln.workflows.training_data import family_data
 from tests.baselines.test_common import SMALL

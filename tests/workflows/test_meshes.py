@@ -12,7 +12,7 @@ import gln
 from gln.errors import GLNError
 from gln.graphs.record import Graph
 from gln.io import Item, open_writer, read_items
-from gln.workflows.meshes import LEAST, Meshing, check_points, keep_faces
+from gln.workflows.forms import LEAST, Meshing, check_points, keep_faces
 from tests.decoding.test_faces import ball, edges_of
 
 SURFACE = {"config": {"pos_channels": 3}, "training": {"surface": True}}

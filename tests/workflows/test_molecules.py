@@ -17,8 +17,8 @@ from gln.graphs.record import Graph
 from gln.inference.choice import Choice
 from gln.io import ReadOptions, read_items
 from gln.workflows.engines import in_this_process
+from gln.workflows.forms import Chemistry, check_molecules, lone_charges
 from gln.workflows.methods import options_for
-from gln.workflows.molecules import Chemistry, check_molecules, lone_charges
 from gln.workflows.predict_files import Job, predict_files
 from gln.workflows.views import job_items, job_views
 

@@ -17,8 +17,7 @@ from gln.io import ReadOptions
 from gln.models import GLN
 from gln.workflows import predict_files as predicting
 from gln.workflows.engines import Task, Work, in_processes, in_this_process
-from gln.workflows.predict_files import Choice, Job, predict_files
-from gln.workflows.shards import predict_in_folder
+from gln.workflows.predict_files import Choice, Job, predict_files, predict_in_folder
 
 pq = pytest.importorskip("pyarrow.parquet")
 

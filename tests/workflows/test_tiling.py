@@ -16,8 +16,8 @@ from gln.graphs.record import Graph
 from gln.inference.choice import Choice
 from gln.inference.predict import _large_edges
 from gln.io import ReadOptions
+from gln.io.file_edges import edge_columns
 from gln.io.streams import open_stream
-from gln.io.table_writers import edge_columns
 from gln.models import GLN
 from gln.models.pairs import BLOCK
 from gln.models.region import depths, hops

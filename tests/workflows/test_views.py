@@ -16,7 +16,7 @@ from gln.errors import GLNError
 from gln.graphs import save_graphs
 from gln.graphs.split import judged_part
 from gln.io import ReadOptions
-from gln.io.read_predictions import Predictions
+from gln.io.reading import Predictions
 from gln.seeds import TEST_SEED
 from gln.workflows import silent
 from gln.workflows.predict_files import Job

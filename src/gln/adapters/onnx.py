@@ -37,7 +37,7 @@ import torch
 from torch import Tensor, nn
 
 from gln import __version__
-from gln.errors import GLNError
+from gln.errors import GLNError, needed
 from gln.files import Staged, digest_of
 from gln.graphs.batch import GraphBatch, pair_mask
 from gln.inference.predict import Method, as_method
@@ -47,7 +47,7 @@ from gln.models.pairs import AllPairs
 from gln.models.settings import input_widths
 from gln.ops.mix import NEVER, soften
 from gln.storage.models import check_model
-from gln.storage.onnx import ALL_PAIRS, CANDIDATES, FORMAT, LISTED, SUFFIX, OnnxModel, lists_of, runtime
+from gln.storage.onnx import ALL_PAIRS, CANDIDATES, FORMAT, LISTED, RUNTIME, SUFFIX, OnnxModel, lists_of
 
 OPSET = 20
 SIZES = (1, 2, 3, 17, 128)  # nodes of the sets that every file is checked with
@@ -97,7 +97,7 @@ def export(model: Method | Path | str, path: Path | str) -> list[Path]:
             f"A {type(network).__name__} draws graphs at random in many steps, which an ONNX file does not hold; "
             "use gln generate, or export a GLN."
         )
-    runtime()
+    needed(*RUNTIME)
     try:
         import onnxscript  # noqa: F401
     except ImportError:

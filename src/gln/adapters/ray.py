@@ -13,11 +13,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from gln.errors import GLNError, quote
+from gln.errors import GLNError, needed, quote
 from gln.inference.choice import Choice
 from gln.io import Item, ReadOptions
 from gln.io.items import Source
-from gln.io.parquet import ListRoles, arrow, is_list
+from gln.io.streams import ListRoles, arrow, is_list
 from gln.workflows.answers import ask_each
 from gln.workflows.engines import TRIES, Engine, Server, Task, Work, pickled, spread
 from gln.workflows.methods import load_for, put_on
@@ -26,10 +26,7 @@ PATIENCE = 300.0  # seconds in which a worker that was killed must be made again
 
 
 def _ray(module: str = "ray") -> Any:
-    try:
-        return __import__(module, fromlist=["_"])
-    except ImportError:
-        raise GLNError("--engine ray and gln.adapters.ray need Ray; pip install 'gln[ray]'.") from None
+    return needed(module, "--engine ray and gln.adapters.ray", "ray")
 
 
 def on_ray(count: int | None = None, address: str | None = None) -> Engine:

@@ -18,8 +18,8 @@ from gln.io import Item, ReadOptions, find_files, read_items
 from gln.io.items import Source
 from gln.io.molecules import Molecule, item_of
 from gln.io.molfiles import sanitised
+from gln.workflows.forms import Chemistry, knows_molecules, state_in_words
 from gln.workflows.methods import load
-from gln.workflows.molecules import Chemistry, knows_molecules
 
 if TYPE_CHECKING:
     from rdkit.Chem import Mol
@@ -61,13 +61,8 @@ def _items(model: Any, source: Any, number: int) -> list[Item]:
     name = source.GetProp("_Name") if source.HasProp("_Name") else ""
     where = _positions(source).tolist()
     symbols = [atom.GetSymbol() for atom in source.GetAtoms()]
-    return [
-        item_of(
-            Source(Path(f"molecule {number}"), f"molecule {number}", options),
-            Molecule(where, symbols, name),
-            None,
-        )
-    ]
+    unnamed = Source(Path(f"molecule {number}"), f"molecule {number}", options)
+    return [item_of(unnamed, Molecule(where, symbols, name), None)]
 
 
 def _positions(mol: Mol) -> np.ndarray:
@@ -128,7 +123,7 @@ def from_mol(mol: Mol) -> Data:
     kinds = {1.0: 0, 2.0: 1, 3.0: 2, 1.5: 3}
     bonds = [(bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()) for bond in mol.GetBonds()]
     types = [kinds.get(bond.GetBondTypeAsDouble(), -1) for bond in mol.GetBonds()]
-    words = [_state(atom) for atom in mol.GetAtoms()]
+    words = [state_in_words(atom.GetFormalCharge(), atom.GetTotalNumHs()) for atom in mol.GetAtoms()]
     if -1 in types or (odd := [word for word in words if word not in STATES]):
         what = "a bond of another order than 1 to 3" if -1 in types else f"an atom in the state {odd[0]}"
         raise GLNError(f"The molecule has {what}, which the model does not know.")
@@ -141,8 +136,3 @@ def from_mol(mol: Mol) -> Data:
     )
     graph.edge_type_names, graph.node_type_names = BONDS, STATES
     return graph.to_data()
-
-
-def _state(atom: Any) -> str:
-    charge, hydrogens = atom.GetFormalCharge(), atom.GetTotalNumHs()
-    return (f"{charge:+d}" if charge else "0") + (f" H{hydrogens}" if hydrogens else "")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, NotRequired, TypedDict
 import numpy as np
 import scipy.sparse as sp
 
-from gln.errors import GLNError
+from gln.errors import GLNError, about
 from gln.evaluation.edges import edge_scores
 from gln.graphs import split, to_scipy
 from gln.graphs.check import check_graph, make_graph
@@ -153,18 +153,11 @@ class GraphLearner(BaseEstimator):
         x_mean, x_std = feature_scale(train) if self.standardize else (None, None)
         pos_channels, in_channels = train[0].widths
         sizes = {name: given[name] for name in ("width", "pair_width", "steps", "candidates")}
+        scale: dict[str, Any] = {"x_mean": x_mean, "x_std": x_std}
         found = kinds_in(graphs) if self.kinds else Kinds()
         lengths: Lengths = "absolute" if found.edge_weights else "local"
         with seeded(settings.seed):
-            model = GLN(
-                in_channels,
-                pos_channels,
-                **sizes,
-                x_mean=x_mean,
-                x_std=x_std,
-                **asdict(found),
-                lengths=lengths,
-            )
+            model = GLN(in_channels, pos_channels, **sizes, **scale, **asdict(found), lengths=lengths)
         result = fit(model, train, val, loss=loss, config=settings)
         if self.threshold is not None:
             model.threshold = float(self.threshold)
@@ -295,10 +288,8 @@ def as_sets(
         )
     graphs: list[Graph] = []
     for number, points in enumerate(X):
-        try:
+        with about(f"X[{number}]"):
             graphs.append(_as_set(points, None if y is None else y[number], widths, kinds))
-        except GLNError as error:
-            raise GLNError(f"X[{number}]: {error}") from None
         now, first = graphs[-1].widths, graphs[0].widths
         if now != first:
             raise GLNError(

@@ -6,6 +6,8 @@ Set2Graph is a network, so it is a model like any other, trained by ``gln.fit``,
 from gln.baselines.base import (
     BASELINES,
     Baseline,
+    Constant,
+    Copy,
     Predictor,
     Sampler,
     baseline,
@@ -14,7 +16,6 @@ from gln.baselines.base import (
     save_baseline,
 )
 from gln.baselines.neighbours import Neighbours
-from gln.baselines.simplest import Constant, Copy
 
 __all__ = [
     "BASELINES",

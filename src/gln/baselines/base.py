@@ -1,20 +1,7 @@
-"""What all baselines share: settings, fitting, the registry, and files.
+"""What all baselines share, settings, fitting, the registry and files; and the two simplest ones.
 
 A baseline is a dataclass. Its fields are its settings, plain numbers and words; attributes that end in ``_`` hold what
-it learned. To add one::
-
-    @register("densest")
-    @dataclass(kw_only=True)
-    class Densest(Sampler):
-        fitted = "pooled: the graph with the most edges is kept."
-        learned = ("edges", "nodes")
-
-        def learn(self, graphs, val, seed, progress, folder):
-            best = max(graphs, key=lambda graph: graph.num_edges)
-            self.edges_, self.nodes_ = best.edge_index, torch.tensor(best.num_nodes)
-
-        def draw(self, count, seed=0):
-            return [Graph(int(self.nodes_), edge_index=self.edges_.clone()) for _ in range(count)]
+it learned. To add one, register it as :class:`Copy` is.
 """
 
 from __future__ import annotations
@@ -25,17 +12,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
+import numpy as np
+
 from gln.errors import GLNError
-from gln.graphs import as_graphs
+from gln.graphs import as_graphs, pack, unpack
 from gln.graphs.check import as_record, check_choice, check_whole
 from gln.graphs.record import KINDS, Graph
 from gln.later import torch
 from gln.registry import Registered, Registry, parse_spec
-from gln.seeds import check_seed
-from gln.storage.facts import accepted, naming_misfits
+from gln.seeds import GENERATE, check_seed
+from gln.storage.facts import accepted, clear_disk_errors, naming_misfits, write_json
 from gln.storage.models import Saved, read_saved, write_saved
 from gln.storage.runs import check_same, read_config
-from gln.storage.tensors import clear_disk_errors, write_json
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -249,3 +237,74 @@ def mark_folder(folder: Path, facts: dict[str, Any]) -> None:
     with clear_disk_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
     write_json(folder / "config.json", facts)
+
+
+@register("constant")
+@dataclass(kw_only=True)
+class Constant(Predictor):
+    """The same edges for all points: those that at least half of the training graphs have.
+
+    They are what ordered nodes give away without a look at their features. It makes sense only where all graphs have
+    the same size and list their nodes in the same order. ``edge_prob`` is the share of training graphs that have the
+    edge. Types are the most frequent ones, weights the median.
+    """
+
+    sees_kinds = True
+    fitted = "pooled: the mean adjacency of all graphs, which must have the same size."
+    learned = ("mean",)
+
+    def learn(
+        self, graphs: list[Graph], val: Sequence[Graph], seed: int, progress: bool, folder: Path | None
+    ) -> None:
+        """Average the adjacency matrices; nothing else is used."""
+        sizes = {graph.num_nodes for graph in graphs}
+        if len(sizes) > 1:
+            raise GLNError(
+                f"constant needs graphs of the same size, but these have {min(sizes)} to {max(sizes)} nodes; "
+                "choose another baseline."
+            )
+        size = sizes.pop()
+        counts = torch.zeros(size * size, dtype=torch.float64)
+        for graph in graphs:
+            source, target = graph.edge_index.cpu()
+            counts[source * size + target] += 1
+        self.mean_ = (counts / len(graphs)).view(size, size)
+        self._learn_kinds(graphs)
+
+    def answer(self, points: Graph) -> Graph:
+        self._need_fit()
+        if points.num_nodes != len(self.mean_):
+            raise GLNError(
+                f"Got {points.num_nodes} nodes; this constant was fitted to graphs of {len(self.mean_)}."
+            )
+        edges = (self.mean_ >= 0.5).nonzero().T.contiguous()
+        directed = self.usual_ is not None and bool(self.usual_[3] == 1)
+        chances = self.mean_[edges[0], edges[1]].float()
+        return self._with_kinds(points.with_edges(edges, edge_prob=chances, directed=directed))
+
+
+@register("copy")
+@dataclass(kw_only=True)
+class Copy(Sampler):
+    """A random training graph, unchanged: close to the floor of every MMD, and nothing new."""
+
+    fitted = "pooled: all graphs are stored."
+    learned = ("graphs",)
+
+    def learn(
+        self, graphs: list[Graph], val: Sequence[Graph], seed: int, progress: bool, folder: Path | None
+    ) -> None:
+        """Store the structure of ``graphs``; nothing else is used."""
+        self.graphs_ = structures(graphs)
+
+    def draw(self, count: int, seed: int = 0) -> list[Graph]:
+        count, seed = self._checked(count, seed)
+        chosen = np.random.default_rng([GENERATE, seed]).integers(len(self.graphs_), size=count)
+        return [self.graphs_[number].clone() for number in chosen]
+
+    def state(self) -> dict[str, Tensor]:
+        self._need_fit()
+        return pack(self.graphs_)
+
+    def restore(self, state: dict[str, Tensor]) -> None:
+        self.graphs_ = unpack(state)

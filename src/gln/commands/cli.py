@@ -10,9 +10,8 @@ from typing import NoReturn
 from tyro.extras import SubcommandApp
 
 from gln import __version__
-from gln.commands.evaluate import evaluate, generate
-from gln.commands.export import export, play
-from gln.commands.look import list_, report, show, view
+from gln.commands.evaluate import evaluate, export, generate
+from gln.commands.look import list_, play, report, show, view
 from gln.commands.predict import predict
 from gln.commands.train import train
 from gln.errors import GLNError, escaped, in_words, instead, polite_kill

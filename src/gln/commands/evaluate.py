@@ -1,4 +1,4 @@
-"""``gln evaluate`` and ``gln generate``."""
+"""``gln evaluate``, ``gln generate`` and ``gln export``: what is done with a trained model besides predicting."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import Annotated
 
 from tyro.conf import OmitArgPrefixes, arg
 
-from gln.commands.flags import ModelPath, Number, PagePath, ReadFlags, Seed, Skips, Steps, Whole, remark
+from gln.commands import flags
+from gln.commands.flags import Skips, remark
 from gln.commands.look import SHOWN, show_views, write_shown
 from gln.errors import GLNError, escaped
 from gln.files import FORMATS, check_page, refuse_existing
@@ -15,14 +16,14 @@ from gln.seeds import TEST_SEED
 
 
 def evaluate(
-    model: ModelPath,
+    model: flags.ModelPath,
     on: Annotated[str, arg(metavar="FAMILY|DATA")],
     count: int = 240,
     seed: int = TEST_SEED,
-    steps: Steps = None,
+    steps: flags.Steps = None,
     largest_component: bool = False,
-    view: PagePath = None,
-    read: OmitArgPrefixes[ReadFlags] = ReadFlags(),  # noqa: B008 - frozen
+    view: flags.PagePath = None,
+    read: OmitArgPrefixes[flags.ReadFlags] = flags.ReadFlags(),  # noqa: B008 - frozen
 ) -> None:
     """Score a model on graphs it has not seen: edge scores and MMD (for a family, with its floor).
 
@@ -56,13 +57,13 @@ def evaluate(
 
 
 def generate(
-    model: ModelPath,
+    model: flags.ModelPath,
     output: Annotated[Path, arg(aliases=["-o"], metavar="PATH")],
     count: int = 100,
-    seed: Seed = 0,
+    seed: flags.Seed = 0,
     against: Annotated[str | None, arg(metavar="FAMILY")] = None,
-    sampling_steps: Whole = None,
-    stochasticity: Number = None,
+    sampling_steps: flags.Whole = None,
+    stochasticity: flags.Number = None,
     device: str = "auto",
     force: bool = False,
 ) -> None:
@@ -135,3 +136,34 @@ def generate(
         print(novelty(others, graphs))
     if family is not None and family.name in VALID and count >= GROUP:
         print(generation_scores(others[count:], others[:count], graphs, VALID[family.name]))
+
+
+def export(
+    model: flags.ModelPath,
+    output: Annotated[Path, arg(aliases=["-o"], metavar="FILE")],
+    force: bool = False,
+) -> None:
+    """Export a model to ONNX, for any program in any language; gln predict reads it too.
+
+    FILE scores all pairs of a set. Of a GLN, a second file beside it, NAME.candidates.onnx, scores lists of candidates,
+    for large sets. Both are run and compared with torch before they are kept.
+
+    Example: gln export delaunay -o delaunay.onnx
+
+    Args:
+        output: The file to write: .onnx.
+        force: Replace FILE if it exists.
+    """
+    from gln.files import refuse_existing
+    from gln.storage.models import find_saved
+
+    refuse_existing(output, force)
+    find_saved(model)
+    from gln.adapters.onnx import TOLERANCE, check_target, export
+    from gln.workflows.methods import load_for
+
+    check_target(output)
+    network = load_for("predict", model)
+    remark("exporting and comparing with torch; this takes a minute.")
+    for path in export(network, output):
+        print(f"Wrote {escaped(str(path))}: {path.stat().st_size:,} bytes, within {TOLERANCE:g} of torch.")

@@ -94,10 +94,6 @@ class FitFlags(FitConfig):
     def __post_init__(self) -> None:
         """Unchecked: raised inside the parser, our one-sentence errors would be printed in a box."""
 
-    def config(self) -> FitConfig:
-        """The same, checked."""
-        return FitConfig(**vars(self))
-
 
 @dataclass(frozen=True)
 class ShareFlags:

@@ -1,4 +1,4 @@
-"""``gln list``, ``gln show``, ``gln view`` and ``gln report``."""
+"""``gln list``, ``gln show``, ``gln view``, ``gln report`` and ``gln play``: what there is to look at."""
 
 from __future__ import annotations
 
@@ -9,19 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from tyro.conf import OmitArgPrefixes, Positional, arg
 
-from gln.commands.flags import (
-    Clusters,
-    FamilySpec,
-    File,
-    Number,
-    ReadFlags,
-    Seed,
-    Skips,
-    Steps,
-    count_of,
-    open_page,
-    remark,
-)
+from gln.commands import flags
+from gln.commands.flags import Skips, count_of, open_page, remark
 from gln.errors import escaped
 from gln.files import check_page, check_picture
 from gln.seeds import TEST_SEED
@@ -75,10 +64,10 @@ def _describe(name: str, summary: str, settings: dict[str, Any], *more: str) -> 
 
 
 def show(
-    family: FamilySpec,
+    family: flags.FamilySpec,
     output: Annotated[Path | None, arg(aliases=["-o"], metavar="PATH")] = None,
     count: int = 6,
-    seed: Seed = 0,
+    seed: flags.Seed = 0,
 ) -> None:
     """Draw several graphs of a family into one picture.
 
@@ -106,14 +95,14 @@ def view(
     ],
     output: Annotated[Path, arg(aliases=["-o"], metavar="PAGE")] = Path("page.html"),
     model: Annotated[str | None, arg(metavar="RUN|MODEL")] = None,
-    predicted: File = None,
+    predicted: flags.File = None,
     count: int = 6,
     seed: int = TEST_SEED,
-    threshold: Number = None,
-    steps: Steps = None,
-    clusters: Clusters = None,
+    threshold: flags.Number = None,
+    steps: flags.Steps = None,
+    clusters: flags.Clusters = None,
     open: bool = False,
-    read: OmitArgPrefixes[ReadFlags] = ReadFlags(),  # noqa: B008 - frozen
+    read: OmitArgPrefixes[flags.ReadFlags] = flags.ReadFlags(),  # noqa: B008 - frozen
 ) -> None:
     """Show graphs on one offline page: truth against prediction, the steps of the recurrence, any threshold.
 
@@ -179,6 +168,41 @@ def report(
     write_report(page, judge_run(run, skip, remark))
     print(f"Wrote {escaped(str(page))}.")
     skip.end()
+
+
+def play(
+    models: Annotated[
+        Positional[tuple[str, ...]],
+        arg(metavar="RUN|MODEL", help_behavior_hint="(default: delaunay-small surfaces)"),
+    ] = ("delaunay-small", "surfaces"),
+    output: Annotated[Path, arg(aliases=["-o"], metavar="PAGE")] = Path("play.html"),
+    open: bool = False,
+) -> None:
+    """Write a page where points are placed and dragged, and the graph forms at once: one file, no server.
+
+    The models run in the browser, offline. Points can also be dropped as a CSV, edges downloaded, and a link shared
+    that holds the points.
+
+    Examples: gln play; gln play runs/mine delaunay -o play.html --open
+
+    Args:
+        models: GLNs that read 2 or 3 coordinates: run folders, saved models, or names of shipped ones.
+        output: The page to write: one self-contained .html file.
+        open: Open the page in the browser.
+    """
+    from gln.files import check_page
+    from gln.storage.models import find_saved
+
+    check_page(output)
+    for model in models:
+        find_saved(model)
+    from gln.viewing.play import write_play
+    from gln.workflows.playable import playable
+
+    write_play(output, [playable(model) for model in models])
+    print(f"Wrote {escaped(str(output))}: {count_of(len(models), 'model')}, {output.stat().st_size:,} bytes.")
+    if open:
+        open_page(output)
 
 
 def write_shown(page: Path, model: Any, graphs: list[Graph], title: str, steps: int | None = None) -> None:

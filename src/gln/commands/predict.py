@@ -8,19 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from tyro.conf import OmitArgPrefixes, Positional, arg
 
-from gln.commands.flags import (
-    Clusters,
-    ModelPath,
-    Number,
-    PagePath,
-    ReadFlags,
-    ShareFlags,
-    Skips,
-    Steps,
-    Whole,
-    count_of,
-    remark,
-)
+from gln.commands import flags
+from gln.commands.flags import Skips, count_of, remark
 from gln.commands.look import show_views
 from gln.errors import escaped
 from gln.files import check_page
@@ -32,23 +21,23 @@ if TYPE_CHECKING:
 
 
 def predict(
-    model: ModelPath,
+    model: flags.ModelPath,
     files: Annotated[Positional[tuple[str, ...]], arg(metavar="FILE", help_behavior_hint="(one or more)")],
     output: Annotated[Path, arg(aliases=["-o"], metavar="OUT")],
-    threshold: Number = None,
-    top_k: Whole = None,
+    threshold: flags.Number = None,
+    top_k: flags.Whole = None,
     known: Annotated[Path | None, arg(metavar="EDGES")] = None,
-    steps: Steps = None,
-    candidates: Whole = None,
+    steps: flags.Steps = None,
+    candidates: flags.Whole = None,
     batch_size: int = 32,
     device: str = "auto",
     force: bool = False,
-    view: PagePath = None,
-    clusters: Clusters = None,
+    view: flags.PagePath = None,
+    clusters: flags.Clusters = None,
     faces: Annotated[Literal["auto", "closed", "open", "no"], arg(metavar="auto|closed|open|no")] = "auto",
-    tile_nodes: Whole = None,
-    read: OmitArgPrefixes[ReadFlags] = ReadFlags(),  # noqa: B008 - frozen
-    share: OmitArgPrefixes[ShareFlags] = ShareFlags(),  # noqa: B008 - frozen
+    tile_nodes: flags.Whole = None,
+    read: OmitArgPrefixes[flags.ReadFlags] = flags.ReadFlags(),  # noqa: B008 - frozen
+    share: OmitArgPrefixes[flags.ShareFlags] = flags.ShareFlags(),  # noqa: B008 - frozen
 ) -> None:
     """Predict the edges over your own points, meshes, molecules, images or tables.
 
@@ -83,7 +72,7 @@ def predict(
     """
     from gln.inference.choice import Choice
     from gln.storage.models import saved_facts
-    from gln.workflows.meshes import Meshing
+    from gln.workflows.forms import Meshing, check_molecules
     from gln.workflows.methods import as_molecules, check_prediction, options_for
 
     if view is not None:
@@ -92,8 +81,6 @@ def predict(
         clusters = clusters or "auto"
     choice = Choice(threshold, top_k, steps, candidates, batch_size)
     if as_molecules(output):
-        from gln.workflows.molecules import check_molecules
-
         check_molecules(model, saved_facts(model), choice)
     meshing = Meshing.of(faces, output, saved_facts(model), model)
     share.check()
@@ -101,10 +88,10 @@ def predict(
     paths = check_prediction(
         model, files, output, options, known, clusters is not None, force, device, Skips()
     )
+    from gln.baselines.neighbours import load_rules
     from gln.workflows.engines import in_this_process
     from gln.workflows.methods import load_for, put_on
     from gln.workflows.predict_files import Job
-    from gln.workflows.rules import load_rules
     from gln.workflows.tiling import predict_job
 
     if SEVERAL & os.environ.keys():

@@ -10,11 +10,12 @@ from typing import Annotated, Any, Literal
 
 from tyro.conf import OmitArgPrefixes, Positional, arg
 
-from gln.commands.flags import File, FitFlags, Maybe, PagePath, ReadFlags, Skips, Whole, Word, remark
+from gln.commands import flags
+from gln.commands.flags import Skips, remark
 from gln.commands.look import write_shown
 from gln.errors import GLNError, escaped
 from gln.files import check_page
-from gln.training.config import SEVERAL
+from gln.training.config import SEVERAL, FitConfig
 
 ANY_METHOD = ("seed", "progress")  # the settings of FitConfig that a baseline has too
 
@@ -25,21 +26,21 @@ def train(
     ],
     output: Annotated[Path, arg(aliases=["-o"], metavar="RUN")],
     model: Annotated[str | None, arg(metavar="MODEL")] = None,
-    count: Whole = None,
-    patches: Whole = None,
-    group: Word = None,
+    count: flags.Whole = None,
+    patches: flags.Whole = None,
+    group: flags.Word = None,
     val: Annotated[tuple[str, ...] | None, arg(metavar="FILES")] = None,
     test: Annotated[tuple[str, ...] | None, arg(metavar="FILES|none")] = None,
-    recipe: File = None,
-    from_recipe: File = None,
+    recipe: flags.File = None,
+    from_recipe: flags.File = None,
     edge_loss: Literal["balanced", "literal", "plain", "released"] | None = None,
     structure_loss: Literal["dice", "iou", "none"] | None = None,
-    every_step: Maybe = None,
-    turned: Maybe = None,
+    every_step: flags.Maybe = None,
+    turned: flags.Maybe = None,
     resume: bool = False,
-    view: PagePath = None,
-    read: OmitArgPrefixes[ReadFlags] = ReadFlags(),  # noqa: B008 - frozen
-    settings: OmitArgPrefixes[FitFlags] = FitFlags(),  # noqa: B008 - frozen
+    view: flags.PagePath = None,
+    read: OmitArgPrefixes[flags.ReadFlags] = flags.ReadFlags(),  # noqa: B008 - frozen
+    settings: OmitArgPrefixes[flags.FitFlags] = flags.FitFlags(),  # noqa: B008 - frozen
 ) -> None:
     """Train a model on a family or on your own files.
 
@@ -71,13 +72,22 @@ def train(
             positions per node.
         resume: Continue the run in RUN exactly where it stopped.
     """
+    from gln.storage.runs import refuse_run
     from gln.workflows.divide import check_patches
     from gln.workflows.methods import find_method
-    from gln.workflows.recipe import Recipe
+    from gln.workflows.recipe import Recipe, check_new_recipe
     from gln.workflows.training_data import check_graphs, find_data, is_family
 
-    config = settings.config()
-    _check_outputs(output, recipe, view, resume)
+    config = FitConfig(**vars(settings))
+    several = bool(SEVERAL & os.environ.keys())  # processes, of which one may have begun already
+    if output.is_file():
+        raise GLNError(f"{output} is a file; give the name of a run folder.")
+    if not resume and not several:
+        refuse_run(output)
+    if recipe is not None and not several:
+        check_new_recipe(recipe, resume)
+    if view is not None:
+        check_page(view)
     for_files = {"patches": patches, "group": group, "recipe": recipe, "from_recipe": from_recipe}
     for_files |= vars(read)
     held: dict[str, Any] = {"val": val or None, "test": () if test == ("none",) else test or None}
@@ -129,32 +139,16 @@ def train(
     skip.end()
 
 
-def _check_outputs(run: Path, recipe: Path | None, view: Path | None, resume: bool) -> None:
-    """Refuse to write where something else is; of several processes, one may have begun already."""
-    from gln.storage.runs import refuse_run
-    from gln.workflows.recipe import check_new_recipe
-
-    several = bool(SEVERAL & os.environ.keys())
-    if run.is_file():
-        raise GLNError(f"{run} is a file; give the name of a run folder.")
-    if not resume and not several:
-        refuse_run(run)
-    if recipe is not None and not several:
-        check_new_recipe(recipe, resume)
-    if view is not None:
-        check_page(view)
-
-
 def _refuse_for_baseline(given: dict[str, Any]) -> None:
-    usual = vars(FitFlags())
+    usual = vars(flags.FitFlags())
     changed = {
         name: value for name, value in given.items() if name not in ANY_METHOD and value != usual.get(name)
     }
     _refuse(changed, "networks, whereas a baseline's settings follow its name, as in graphrnn:epochs=9")
 
 
-def _refuse(flags: dict[str, Any], purpose: str) -> None:
+def _refuse(asked: dict[str, Any], purpose: str) -> None:
     """A flag that has no effect here is a mistake; do not ignore it silently."""
-    given = [name for name, value in flags.items() if value is not None and value is not False]
+    given = [name for name, value in asked.items() if value is not None and value is not False]
     if given:
         raise GLNError(f"Got --{given[0].replace('_', '-')}, which is for {purpose}; leave it out.")

@@ -7,9 +7,8 @@ to the size of the file.
 
 from gln.io.items import Item, ReadOptions, Skipped
 from gln.io.reading import READABLE, find_files, read_items
-from gln.io.table_writers import Writer
 from gln.io.tables import EdgeTable
-from gln.io.writing import WRITABLE, open_writer
+from gln.io.writing import WRITABLE, Writer, open_writer
 
 __all__ = [
     "READABLE",

@@ -15,7 +15,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.lib import format as npy
 
-from gln.errors import GLNError, quote
+from gln.errors import GLNError, about, quote
 from gln.files import open_regular
 from gln.graphs.record import ROWS
 from gln.io.file_edges import FileEdges, Numbered, Values, check_numbers
@@ -180,10 +180,8 @@ def load_archive(path: Path, wanted: Iterable[str]) -> dict[str, np.ndarray]:
             with archive.open(member) as packed:
                 data = packed.read(member.file_size)  # no more than it claims, whatever it holds
             name, file = member.filename.removesuffix(".npy"), io.BytesIO(data)
-            try:
+            with about(name):
                 dtype, shape, fortran = npy_header(file, len(data), f"{NUMBERS}U")
-            except GLNError as error:
-                raise GLNError(f"{name}: {error}") from None
             flat = np.frombuffer(data, dtype, offset=file.tell())
             found[name] = flat.reshape(shape, order="F" if fortran else "C")
     return found

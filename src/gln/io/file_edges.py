@@ -1,4 +1,4 @@
-"""The edges of a user's file as a graph holds them: types, weights and directions, of which the user chooses.
+"""The edges of a user's file as a graph holds them, and back: types, weights and directions, of which the user chooses.
 
 A reader gives what the file says of its edges and nodes by name; words become numbers in sorted order, and numbers
 stay. What is there and was not asked for is named and not used.
@@ -14,6 +14,7 @@ import numpy as np
 
 from gln.errors import GLNError, quote
 from gln.graphs.columns import first_of
+from gln.graphs.record import Graph
 from gln.io.csvfile import reads_as_number
 
 if TYPE_CHECKING:
@@ -33,23 +34,18 @@ class Numbered(NamedTuple):
 
 Values = Sequence[Any] | np.ndarray | Numbered  # one per edge or node
 Where = Callable[[int], str]
+Columns = dict[str, np.ndarray]  # of a table, by name
 
 
 @dataclass(frozen=True)
 class FileEdges:
-    """The edges of a graph as a file lists them.
+    """The edges of a graph as a file lists them."""
 
-    Attributes:
-        pairs: source and target ``[m, 2]`` (int64), in any order and direction, repeated or not.
-        values: what the file says of each edge, by name; ``None`` where this was not read, as nobody asked for it.
-        directed: whether the file says that an edge leads from its source to its target; ``None``: it does not say.
-        where: the words for an edge, counted from 0, in a message.
-    """
-
-    pairs: np.ndarray
+    pairs: np.ndarray  # source and target [m, 2] (int64), in any order and direction, repeated or not
+    # What the file says of each edge, by name; None where this was not read, as nobody asked for it.
     values: Mapping[str, Values | None] = field(default_factory=dict)
-    directed: bool | None = None
-    where: Where = "edge {} (counted from 0)".format
+    directed: bool | None = None  # an edge leads from its source to its target; None: the file does not say
+    where: Where = "edge {} (counted from 0)".format  # the words for an edge, counted from 0, in a message
 
     def fields(self, nodes: int, options: ReadOptions, say: Callable[[str], None]) -> dict[str, Any]:
         """The ``edge_index [2, m]`` of a graph with this many nodes, and the kinds of its edges that were chosen."""
@@ -63,7 +59,7 @@ class FileEdges:
         found: dict[str, Any] = {"directed": True} if options.directed else {}
         columns: dict[str, np.ndarray] = {}
         if types is not None:
-            columns["edge_type"], names = as_types("type", types, self.where)
+            columns["edge_type"], names = as_types(types, self.where)
             found |= {} if names is None else {"edge_type_names": names}
         least = options.threshold_weights
         if weights is not None:
@@ -141,11 +137,11 @@ def node_fields(
     if name not in values:
         there = f"; there are {', '.join(map(quote, values))}" if values else ""
         raise GLNError(f"its nodes have no {quote(name)}, which --node-types needs{there}.")
-    numbers, names = as_types("type", values[name], "node {} (counted from 0)".format)
+    numbers, names = as_types(values[name], "node {} (counted from 0)".format)
     return {"node_type": numbers} | ({} if names is None else {"node_type_names": names})
 
 
-def as_types(what: str, values: Values, where: Where) -> Numbered:
+def as_types(values: Values, where: Where) -> Numbered:
     """Types as whole numbers from 0 ``[m]``: numbers as they are, words by their place in sorted order.
 
     Numbers of which some are negative, such as signs or charges, are words.
@@ -166,7 +162,7 @@ def as_types(what: str, values: Values, where: Where) -> Numbered:
         place = int(wrong.argmax())
         got = quote(words[place]) if words[place] else "missing"
         raise GLNError(
-            f"{where(place)}: the {what} is {got}; expected a word, or a whole number below {MOST_TYPES:,}."
+            f"{where(place)}: the type is {got}; expected a word, or a whole number below {MOST_TYPES:,}."
         )
     place_of = {word: number for number, word in enumerate(sorted(set(words)))}
     return Numbered(np.array([place_of[word] for word in words], dtype=np.int64), tuple(place_of) or None)
@@ -195,3 +191,31 @@ def check_numbers(rows: np.ndarray, nodes: int, what: str) -> None:
             f"{what} {number} (counted from 0) joins nodes {rows[number].tolist()[:8]}, but the {nodes} nodes are "
             f"numbered 0 to {nodes - 1}."
         )
+
+
+def edge_columns(answer: Graph, names: np.ndarray) -> Columns:
+    """Every edge once: its ends by ``names [n]``, its probability and, where predicted, type, weight and direction."""
+    pairs, chances = answer.scored_once()
+    source, target = names[pairs.T]
+    return {"source": source, "target": target, "probability": chances, **kind_columns(answer)}
+
+
+def kind_columns(answer: Graph) -> Columns:
+    """What a prediction says of each edge that is listed once, besides its probability: type, weight, direction."""
+    once, columns = answer.listed_once(), {}
+    if answer.edge_type is not None:
+        columns["type"] = _words(answer.edge_type[once].numpy(force=True), answer.get("edge_type_names"))
+    if answer.edge_weight is not None:
+        columns["weight"] = answer.edge_weight[once].numpy(force=True)
+    if answer.directed:
+        columns["direction"] = np.full(int(once.sum()), "forward", dtype=object)
+    return columns
+
+
+def node_words(answer: Graph) -> np.ndarray:
+    """The type of every node: its name, or else its number."""
+    return _words(answer.node_type.numpy(force=True), answer.get("node_type_names"))
+
+
+def _words(types: np.ndarray, names: Sequence[str] | None) -> np.ndarray:
+    return types if names is None else np.array([*names, ""], dtype=object)[types]

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gln.errors import GLNError, needed
-from gln.graphs.regions import region_edges
+from gln.errors import GLNError, about, needed
+from gln.graphs.record import Graph
+from gln.graphs.regions import is_image, region_edges
 from gln.io.items import Item, ReadOptions, Source, decoding, load
 from gln.later import torch
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 LARGEST = 512  # pixels along a side, unless image_size is given
 DECODED = 50_000_000  # pixels of the largest image that is decoded, even if only to shrink it
+SCATTER = 10_368_889  # odd, so that numbers below 2²⁴ stay distinct; near the golden section, so that neighbours differ
 
 
 def read_image(source: Source) -> Iterator[Item]:
@@ -35,10 +37,8 @@ def read_image(source: Source) -> Iterator[Item]:
     pos = np.stack([column, row], axis=1)  # [n, 2]
     where, edges, region = labels_of(source.path, source.options), None, None
     if where is not None:
-        try:
+        with about(f"label image {where}"):
             region = _labels(load(where), full, size)
-        except GLNError as error:
-            raise GLNError(f"label image {where}: {error}") from None
         source.say(f"regions from {source.options.labels or source.beside(where)}")
         edges = region_edges(torch.from_numpy(pos), region).numpy().T
     yield source.item(pos=pos, x=colours.reshape(-1, 3), edges=edges, region=region)
@@ -110,3 +110,18 @@ def _labels(data: bytes, full: tuple[int, int], size: tuple[int, int]) -> torch.
     flat = pixels.reshape(size[0] * size[1], -1)
     region = np.unique(flat, axis=0, return_inverse=True)[1]
     return torch.from_numpy(region.reshape(-1).astype(np.int64))
+
+
+def to_regions(item: Item, answer: Graph) -> bytes:
+    """An image with a colour for every cluster, which ``--labels`` reads back."""
+    if not is_image(item.graph):
+        raise GLNError(f"{item.name} is not an image, so its clusters make no picture; write a .csv.")
+    from PIL import Image  # with which the image was read
+
+    column, row = item.graph.pos.numpy(force=True).astype(int).T
+    number = answer["cluster"].numpy(force=True) * SCATTER % 2**24  # another colour for each
+    pixels = np.zeros((row.max() + 1, column.max() + 1, 3), dtype=np.uint8)
+    pixels[row, column] = number[:, None] >> (16, 8, 0)
+    file = io.BytesIO()
+    Image.fromarray(pixels).save(file, "PNG")
+    return file.getvalue()

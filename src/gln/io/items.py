@@ -145,11 +145,15 @@ class Source:
     path: Path
     name: str
     options: ReadOptions = ReadOptions()
-    say: Callable[[str], None] = lambda text: None
+    tell: Callable[[str], None] = lambda text: None
     memo: dict[Path, Any] = field(default_factory=dict)  # kept for the next file
     look: bool = False  # items hold unchecked arrays: enough to see what a file gives, without torch
     alone: bool = False  # no other file is read
     chances: bool = False  # predicted edges of an archive get their ``edge_prob``, and graphs their names
+
+    def say(self, text: str) -> None:
+        """Tell a guess or a remark about the file."""
+        self.tell(escaped(f"{self.name}: {text}"))
 
     def check_count(self, nodes: int) -> None:
         if nodes > self.options.max_nodes:

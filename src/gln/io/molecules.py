@@ -43,22 +43,17 @@ def read_xyz(source: Source) -> Iterator[Item | Skipped]:
     with open_regular(source.path) as file:
         first = next((line.split() for _, line in _rows(file) if line.strip()), [])
         file.seek(0)
-        if len(first) >= 3 and all(reads_as_number(word.decode("latin-1")) for word in first):
-            yield _cloud(source, _rows(file))
+        if len(first) < 3 or not all(reads_as_number(word.decode("latin-1")) for word in first):
+            yield from _numbered(source, _frames(source, _rows(file)))
             return
-        yield from _numbered(source, _frames(source, _rows(file)))
-
-
-def _cloud(source: Source, rows: Iterator[Row]) -> Item:
-    """Points, three numbers at the start of every row."""
-    points = array("d")
-    for row, line in rows:
-        if words := line.split():
-            if len(words) < 3:
-                raise GLNError(f"row {row} has {len(words)} numbers; expected x, y, z.")
-            points.extend(floats(words[:3], row))
+        points = array("d")
+        for row, line in _rows(file):
+            if words := line.split():
+                if len(words) < 3:
+                    raise GLNError(f"row {row} has {len(words)} numbers; expected x, y, z.")
+                points.extend(floats(words[:3], row))
     source.say("a cloud of points: pos = the first three numbers of a row")
-    return source.item(pos=np.array(points).reshape(-1, 3))
+    yield source.item(pos=np.array(points).reshape(-1, 3))
 
 
 def read_sdf(source: Source) -> Iterator[Item | Skipped]:

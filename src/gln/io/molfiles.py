@@ -5,7 +5,6 @@ Bonds are written in one resonance form, so every program reads them alike; rdki
 
 from __future__ import annotations
 
-from pathlib import Path
 from textwrap import fill
 from typing import Any
 
@@ -15,7 +14,6 @@ from gln.decoding.valences import NUMBER, valences
 from gln.errors import GLNError, needed
 from gln.graphs.record import Graph
 from gln.io.items import Item
-from gln.io.table_writers import Writer
 
 MOLECULES = (".sdf", ".smi")
 V2000 = 999  # the most atoms and bonds
@@ -92,32 +90,23 @@ def molecule_of(item: Item, answer: Graph) -> tuple[str, list[str], np.ndarray, 
     return title, list(item.symbols), item.rows()["pos"], answer
 
 
-class SDFWriter(Writer):
-    """Writes molecules one after another into one file, each with fields that say how sure it is."""
-
-    def put(self, item: Item, answer: Graph) -> None:
-        block = mol_block(*molecule_of(item, answer))
-        bonds = " ".join(f"{value:.4f}" for value in answer.edge_prob[answer.listed_once()].tolist())
-        fields = {
-            "source": item.label,
-            "confidence": f"{answer.molecule_prob:.4f}",
-            "bond_confidence": fill(bonds, LONGEST),
-            "note": answer.get("note"),
-        }
-        data = "".join(f">  <{name}>\n{text}\n\n" for name, text in fields.items() if text)
-        self.file.write(f"{block}{data}$$$$\n".encode("utf-8", "backslashreplace"))
+def to_sdf(item: Item, answer: Graph) -> bytes:
+    """A record with fields that say how sure it is."""
+    block = mol_block(*molecule_of(item, answer))
+    bonds = " ".join(f"{value:.4f}" for value in answer.edge_prob[answer.listed_once()].tolist())
+    fields = {
+        "source": item.label,
+        "confidence": f"{answer.molecule_prob:.4f}",
+        "bond_confidence": fill(bonds, LONGEST),
+        "note": answer.get("note"),
+    }
+    data = "".join(f">  <{name}>\n{text}\n\n" for name, text in fields.items() if text)
+    return f"{block}{data}$$$$\n".encode("utf-8", "backslashreplace")
 
 
-class SmilesWriter(SDFWriter):
-    """Writes a line for each molecule: its canonical SMILES, its name and how sure it is."""
-
-    def __init__(self, path: Path, force: bool) -> None:
-        self.chem = needed(*RDKIT)
-        super().__init__(path, force)
-
-    def put(self, item: Item, answer: Graph) -> None:
-        title, symbols, where, molecule = molecule_of(item, answer)
-        text = self.chem.MolToSmiles(self.chem.RemoveHs(sanitised(title, symbols, where, molecule)))
-        name = " ".join(item.label.split())
-        line = f"{text}\t{name}\t{answer.molecule_prob:.4f}\n"
-        self.file.write(line.encode("utf-8", "backslashreplace"))
+def to_smiles(item: Item, answer: Graph) -> bytes:
+    """A line with its canonical SMILES, its name and how sure it is."""
+    chem = needed(*RDKIT)
+    text = chem.MolToSmiles(chem.RemoveHs(sanitised(*molecule_of(item, answer))))
+    line = f"{text}\t{' '.join(item.label.split())}\t{answer.molecule_prob:.4f}\n"
+    return line.encode("utf-8", "backslashreplace")

@@ -14,8 +14,8 @@ from xml.parsers import expat
 import numpy as np
 
 from gln.errors import GLNError, quote
-from gln.graphs.record import ROWS
-from gln.io.file_edges import FileEdges
+from gln.graphs.record import ROWS, Graph
+from gln.io.file_edges import FileEdges, kind_columns, node_words
 from gln.io.items import Item, Source, decoding, load, numbers_of
 from gln.io.tables import choose_roles
 
@@ -246,3 +246,33 @@ def _shown(value: Any) -> str:
     if value is None:
         return "missing"
     return f"a {type(value).__name__}" if isinstance(value, list | dict) else quote(str(value))
+
+
+def to_graphml(item: Item, answer: Graph) -> bytes:
+    """Nodes by the user's ids, with ``pos0 …``, ``x0 …`` and ``type``; edges with ``probability``, type and weight."""
+    import networkx as nx  # slow, and only this format needs it
+
+    ids = [str(node) for node in (range(item.graph.num_nodes) if item.ids is None else item.ids)]
+    odd = next((node for node in ids if not node.isprintable()), None)
+    if odd is not None:
+        raise GLNError(
+            f"{item.name}: the node id {quote(odd)} has characters that XML cannot hold; write a .csv."
+        )
+    graph = nx.DiGraph() if answer.directed else nx.Graph()
+    graph.add_nodes_from(ids)
+    for name, rows in item.rows().items():
+        for number, column in enumerate(rows.T.tolist()):
+            nx.set_node_attributes(graph, dict(zip(ids, column, strict=True)), f"{name}{number}")
+    if answer.node_type is not None:
+        nx.set_node_attributes(graph, dict(zip(ids, node_words(answer).tolist(), strict=True)), "type")
+    pairs, chances = answer.scored_once()
+    columns = {"probability": chances} | kind_columns(answer)
+    columns.pop("direction", None)
+    values = zip(*(column.tolist() for column in columns.values()), strict=True)
+    graph.add_edges_from(
+        (ids[a], ids[b], dict(zip(columns, row, strict=True)))
+        for (a, b), row in zip(pairs.tolist(), values, strict=True)
+    )
+    file = io.BytesIO()
+    nx.write_graphml_xml(graph, file)
+    return file.getvalue()

@@ -1,23 +1,29 @@
-"""From paths to items: which files, which reader, what to do about a bad one."""
+"""From paths to items: which files, which reader, what to do about a bad one.
+
+Edges that ``gln predict`` wrote are read back for the graphs they were predicted for.
+"""
 
 from __future__ import annotations
 
 import glob
 import os
 import re
+import zipfile
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
-from gln.errors import GLNError, escaped, whole_text
-from gln.io.arrays import read_npy, read_npz
+from gln.errors import GLNError, quote, whole_text
+from gln.graphs.record import Graph
+from gln.io.arrays import members_of, read_npy, read_npz
+from gln.io.csvfile import CSVFile
 from gln.io.images import labels_of, read_image
-from gln.io.items import Item, Reader, ReadOptions, Skipped, Source
+from gln.io.items import Item, Reader, ReadOptions, Skipped, Source, numbers_of
 from gln.io.meshes import read_mesh
 from gln.io.molecules import read_sdf, read_structure, read_xyz
 from gln.io.networks import read_gexf, read_gml, read_graphml, read_json
-from gln.io.parquet import read_parquet
-from gln.io.streams import read_las
-from gln.io.tables import edges_of, read_table
+from gln.io.streams import read_las, read_parquet
+from gln.io.tables import EdgeTable, edges_of, read_table
 
 SUFFIXES: list[tuple[Reader, str]] = [
     (read_table, ".csv .tsv .txt"),
@@ -37,6 +43,7 @@ SUFFIXES: list[tuple[Reader, str]] = [
 ]
 READERS = {suffix: reader for reader, suffixes in SUFFIXES for suffix in suffixes.split()}
 READABLE = tuple(READERS)
+PREDICTED = ("graph", "source", "target", "probability")  # columns
 GLANCE = 2**20  # bytes: more take longer to read than torch to be imported
 
 
@@ -150,18 +157,24 @@ def read_all(
     """As :func:`read_items`, with each file or graph that cannot be read in its place; ``look``: see ``Source``."""
     files = node_files(paths, options)
     base = os.path.commonpath([_place(path).parent for path in files])
-    said: set[str] = set()
+    tell, alone = once(say or (lambda text: None)), len(files) == 1
     memo: dict[Path, object] = {}
     for path in files:
         name = whole_text(_place(path).relative_to(base).as_posix())
+        yield from _read(Source(path, name, options, tell, memo, look, alone, chances))
 
-        def say_once(text: str, name: str = name) -> None:
-            if say is not None and text not in said:
-                said.add(text)
-                say(escaped(f"{name}: {text}"))
 
-        alone = len(files) == 1
-        yield from _read(Source(path, name, options, say_once, memo, look, alone, chances))
+def once(say: Callable[[str], None]) -> Callable[[str], None]:
+    """Says what it is given, but nothing twice, not even about several files."""
+    said: set[str] = set()
+
+    def say_once(text: str) -> None:
+        what = text.partition(": ")[2] or text
+        if what not in said:
+            said.add(what)
+            say(text)
+
+    return say_once
 
 
 def reasons_against(
@@ -231,3 +244,62 @@ def _read(source: Source) -> Iterator[Item | Skipped]:
     except OSError as error:
         where = "" if error.filename in (None, str(path)) else f"{error.filename}: "
         yield Skipped(path, f"{where}cannot be read ({error.strerror or error}).")
+
+
+def is_archive(path: Path) -> bool:
+    """Whether this is an .npz with edge probabilities."""
+    return path.suffix.lower() == ".npz" and zipfile.is_zipfile(path) and "edge_prob" in members_of(path)
+
+
+def is_table(path: Path) -> bool:
+    """Whether this is a .csv of predicted edges."""
+    if path.suffix.lower() != ".csv" or not path.is_file():
+        return False
+    with suppress(GLNError):  # no table at all
+        return CSVFile.open(path).columns[:4] == PREDICTED
+    return False
+
+
+def read_archive(path: Path) -> list[Item]:
+    """The graphs of an .npz of ``gln predict``, whose edges have ``edge_prob``."""
+    options = ReadOptions(
+        types="edge_type",
+        weights="edge_weight",
+        node_types="node_type",
+        directed="directed" in members_of(path),
+        kinds_if_there=True,
+    )
+    return list(read_items([path], options, chances=True))
+
+
+class Predictions:
+    """The predicted edges in ``path``, a .csv or .npz of ``gln predict``, by the ``names`` of their graphs."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        if is_archive(path):
+            self.graphs = {item.label: item.graph for item in read_archive(path)}
+            self.names = list(self.graphs)
+            return
+        if path.suffix.lower() != ".csv":
+            raise GLNError(f"{path}: predictions are read from the .csv or .npz that gln predict wrote.")
+        if not is_table(path):
+            raise GLNError(
+                f"{path}: expected the columns {', '.join(PREDICTED)}, as gln predict writes them."
+            )
+        directed = "direction" in CSVFile.open(path).columns
+        options = ReadOptions(types="type", weights="weight", directed=directed, kinds_if_there=True)
+        self.table = EdgeTable(path, options, chances=True)
+        self.names = list(self.table.places)
+
+    def of(self, name: str, nodes: Graph, ids: Sequence[str] | None) -> Graph:
+        """The edges of the graph ``name``, with their probabilities and kinds; ``nodes`` are called ``ids``."""
+        count = nodes.num_nodes
+        if self.path.suffix.lower() == ".csv":
+            return self.table.graph((None, name), numbers_of(ids, count))
+        if self.graphs[name].num_nodes != count:
+            raise GLNError(
+                f"{self.path} has {self.graphs[name].num_nodes} nodes in {quote(name)}, which has {count}; give the "
+                "file that these edges were predicted for."
+            )
+        return self.graphs[name]

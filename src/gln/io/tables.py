@@ -14,11 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from gln.errors import GLNError, quote
+from gln.errors import GLNError, about, quote
+from gln.graphs.check import check_graph
 from gln.graphs.columns import GRAPHS, IDS, first_of, guess_positions
+from gln.graphs.record import Graph
 from gln.io.csvfile import BrokenTable, CSVFile, Row, plain, reads_as_number
 from gln.io.file_edges import WEIGHTS, FileEdges
-from gln.io.items import Item, ReadOptions, Skipped, Source, numbers_of
+from gln.io.items import Item, ReadOptions, Skipped, Source, as_tensors, numbers_of
 
 SHOWN = 20  # names in a message
 ENDS = (("source", "target"), ("from", "to"), ("src", "dst"))
@@ -231,33 +233,27 @@ class EdgeTable:
     """A table of edges, read one graph at a time; it remembers only where each graph begins."""
 
     def __init__(self, path: Path, options: ReadOptions = ReadOptions(), chances: bool = False) -> None:  # noqa: B008
-        self.path = path
-        try:
-            self._open(options)
-            if chances:
-                self.read["edge_prob"] = self.file.at["probability"]
-        except GLNError as error:
-            raise GLNError(f"{path.name}: {error}") from None
-
-    def _open(self, options: ReadOptions) -> None:
-        self.file = CSVFile.open(self.path)
-        ends = choose_ends(self.file.columns, self.file.named)
-        if ends is None:
-            raise GLNError(
-                f"expected the columns source and target; there are {', '.join(map(quote, self.file.columns))}."
-            )
-        columns = self.file.columns
-        self.ends = itemgetter(*(self.file.at[end] for end in ends))
-        column = options.graph if options.graph in columns else first_of(GRAPHS, columns)
-        self.grouped = column is not None
-        self.key = self.file.key(column)
-        # As they were before they were written for a spreadsheet, too.
-        self.places = {plain(part): place for part, place in self.file.places(column).items()}
+        self.path, self.options = path, options
         self.expected: set[str] = set()
+        with about(path.name):
+            self.file = CSVFile.open(path)
+            columns = self.file.columns
+            ends = choose_ends(columns, self.file.named)
+            if ends is None:
+                raise GLNError(
+                    f"expected the columns source and target; there are {', '.join(map(quote, columns))}."
+                )
+            self.ends = itemgetter(*(self.file.at[end] for end in ends))
+            column = options.graph if options.graph in columns else first_of(GRAPHS, columns)
+            self.grouped = column is not None
+            self.key = self.file.key(column)
+            # As they were before they were written for a spreadsheet, too.
+            self.places = {plain(part): place for part, place in self.file.places(column).items()}
         others = [name for name in columns if name not in (*ends, column)] if self.file.named else []
         wanted = {options.types, options.weights, "direction" if options.directed else None}
         wanted |= set(WEIGHTS) if options.threshold_weights is not None else set()
         self.read = {name: self.file.at[name] for name in others if name in wanted}
+        self.read |= {"edge_prob": self.file.at["probability"]} if chances else {}
         self.unread = dict.fromkeys(name for name in others if name not in wanted)
 
     def edges(self, names: tuple[str | None, str], number: dict[str, int]) -> FileEdges:
@@ -292,6 +288,11 @@ class EdgeTable:
         return FileEdges(
             pairs, values | self.unread, directed, lambda edge: f"{self.path.name}, row {rows[edge]}"
         )
+
+    def graph(self, names: tuple[str | None, str], number: dict[str, int]) -> Graph:
+        """The same as a graph without positions, with the kinds that the options of the table name."""
+        found = self.edges(names, number).fields(len(number), self.options, lambda text: None)
+        return check_graph(Graph(len(number), **as_tensors(found)))
 
     def _ways(self, row: int, cells: list[str], pair: tuple[int, int]) -> Sequence[tuple[int, int]]:
         """The directions of the edge in a row, as the column ``direction`` says."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.functional import one_hot
 
 from gln.graphs.batch import GraphBatch, pair_mask
 from gln.graphs.record import Graph
@@ -31,12 +32,15 @@ class Sampling:
         start: where times begin after 0: what a network cannot tell from noise yet needs no steps.
         lateness: 1 for even steps; the more, the shorter are the last ones: after 0, times are ``1 − (1 − start) (1 −
             u)^lateness`` for even ``u``.
+        evenly: of pairs that change with chances whose sum is ``k``, let ``k`` change in a step, not more or fewer by
+            chance: of changes that contradict each other, seldom two are made at once. Pairs change as often as before.
     """
 
     steps: Any = None
     stochasticity: Any = None
     start: Any = None
     lateness: Any = None
+    evenly: Any = None
 
     def __post_init__(self) -> None:
         check_sampling("sample", {name: value for name, value in vars(self).items() if value is not None})
@@ -81,13 +85,17 @@ class Chain:
         flow, how = self.flow, self.how
         if then >= 1:
             return chances.argmax(-1) * pair_mask(mask)
-        clean = choose(chances, flow.uniform(mask, rng))
-        after = states.where(flow.uniform(mask, rng) < (1 - then) / (1 - now), clean)
-        if how.stochasticity:
-            renewed = flow.uniform(mask, rng) > np.exp(-how.stochasticity * (then - now))
-            time = torch.full((len(mask),), then, device=mask.device)
-            after = flow.corrupted(mask, clean, time, rng).where(renewed, after)
-        return after * pair_mask(mask)
+        chances = chances.to(torch.promote_types(chances.dtype, flow.marginal.dtype))
+        stays, forgets = (1 - then) / (1 - now), 1 - np.exp(-how.stochasticity * (then - now))
+        kept = one_hot(states, flow.states).to(chances.dtype)
+        jumped = stays * kept + (1 - stays) * chances
+        next_ = (1 - forgets) * jumped + forgets * (then * chances + (1 - then) * flow.marginal)
+        if not how.evenly:
+            return choose(next_, flow.uniform(mask, rng)) * pair_mask(mask)
+        other = (next_ * (1 - kept)).clamp(min=1e-12)
+        changed = flow.evenly((next_ * (1 - kept)).sum(-1) * pair_mask(mask), rng)
+        to = choose(other / other.sum(-1, keepdim=True), flow.uniform(mask, rng))
+        return to.where(changed, states) * pair_mask(mask)
 
     def chances(self, batch: GraphBatch, time: Tensor, states: Tensor) -> Tensor:
         with products(self.flow, self.device):
@@ -99,6 +107,16 @@ class Chain:
     def _replayed(self, inputs: dict[str, Tensor]) -> Tensor:
         batch = GraphBatch(inputs.get("pos"), inputs.get("x"), inputs["mask"], inputs["mask"]).without_edges()
         return self.flow.chances(batch, inputs["time"], inputs["noisy"])
+
+
+def drawn_evenly(chances: Tensor, start: Tensor) -> Tensor:
+    """Which of ``[B, P]`` events happen, each with its chance, and of each row as many as the sum of its chances.
+
+    It is that sum rounded up or down, by ``start [B]``, which is uniform: of all chances laid end to end, those happen
+    on which one of the points ``start, start + 1, …`` falls.
+    """
+    ends = chances.double().cumsum(-1) - start[:, None]
+    return ends.ceil() > (ends - chances).ceil()
 
 
 def choose(chances: Tensor, uniform: Tensor) -> Tensor:

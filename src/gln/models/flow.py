@@ -12,7 +12,8 @@ To sample, start from noise and go from ``t`` to ``s > t`` until ``s = 1``, ever
 3. *renew*: with probability ``1 − exp(−η (s − t))`` forget the state and draw it again as the noisy graph of time ``s``
    has it: ``c`` with probability ``s``, otherwise from ``m``.
 
-For a fixed ``c`` each of the two leaves exactly the distribution of time ``s``, however long the step. For short steps
+Together they are one draw for every pair. For a fixed ``c`` each of the two leaves exactly the distribution of time
+``s``, however long the step. For short steps
 and two states they are the rates ``R* + η R^DB`` of DeFoG (Qin et al., 2024); more states jump straight to ``c``. The
 stochasticity ``η`` lets the chain correct its mistakes: the more, the more graphs are valid, and the less varied they
 are.
@@ -33,7 +34,7 @@ from gln.graphs.batch import GraphBatch, as_batch, pair_mask
 from gln.graphs.check import as_record, check_whole, make_graph, whole_number
 from gln.graphs.columns import node_rows
 from gln.graphs.record import Graph, is_data
-from gln.models.chain import AS_SET, Chain, Sampling, choose
+from gln.models.chain import AS_SET, Chain, Sampling, choose, drawn_evenly
 from gln.models.contract import StructureOutput, kind_names
 from gln.models.features import mlp
 from gln.models.gln import GLN
@@ -46,6 +47,8 @@ if TYPE_CHECKING:
 
 TIME = 2  # numbers that tell the network the time
 SOON = 1e-3  # times that differ by less look alike
+LEAK = 1e-4  # of every node to the ground
+NEWTON = 32  # steps: one for every factor of 2 between eigenvalues, then each doubles the digits
 LARGEST, MOST_OFTEN = 10_000, 2**50  # nodes of training graphs, and how many have so many
 TRIPLES = 2**28  # the most triples of nodes in a batch of samples
 
@@ -62,10 +65,10 @@ class GraphFlow(nn.Module):
         width, pair_width, kernels, steps: as in :class:`gln.GLN`.
         edge_types: how many types of edges there are.
         directed: ``i → j`` and ``j → i`` are two edges.
-        walks: let nodes and pairs also read the chances that a random walk on the noisy graph, of one to so many
-            steps, leads from one end to the other.
+        resistance: let nodes and pairs also read how well the noisy graph connects them, however long the way: for
+            graphs such as trees, where a single edge more or less is wrong.
         late: train more often at times near 1, where a graph is almost clean.
-        sampling_steps, stochasticity, start, lateness: those of :meth:`sample`, unless others are asked for.
+        sampling_steps, stochasticity, start, lateness, evenly: those of :meth:`sample`, unless others are asked for.
         marginal: how common each state of a pair is; found in the training graphs unless given.
         x_mean, x_std: as in :class:`gln.GLN`.
     """
@@ -92,12 +95,13 @@ class GraphFlow(nn.Module):
         steps: int = 6,
         edge_types: int = 1,
         directed: bool = False,
-        walks: int = 0,
+        resistance: bool = False,
         late: bool = False,
         sampling_steps: int = 200,
         stochasticity: float = 50.0,
         start: float = 0.0,
         lateness: float = 2.0,
+        evenly: bool = False,
         marginal: Sequence[float] | None = None,
         x_mean: Sequence[float] | None = None,
         x_std: Sequence[float] | None = None,
@@ -117,7 +121,7 @@ class GraphFlow(nn.Module):
             edge_types=edge_types,
             directed=directed,
         )
-        self.walks = Walks(walks, width, pair_width) if walks else None
+        self.resistance = Resistance(width, pair_width) if resistance else None
         self._keep_marginal(marginal)
         self.scale_features(x_mean, x_std)
 
@@ -164,7 +168,7 @@ class GraphFlow(nn.Module):
             initial=seen if self.states > 2 else seen[..., 0],
             steps=steps,
             pairs=pair_mask(batch.mask),
-            told=None if self.walks is None else self.walks(seen.sum(-1)),
+            told=None if self.resistance is None else self.resistance(seen.sum(-1)),
         )
 
     def draw(self, batch: GraphBatch) -> dict[str, Tensor]:
@@ -205,6 +209,7 @@ class GraphFlow(nn.Module):
         stochasticity: float | None = None,
         start: float | None = None,
         lateness: float | None = None,
+        evenly: bool | None = None,
         batch_size: int = 64,
         progress: bool = False,
         keep: int = 0,
@@ -216,13 +221,13 @@ class GraphFlow(nn.Module):
             seed: the same seed gives the same graphs, for one ``count``, ``batch_size`` and device.
             nodes: what to draw graphs over: rows of numbers, or a ``Data``, or a list of these. For bare nodes, how
                 many of them; default: a number drawn from those of the training graphs.
-            steps, stochasticity, start, lateness: as in :class:`Sampling`; default: those of the model.
+            steps, stochasticity, start, lateness, evenly: as in :class:`Sampling`; default: those of the model.
             batch_size: graphs at a time, fewer if they are large.
             progress: show a progress bar.
             keep: also keep the noise and the noisy graph after so many steps, evenly spread: ``forming`` is a list of
                 their ``edge_index``.
         """
-        how = Sampling(steps, stochasticity, start, lateness)
+        how = Sampling(steps, stochasticity, start, lateness, evenly)
         made = self.sampled(count, seed, nodes, how, batch_size, progress, keep)
         return [graph.to_data() for graph in made]
 
@@ -336,25 +341,57 @@ class GraphFlow(nn.Module):
         found = found.triu(1)
         return found + found.mT
 
+    def evenly(self, chances: Tensor, rng: torch.Generator | None = None) -> Tensor:
+        """Which pairs change, evenly, with these chances ``[B, N, N]``: pairs that are as likely to are drawn apart."""
+        nodes, device = chances.shape[1], chances.device
+        whole = torch.ones(nodes, nodes, dtype=torch.bool, device=device)
+        places = torch.nonzero(~whole.diag().diag() if self.directed else whole.triu(1)).T
+        each = chances[:, *places]  # [B, P]
+        order = (each * (1 - torch.rand(each.shape, device=device, generator=rng) / 64)).argsort(-1)
+        start = torch.rand(len(each), device=device, generator=rng)
+        drawn = drawn_evenly(each.gather(-1, order), start)
+        changed = torch.zeros_like(chances, dtype=torch.bool)
+        changed[:, *places] = torch.zeros_like(drawn).scatter(-1, order, drawn)
+        return changed if self.directed else changed | changed.mT
 
-class Walks(nn.Module):
-    """What random walks on the noisy graph tell nodes and pairs, as first states of both."""
 
-    def __init__(self, steps: int, width: int, pair_width: int) -> None:
+class Resistance(nn.Module):
+    """What the noisy graph, as a network of unit resistors, tells nodes and pairs, as first states of both.
+
+    Between the ends of an edge that nothing bypasses the resistance is 1, and the more ways around, the less; between
+    nodes that no way connects it is almost infinite. So pairs know at once which edges close cycles, and which parts
+    are still apart.
+    """
+
+    def __init__(self, width: int, pair_width: int) -> None:
         super().__init__()
-        self.steps = steps
-        self.of_node, self.of_pair = mlp(steps, width, width), mlp(2 * steps, 2 * pair_width, pair_width)
+        self.of_node, self.of_pair = mlp(2, width, width), mlp(4, 2 * pair_width, pair_width)
 
     def forward(self, a: Tensor) -> tuple[Tensor, Tensor]:
         """From ``A_t [B, N, N]``: ``[B, N, d]`` and ``[B, N, N, c]``."""
-        with torch.autocast(a.device.type, enabled=False):
-            step = a / a.sum(-1, keepdim=True).clamp(min=1)
-            powers = [step]
-            for _ in range(self.steps - 1):
-                powers.append(powers[-1] @ step)
-            there = torch.stack(powers, dim=-1)  # [B, N, N, k]
-        closed = there.diagonal(dim1=1, dim2=2).mT  # [B, N, k]
-        return self.of_node(closed), self.of_pair(torch.cat([there, there.transpose(1, 2)], dim=-1))
+        with torch.autocast(a.device.type, enabled=False), torch.no_grad():
+            degree, leak, r = resistances(torch.maximum(a, a.mT).double())
+            spare = a * (1 - r).clamp(min=0)  # how much of the current others than the edge carry
+            node = torch.stack([(1 + degree).log() / 4, leak], dim=-1)
+            pair = torch.stack(
+                [r / (1 + r), (1 + r).log() / 10, spare, a * (spare + 20 * LEAK).log() / 6], dim=-1
+            )
+        return self.of_node(node.to(a.dtype)), self.of_pair(pair.to(a.dtype))
+
+
+def resistances(a: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Of graphs ``[B, N, N]``: degrees ``[B, N]``, 1 by the nodes that each can reach, and resistances ``[B, N, N]``.
+
+    Every node leaks a little to the ground, or there would be no inverse. It is found by Newton's iteration: on a GPU,
+    products of matrices can be recorded, and the factorisations of torch cannot.
+    """
+    degree, one = a.sum(-1), torch.eye(a.shape[-1], dtype=a.dtype, device=a.device)
+    flow = torch.diag_embed(degree + LEAK) - a  # eigenvalues: from LEAK to twice the highest degree
+    inverse = one / (2 * degree.amax(-1) + LEAK)[:, None, None]
+    for _ in range(NEWTON):
+        inverse = inverse @ (2 * one - flow @ inverse)
+    own = inverse.diagonal(dim1=1, dim2=2)
+    return degree, LEAK * own, (own[:, :, None] + own[:, None] - 2 * inverse).clamp(min=0)
 
 
 def _points(given: Any, widths: tuple[int, int]) -> Graph:

@@ -68,12 +68,10 @@ def check_flow(given: Settings) -> Settings:
     """The settings of a ``GraphFlow``; those of its network, the network checks."""
     config = given | {
         name: check_whole("GraphFlow", name, given[name], least)
-        for name, least in (("in_channels", 0), ("pos_channels", 0), ("edge_types", 1), ("walks", 0))
+        for name, least in (("in_channels", 0), ("pos_channels", 0), ("edge_types", 1))
     }
     check_sampling("GraphFlow", given)
-    if config["walks"] > LIMITS["steps"][1]:
-        raise GLNError(f"GraphFlow got walks={config['walks']}; expected at most {LIMITS['steps'][1]}.")
-    _check_flags("GraphFlow", config, ("directed", "late"))
+    _check_flags("GraphFlow", config, ("resistance", "directed", "late", "evenly"))
     chances = given["marginal"]
     if chances is not None:
         fit = len(chances) == 1 + config["edge_types"] and all(0 <= chance <= 1 for chance in chances)

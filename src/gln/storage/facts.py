@@ -1,4 +1,4 @@
-"""Plain facts, as JSON holds them, read strictly: from a regular file of bounded size, with the types we expect.
+"""Plain facts, as JSON holds them, written atomically and read strictly: of bounded size, with the types we expect.
 
 What a file must hold is written as Python types: a ``TypedDict`` or a dataclass for an object, ``list[str]``,
 ``int | None``, … A file that holds anything else, whoever wrote it, is refused in one sentence that says where.
@@ -7,27 +7,21 @@ What a file must hold is written as Python types: a ``TypedDict`` or a dataclass
 from __future__ import annotations
 
 import dataclasses
+import errno
 import inspect
 import json
 import math
+import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import (
-    Any,
-    Literal,
-    NotRequired,
-    TypeVar,
-    Union,
-    get_args,
-    get_origin,
-    get_type_hints,
-    is_typeddict,
-)
+from typing import Any, Literal, NotRequired, TypeVar, get_args, get_origin, get_type_hints
+
+import numpy as np
 
 from gln.errors import GLNError
-from gln.files import read_regular
+from gln.files import read_regular, write_atomically
 
 MOST_BYTES = 2**24  # of a file of facts
 LARGEST = 2**53  # the whole numbers that every reader of JSON keeps
@@ -42,11 +36,15 @@ class Misfit(ValueError):
 
 def read_facts(path: Path) -> Facts:
     """The JSON object in ``path``."""
+    return parse_facts(read_whole(path, MOST_BYTES), path)
+
+
+def read_whole(path: Path, most: int) -> bytes:
+    """The bytes of a regular file of at most ``most``."""
     try:
-        data = read_regular(path, MOST_BYTES)
+        return read_regular(path, most)
     except OSError as error:
         raise GLNError(f"{path} cannot be read ({error.strerror or error}); check the path.") from None
-    return parse_facts(data, path)
 
 
 def parse_facts(text: bytes | str, path: Path) -> Facts:
@@ -60,6 +58,33 @@ def parse_facts(text: bytes | str, path: Path) -> Facts:
     if not isinstance(value, dict):
         raise GLNError(f"{path} holds a JSON {type(value).__name__}; expected an object written by gln.")
     return value
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write a JSON file that people can read, atomically."""
+    with clear_disk_errors(path):
+        write_atomically(path, (to_json(value, indent=2) + "\n").encode())
+
+
+def to_json(value: Any, indent: int | None = None) -> str:
+    """JSON in which NumPy's numbers, which a width read from an array is, are plain numbers."""
+    return json.dumps(value, indent=indent, allow_nan=False, default=np.generic.item)
+
+
+@contextmanager
+def clear_disk_errors(path: Path) -> Iterator[None]:
+    """Turn a full or read-only disk into one clear sentence."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise GLNError(
+                f"The disk is full: {path} could not be written, but what was there before is intact; "
+                "free some space and resume."
+            ) from error
+        if error.errno in (errno.EACCES, errno.EROFS, errno.EPERM):
+            raise GLNError(f"{path} cannot be written; choose a folder that you can write to.") from error
+        raise
 
 
 def as_kind(value: Any, kind: type[T], path: Path) -> T:
@@ -95,13 +120,19 @@ def conform(value: Any, kind: Any, name: str = "") -> Any:
     if kind is Any:
         return _bounded(value, name)
     origin, inner = get_origin(kind), get_args(kind)
-    if origin in (Union, UnionType):
-        return _any_of(value, inner, name)
+    if origin in (typing.Union, UnionType):
+        problems = []
+        for one in inner:
+            try:
+                return conform(value, one, name)
+            except Misfit as error:
+                problems.append(error)
+        raise problems[0]
     if origin is Literal:
         if not any(value == word and type(value) is type(word) for word in inner):
             raise Misfit(f"{name} is {_shown(value)}, expected one of {', '.join(map(str, inner))}")
         return value
-    if is_typeddict(kind):
+    if typing.is_typeddict(kind):
         hints = get_type_hints(kind, include_extras=True)  # which the class itself does not look into
         free = {key for key, hint in hints.items() if get_origin(hint) is NotRequired}
         return _object(value, get_type_hints(kind), kind.__required_keys__ - free, name)
@@ -133,16 +164,6 @@ def accepted(build: Callable[..., T], settings: Any, name: str = "") -> Facts:
     required = {key for key, one in known.items() if one.default is one.empty} - more
     kinds = {key: hints.get(key, Any) for key in known}
     return _object(settings, kinds, required, name, closed=not more)
-
-
-def _any_of(value: Any, kinds: Sequence[Any], name: str) -> Any:
-    problems = []
-    for kind in kinds:
-        try:
-            return conform(value, kind, name)
-        except Misfit as error:
-            problems.append(str(error))
-    raise Misfit(problems[0])
 
 
 def _object(

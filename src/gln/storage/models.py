@@ -2,6 +2,9 @@
 
 ``model.json`` holds the class (a name in ``gln.models.MODELS``, never a path to code), the config that rebuilds it, the
 decision threshold, versions, and facts about the training. Reading either file runs no code, whoever wrote it.
+
+Every file of weights is a safetensors file: a JSON header, then raw numbers. (``torch.load`` is not used, not even with
+``weights_only=True``: before torch 2.6 that could be made to run code, and this package allows 2.4.)
 """
 
 from __future__ import annotations
@@ -15,26 +18,22 @@ from typing import TYPE_CHECKING, Any, NotRequired, TypedDict, TypeVar
 
 from gln import models
 from gln.errors import GLNError, instead
-from gln.files import check_format, open_regular
-from gln.later import torch
+from gln.files import check_format, digest_of, open_regular, read_safetensors, write_atomically
+from gln.later import safetensors, torch
 from gln.storage.facts import (
     Facts,
     Misfit,
     accepted,
     as_kind,
     check_threshold,
+    clear_disk_errors,
     naming_misfits,
+    parse_facts,
     read_facts,
+    to_json,
+    write_json,
 )
 from gln.storage.provenance import commit, versions
-from gln.storage.tensors import (
-    check_weights,
-    clear_disk_errors,
-    load_weights,
-    read_tensors,
-    write_json,
-    write_tensors,
-)
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -42,6 +41,8 @@ if TYPE_CHECKING:
     Built = TypeVar("Built", bound=nn.Module)
 
 FORMAT = "gln model 1"
+# Written by versions that did not seal files: a model has its seal in model.json.
+UNSEALED = ("gln model 1", "gln checkpoint 1")
 EXPORTED = ".onnx"
 SHIPPED = Path(__file__).parent.parent / "shipped"  # trained models of the package, one folder each
 
@@ -256,3 +257,65 @@ def _at_most(count: int) -> Iterator[None]:
         yield
     finally:
         hook.remove()
+
+
+def write_tensors(path: Path, tensors: Mapping[str, Tensor], facts: dict[str, Any]) -> None:
+    """Write ``tensors`` and the JSON ``facts`` to ``path`` atomically; if the disk is full, the old file stays."""
+    # Cloned, because safetensors refuses tensors that share memory, as tied weights do.
+    whole = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
+    # One word of metadata, as safetensors writes several in any order.
+    sealed = {"gln": to_json(facts | {"sha256": _seal(facts, whole)})}
+    with clear_disk_errors(path):
+        write_atomically(path, safetensors.save(whole, metadata=sealed))
+
+
+def read_tensors(path: Path) -> tuple[dict[str, Tensor], Facts]:
+    """Read the tensors and facts of a file written by :func:`write_tensors`; a single changed bit is noticed."""
+    try:
+        tensors, header = read_safetensors(path)
+    except OSError:  # FileNotFoundError, PermissionError, IsADirectoryError
+        raise GLNError(f"{path} cannot be read; expected a file of weights, check the path.") from None
+    except ValueError:
+        raise GLNError(
+            f"{path} is not a complete safetensors file: it is truncated or of another kind; copy it again or "
+            "use another."
+        ) from None
+    if "gln" not in header:
+        raise GLNError(f"{path} is a safetensors file that gln did not write; expected one saved by gln.")
+    facts = parse_facts(header["gln"], path)
+    seal = facts.pop("sha256", None)
+    if seal is None and facts.get("format") in UNSEALED:
+        return tensors, facts
+    if seal != _seal(facts, tensors):
+        raise GLNError(f"{path} is damaged: it is not what was written; copy it again or use another.")
+    return tensors, facts
+
+
+def _seal(facts: Facts, tensors: Mapping[str, Tensor]) -> str:
+    """A hash of all that a file holds."""
+    return hashlib.sha256(f"{to_json(facts)}{digest_of(tensors)}".encode()).hexdigest()
+
+
+def load_weights(model: nn.Module, tensors: Mapping[str, Tensor], path: Path) -> None:
+    """Load ``tensors`` into ``model``, or say which of them does not fit."""
+    check_weights(model, tensors, path)
+    model.load_state_dict(dict(tensors))
+
+
+def check_weights(model: nn.Module, tensors: Mapping[str, Tensor], path: Path) -> None:
+    """Refuse ``tensors`` of other names, shapes or kinds of numbers than the weights of ``model``."""
+    wanted = model.state_dict()
+    for name in sorted(wanted.keys() | tensors.keys()):
+        ours, theirs = (_outline(group.get(name)) for group in (wanted, tensors))
+        if ours != theirs:
+            raise GLNError(
+                f"{path} does not match the config of {type(model).__name__}: {name} is {theirs} in the "
+                f"file, {ours} in the model; use the config that these weights were saved with."
+            )
+
+
+def _outline(tensor: Tensor | None) -> str:
+    """The shape, and the type unless it is a floating-point one: weights may be kept in any precision."""
+    if tensor is None:
+        return "absent"
+    return f"{list(tensor.shape)}{'' if tensor.is_floating_point() else f' of {tensor.dtype}'}"

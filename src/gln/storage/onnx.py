@@ -13,18 +13,19 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from gln.errors import GLNError
-from gln.files import check_format, read_regular
+from gln.errors import GLNError, needed
+from gln.files import check_format
 from gln.graphs.batch import GraphBatch, as_batch, pair_mask
 from gln.models.candidates import DENSE_NODES, candidate_pairs
 from gln.models.contract import StructureOutput, kinds_of
 from gln.models.pairs import ListedPairs
-from gln.storage.facts import Facts, as_kind, check_threshold, parse_facts
+from gln.storage.facts import Facts, as_kind, check_threshold, parse_facts, read_whole
 from gln.storage.models import Training
 
 FORMAT = "gln onnx 2"
 SUFFIX, LISTED = ".onnx", ".candidates.onnx"
 ALL_PAIRS, CANDIDATES = "all pairs", "candidates"  # what the graph of a file scores
+RUNTIME = ("onnxruntime", "ONNX files", "onnx")
 MOST_BYTES = 2**31  # of a file: what a protocol buffer can hold
 LARGEST = 400  # nodes of a set that is scored over all pairs: each pair reads every third node
 # Pairs times third nodes of one run: above, a runtime that keeps them all needs too much memory.
@@ -57,15 +58,6 @@ class Said(TypedDict):
     names: dict[str, list[str]]
     training: NotRequired[Training]  # not in the first files
     digest: str
-
-
-def runtime() -> Any:
-    """onnxruntime, or a sentence that says how to get it."""
-    try:
-        import onnxruntime
-    except ImportError:
-        raise GLNError("ONNX files need onnxruntime; pip install 'gln[onnx]'.") from None
-    return onnxruntime
 
 
 class OnnxModel(nn.Module):
@@ -222,11 +214,7 @@ def open_graph(path: Path) -> tuple[Any, Facts, str]:
     """A session of onnxruntime, the facts in the file, and what it scores; no code of the file runs, and no other file
     is read.
     """
-    ort = runtime()
-    try:
-        data = read_regular(path, MOST_BYTES)
-    except OSError as error:
-        raise GLNError(f"{path} cannot be read ({error.strerror or error}); check the path.") from None
+    ort, data = needed(*RUNTIME), read_whole(path, MOST_BYTES)
     options = ort.SessionOptions()
     options.log_severity_level = 4  # what is wrong, we say
     options.intra_op_num_threads = torch.get_num_threads()

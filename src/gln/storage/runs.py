@@ -31,9 +31,9 @@ from gln.errors import GLNError
 from gln.files import check_format, remove_unfinished, write_atomically
 from gln.later import torch
 from gln.models import MODELS
-from gln.storage.facts import Facts, as_kind, read_facts
+from gln.storage.facts import Facts, as_kind, clear_disk_errors, read_facts, write_json
+from gln.storage.models import read_tensors, write_tensors
 from gln.storage.provenance import environment
-from gln.storage.tensors import clear_disk_errors, read_tensors, write_json, write_tensors
 
 if TYPE_CHECKING:
     from torch import Tensor, nn

@@ -28,7 +28,7 @@ from gln.graphs.record import NAMES, Graph
 from gln.models import StructureOutput
 from gln.models.contract import Generates, Prepares, Replayable, check_kinds, kinds_of
 from gln.ops.replay import Ahead, Replay, on_the_way
-from gln.storage.models import annotate, check_model, save, write_model
+from gln.storage.models import annotate, check_model, check_weights, load_weights, save, write_model
 from gln.storage.runs import (
     Checkpoint,
     RunFolder,
@@ -37,7 +37,6 @@ from gln.storage.runs import (
     restore_optimizer,
     write_checkpoint,
 )
-from gln.storage.tensors import check_weights, load_weights
 from gln.threads import at_most, threads_for
 from gln.training.config import FREE, FitConfig
 from gln.training.data import Augment, Feed, Share, Source, describe, seed_step, warn_of_scales

@@ -24,8 +24,8 @@ from torch.distributed import DistError
 
 from gln.errors import GLNError
 from gln.models.contract import in_bfloat16
+from gln.storage.facts import clear_disk_errors
 from gln.storage.runs import RunFolder
-from gln.storage.tensors import clear_disk_errors
 from gln.training.config import OWN, SEVERAL, FitConfig
 
 if TYPE_CHECKING:

@@ -14,22 +14,10 @@ from gln.errors import GLNError
 from gln.graphs import as_graph, to_networkx
 from gln.graphs.record import Graph
 from gln.graphs.regions import is_image
-from gln.viewing.style import (
-    DEPTH,
-    EDGE,
-    GROUPS,
-    INK,
-    MARKERS,
-    OTHER_TYPE,
-    PLAIN,
-    RIGHT,
-    WRONG,
-    draw_arrows,
-    draw_kind,
-    type_style,
-)
+from gln.viewing import style
+from gln.viewing.style import draw_arrows, draw_kind, type_style
 
-FAR_TO_NEAR = LinearSegmentedColormap.from_list("depth", DEPTH)
+FAR_TO_NEAR = LinearSegmentedColormap.from_list("depth", style.DEPTH)
 TILT = np.radians(35)  # 3-D graphs lie on their two longest axes, seen from this angle above
 FLATTEST = 0.6  # 3-D graphs are drawn with no axis shorter than this share of the longest
 SHADES = 40
@@ -58,7 +46,7 @@ def draw_graph(graph: Any, ax: Axes, scale: float = 1.0) -> None:
     segments, dots = points[ends], points  # [m, 2, 2], [n, 2]
     size, thick = float(np.clip(900 / len(points), 3, 28)) * scale**1.6, scale**0.5
     fine = _thickness(len(segments), scale)
-    line: dict[str, Any] = {"colors": EDGE, "alpha": 0.45, "linewidths": 0.7 * fine}
+    line: dict[str, Any] = {"colors": style.EDGE, "alpha": 0.45, "linewidths": 0.7 * fine}
     dot = {"s": size, "c": node_colours(graph), "edgecolors": "white", "linewidths": 0.4 * thick}
     order, front = np.arange(len(ends)), np.arange(len(points))
     if depth is not None:
@@ -73,7 +61,7 @@ def draw_graph(graph: Any, ax: Axes, scale: float = 1.0) -> None:
     else:
         dot |= {"s": 1.3 * size, "edgecolors": "white", "linewidths": 0.4 * thick}
         _draw_node_types(ax, dots, graph.node_type[front].tolist(), dot)
-    ax.add_collection(LineCollection(segments, zorder=1, label=RIGHT, **line))
+    ax.add_collection(LineCollection(segments, zorder=1, label=style.RIGHT, **line))
     if graph.directed:
         colours = to_rgba_array(line["colors"], line.get("alpha"))
         draw_arrows(ax, segments, colours if len(colours) > 1 else colours[0], _arrow(points, len(ends)), 1.2)
@@ -89,7 +77,7 @@ def _kind_lines(graph: Graph, order: np.ndarray, line: dict[str, Any], thick: fl
         more["colors"] = [
             to_rgba(colour, 0.4 + 0.5 * part) for (colour, _), part in zip(looks, near, strict=True)
         ]
-        more |= {"alpha": None, "linestyles": [style for _, style in looks], "capstyle": "butt"}
+        more |= {"alpha": None, "linestyles": [dashes for _, dashes in looks], "capstyle": "butt"}
         more["linewidths"] = np.broadcast_to(thick, len(order))
     if graph.edge_weight is not None and len(order):
         weight = graph.edge_weight[once][order].numpy(force=True)
@@ -101,7 +89,7 @@ def _draw_node_types(ax: Axes, dots: np.ndarray, types: list[int], dot: dict[str
     """Draw the nodes at ``dots [n, 2]`` with the colour and shape of their types."""
     for number in sorted(set(types)):
         some = [place for place, kind in enumerate(types) if kind == number]
-        colour, marker = GROUPS[number % len(GROUPS)], MARKERS[number % len(MARKERS)]
+        colour, marker = style.GROUPS[number % len(style.GROUPS)], style.MARKERS[number % len(style.MARKERS)]
         ax.scatter(*dots[some].T, zorder=2, marker=marker, **dot | {"c": colour})
 
 
@@ -129,13 +117,13 @@ def draw_errors(graph: Any, truth: Any, ax: Axes, scale: float = 1.0) -> tuple[i
     points = graph.pos.numpy(force=True) if image else _project(graph)[0]
     thick = _image_thickness(points, scale) if image else _thickness(edges, scale)
     zorder = 3.0 if image else 1.5  # below the dots of the nodes
-    for kind in WRONG:
+    for kind in style.WRONG:
         segments = points[wrong[kind]]
         draw_kind(ax, segments, kind, image=image, thick=thick, zorder=zorder)
         if graph.directed:
-            draw_arrows(ax, segments, PLAIN[kind][-1].colour, 1.3 * _arrow(points, edges), zorder + 0.1)
-    draw_kind(ax, points[wrong[OTHER_TYPE]], OTHER_TYPE, image=image, thick=thick, zorder=0.9)
-    missing, extra = (len(wrong[kind]) for kind in WRONG)
+            draw_arrows(ax, segments, style.PLAIN[kind][-1].colour, 1.3 * _arrow(points, edges), zorder + 0.1)
+    draw_kind(ax, points[wrong[style.OTHER_TYPE]], style.OTHER_TYPE, image=image, thick=thick, zorder=0.9)
+    missing, extra = (len(wrong[kind]) for kind in style.WRONG)
     return missing, extra
 
 
@@ -148,11 +136,11 @@ def differences(graph: Graph, truth: Graph) -> dict[str, np.ndarray]:
     pairs = [one.edges_once() for one in (truth, graph)]
     theirs, mine = (each @ [graph.num_nodes, 1] for each in pairs)
     wrong = pairs[0][~np.isin(theirs, mine)], pairs[1][~np.isin(mine, theirs)], pairs[1][:0]
-    found = dict(zip((*WRONG, OTHER_TYPE), wrong, strict=True))
+    found = dict(zip((*style.WRONG, style.OTHER_TYPE), wrong, strict=True))
     if graph.edge_type is not None and truth.edge_type is not None:
         true, told = (one.edge_type[one.listed_once()].numpy(force=True) for one in (truth, graph))
         _, first, second = np.intersect1d(theirs, mine, assume_unique=True, return_indices=True)
-        found[OTHER_TYPE] = pairs[1][second[true[first] != told[second]]]
+        found[style.OTHER_TYPE] = pairs[1][second[true[first] != told[second]]]
     return found
 
 
@@ -173,7 +161,7 @@ def _draw_image(ax: Axes, graph: Graph, ends: np.ndarray, scale: float) -> None:
     image = np.ones((row.max() + 1, column.max() + 1, 3))
     image[row, column] = graph.x.numpy(force=True).clip(0, 1)
     ax.imshow(image, interpolation="nearest")
-    draw_kind(ax, points[ends], RIGHT, image=True, thick=_image_thickness(points, scale))
+    draw_kind(ax, points[ends], style.RIGHT, image=True, thick=_image_thickness(points, scale))
 
 
 def _image_thickness(points: np.ndarray, scale: float) -> float:
@@ -222,8 +210,8 @@ def node_colours(graph: Graph) -> list[str]:
     """The colour of each node, by its ``community``."""
     groups = graph.get("community")
     if groups is None:
-        return [INK] * graph.num_nodes
-    return [GROUPS[group % len(GROUPS)] for group in groups.tolist()]
+        return [style.INK] * graph.num_nodes
+    return [style.GROUPS[group % len(style.GROUPS)] for group in groups.tolist()]
 
 
 def laid_out(graph: Graph) -> np.ndarray:

@@ -118,18 +118,15 @@ def _learned_from(facts: RunFacts) -> list[list[str]]:
     counted = facts.config.get("data", {})
     for name, part in ({"train": counted} if facts.baseline else counted).items():
         if isinstance(part, dict):
-            rows += [[_join(name, key), _text(value)] for key, value in _flat(part)]
+            title = {"train": "training", "val": "validation"}.get(name, name)
+            usual = {"graphs": f"{title} graphs", "sha256": f"{title} fingerprint"}
+            rows += [[usual.get(key, f"{title} {key}"), _text(value)] for key, value in _flat(part)]
     recipe = facts.recipe
     for name, words in (("patches", "nodes per patch"), ("seed", "seed of the split")):
         if recipe.get(name) is not None:
             rows.append([words, _text(recipe[name])])
     rows += [[f"{name.replace('_', ' ')}, why", why] for name, why in recipe.get("reasons", {}).items()]
     return rows
-
-
-def _join(name: str, key: str) -> str:
-    title = {"train": "training", "val": "validation"}.get(name, name)
-    return f"{title} graphs" if key == "graphs" else f"{title} {key}".replace("sha256", "fingerprint")
 
 
 def _settings(facts: RunFacts) -> list[dict[str, Any]]:

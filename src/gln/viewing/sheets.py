@@ -27,20 +27,9 @@ from gln.graphs.record import Graph
 from gln.graphs.regions import is_image
 from gln.inference.predict import Choice, Method
 from gln.inference.steps import every_step
+from gln.viewing import style
 from gln.viewing.pictures import differences, draw_errors, draw_graph, places
-from gln.viewing.style import (
-    EDGE,
-    INK,
-    OTHER_TYPE,
-    RIGHT,
-    WRONG,
-    height_of,
-    legend_entry,
-    node_entry,
-    type_entry,
-    widen,
-    wrapped,
-)
+from gln.viewing.style import height_of, legend_entry, node_entry, type_entry, widen, wrapped
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
@@ -76,7 +65,7 @@ class Sheet:
         self.grid = self.figure.add_gridspec(self.rows, self.columns)
         self.title = title
         if title:
-            self.figure.suptitle(title, color=INK, fontsize=max(13 * self.scale, 8), parse_math=False)
+            self.figure.suptitle(title, color=style.INK, fontsize=max(13 * self.scale, 8), parse_math=False)
         self.drawn = 0
         self.drawings: list[tuple[int, Axes, int]] = []  # row, axes, and lines of text below
         self.kinds: set[str] = set()  # kinds of edges that were drawn against a truth
@@ -99,7 +88,7 @@ class Sheet:
             _draw_against(graph, truth, ax, self.scale)
             missing, extra, other = found.values()
             counts = f"{missing} missing, {extra} extra" + (f", {other} of another type" if other else "")
-            found[RIGHT] = truth.edge_type is None and len(truth.edges_once()) > missing
+            found[style.RIGHT] = truth.edge_type is None and len(truth.edges_once()) > missing
             self.kinds |= {kind for kind, some in found.items() if some}
             self.images.append(is_image(graph))
         self._note_types(graph if truth is None else truth)
@@ -121,7 +110,7 @@ class Sheet:
         line = f"{words}, {more}" if more else words
         if len(line) > letters:
             line = "\n".join(wrapped(part, letters) for part in (words, more) if part)
-        ax.set_title(line, fontsize=self.text, color=INK, y=0, pad=-2, va="top", parse_math=False)
+        ax.set_title(line, fontsize=self.text, color=style.INK, y=0, pad=-2, va="top", parse_math=False)
         ax.set_anchor("N")  # the spare room is below, for the text
         self.drawings.append(((self.drawn - 1) // self.columns, ax, line.count("\n") + 1))
 
@@ -148,28 +137,26 @@ class Sheet:
     def add_legend(self) -> None:
         """Add a legend for the types, and the right, missing and extra edges that were drawn."""
         thick, image = self.scale**0.5, all(self.images)  # right edges are white on an image
-        kinds = [kind for kind in (RIGHT, *WRONG, OTHER_TYPE) if kind in self.kinds]
+        kinds = [kind for kind in (style.RIGHT, *style.WRONG, style.OTHER_TYPE) if kind in self.kinds]
         looks: list[Any] = []
         for what, number in sorted(self.types):
-            line = Line2D([], [], color=EDGE, alpha=0.45, linewidth=3 * thick)
+            line = Line2D([], [], color=style.EDGE, alpha=0.45, linewidth=3 * thick)
             entries = {"edge_type": type_entry(number, thick), "weight": line}
             looks.append(entries.get(what) or node_entry(number))
         looks += [legend_entry(kind, image, thick) for kind in kinds]
-        if looks:
-            self._legend(looks, [*(self.types[key] for key in sorted(self.types)), *kinds])
-
-    def _legend(self, lines: Sequence[Any], names: Sequence[str]) -> None:
-        width = self.panel * self.columns
+        if not looks:
+            return
+        names, width = [*(self.types[key] for key in sorted(self.types)), *kinds], self.panel * self.columns
         small: dict[str, Any] = {"handlelength": 1.4, "columnspacing": 1.0} if width < 5 else {}
         room = 72 * width / (0.62 * self.text)  # letters in a line
         most = max(1, int(room / (max(map(len, names)) + 7)))
         self.figure.legend(
-            lines,
+            looks,
             names,
             loc="outside lower center",
             ncols=min(len(names), most, 3 if width < 5 else 6),
             frameon=False,
-            labelcolor=INK,
+            labelcolor=style.INK,
             fontsize=self.text,
             **small,
         )

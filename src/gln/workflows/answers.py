@@ -5,25 +5,24 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
-from gln.errors import GLNError
-from gln.graphs.check import check_graph
+from gln.errors import GLNError, about
 from gln.graphs.record import Graph
 from gln.inference.predict import Choice, Method, Tick, predict_graphs
 from gln.io import EdgeTable, Item, ReadOptions, Skipped
 from gln.io.csvfile import CSVFile
-from gln.io.items import as_tensors
 from gln.models.contract import kinds_of
 from gln.models.settings import misfit, unread, unseen
 from gln.workflows import silent
+from gln.workflows.forms import Form
 from gln.workflows.methods import comparable, compared, out_of_memory
 
 if TYPE_CHECKING:
-    from gln.workflows.rules import Rules
+    from gln.baselines.neighbours import Rules
 
 SCORES = ("dice", "precision", "recall", "iou")
 OF_KINDS = ("type_f1_micro", "directions", "weight_error", "node_accuracy", "exact_kinds")
@@ -36,20 +35,20 @@ class KnownEdges:
     """
 
     def __init__(self, path: Path, options: ReadOptions, files: int, model: Any = None) -> None:
-        self.used, self.model, self.kinds = False, model, kinds_of(model)
+        self.used, self.model, kinds = False, model, kinds_of(model)
         columns = CSVFile.open(path).columns
         asked = {"types": ("edge_type", "type"), "weights": ("edge_weight", "weight")}
         chosen: dict[str, Any] = {
             flag: (given if (given := getattr(options, flag)) in columns else usual)
             for flag, (kind, usual) in asked.items()
-            if kind in self.kinds.learned
+            if kind in kinds.learned
         }
         if lacking := [column for column in chosen.values() if column not in columns]:
             raise GLNError(
                 f"{path} has no column {lacking[0]}, which the model predicts; say for every known edge what it is."
             )
-        self.options = ReadOptions(graph=options.graph, **chosen, directed=self.kinds.directed)
-        self.table = EdgeTable(path, self.options)
+        wanted = ReadOptions(graph=options.graph, **chosen, directed=kinds.directed)
+        self.table = EdgeTable(path, wanted)
         if files > 1 and not self.table.grouped:
             raise GLNError(
                 f"{path} has no graph column, but there are {files} files of nodes; add a column with their names."
@@ -57,14 +56,10 @@ class KnownEdges:
 
     def of(self, item: Item) -> Graph:
         """The known edges of ``item``, with their kinds."""
-        nodes = item.graph.num_nodes
-        listed = self.table.edges((item.part, item.name), item.numbers())
-        self.used |= len(listed.pairs) > 0
-        fields = listed.fields(nodes, self.options, silent)
-        try:
-            return comparable(self.model, check_graph(Graph(nodes, **as_tensors(fields))))
-        except GLNError as error:
-            raise GLNError(f"{self.table.path}: {error}") from None
+        known = self.table.graph((item.part, item.name), item.numbers())
+        self.used |= known.num_edges > 0
+        with about(self.table.path):
+            return comparable(self.model, known)
 
     def check_used(self, used: bool) -> None:
         """Refuse a table of which nothing was ``used``: it is the wrong one or names the graphs differently."""
@@ -191,10 +186,6 @@ def _mean(ours: dict[str, float], theirs: dict[str, float], share: float) -> dic
     return {name: share * theirs[name] + (1 - share) * ours[name] for name in theirs if name in ours}
 
 
-class Unfit(GLNError):
-    """Nothing in the first window, or nothing at all, can be predicted: something is wrong with the whole input."""
-
-
 @dataclass
 class Window:
     """Window ``number`` of the input; ``bad`` is what could not be read on the way."""
@@ -202,20 +193,6 @@ class Window:
     number: int
     items: list[Item] = field(default_factory=list)
     bad: list[Skipped] = field(default_factory=list)
-
-
-class Form(Protocol):
-    """What answers are made into: molecules or meshes."""
-
-    @property
-    def least(self) -> float:
-        """Edges that are less likely than this are not looked at."""
-
-    def checked(self, item: Item) -> Item:
-        """The item as the model is to see it; refuses what the form cannot be made of."""
-
-    def made(self, item: Item, answer: Graph, done: Outcome) -> Graph:
-        """The form over the nodes of ``item``, by the ``answer`` to what :meth:`checked` left of it."""
 
 
 def answer_window(
@@ -242,7 +219,7 @@ def answer_window(
     if results and window.number == 0:
         if not answered:
             nothing = f"None of the first {len(results)} sets of nodes can be predicted; "
-            raise Unfit(f"{nothing if len(results) > 1 else ''}{seen[0].name}: {results[0]}")
+            raise GLNError(f"{nothing if len(results) > 1 else ''}{seen[0].name}: {results[0]}")
         for name in unread(model, answered[0].graph):
             done.remarks.append(f"the model does not read {name}; it was trained without it.")
     for part in answered:

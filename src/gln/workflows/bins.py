@@ -33,8 +33,7 @@ from gln.graphs.record import Graph
 from gln.io.streams import Stream
 from gln.later import spatial
 from gln.models.candidates import TIE, find_crowds
-from gln.storage.facts import read_facts
-from gln.storage.tensors import write_json
+from gln.storage.facts import read_facts, write_json
 
 if TYPE_CHECKING:
     from gln.models.gln import GLN

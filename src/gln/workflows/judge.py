@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from torch import nn
 
-from gln.errors import GLNError
+from gln.baselines.neighbours import FROM_TRAINING, Rules, fit_rules, load_rules, rules_of_scored
+from gln.errors import GLNError, about
 from gln.evaluation import Scores, edge_scores, mmd, novelty
 from gln.families import parse_family
 from gln.graphs.record import Graph
@@ -23,7 +24,6 @@ from gln.training.data import describe
 from gln.workflows import Say, Skip, silent
 from gln.workflows.divide import TrainValTest
 from gln.workflows.methods import check_fit, comparable, load, load_for
-from gln.workflows.rules import FROM_TRAINING, Rules, fit_rules, load_rules, rules_of_scored
 from gln.workflows.runs import RunFacts, has_learned_from, read_run, run_data
 from gln.workflows.training_data import find_data, is_family, read_labelled
 from gln.workflows.views import View, name_of
@@ -95,10 +95,8 @@ def evaluate_on(
         true = []
         for graph in read_labelled(paths, options, skip, say):
             check_fit(method, graph, on)
-            try:
+            with about(graph.name):
                 true.append(comparable(method, graph))
-            except GLNError as error:
-                raise GLNError(f"{graph.name}: {error}") from None
         if not rules:
             rules, note = rules_of_scored(true)
     _, _, scores = evaluated(method, true, floor, largest_component, choice, rules)

@@ -14,14 +14,15 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 import numpy as np
 
+from gln.decoding.valences import ELEMENTS
 from gln.errors import GLNError
 from gln.files import apart_from, open_regular
 from gln.graphs.convert import rename_types
 from gln.graphs.record import KINDS, NAMES, TYPES, Graph
 from gln.io import EdgeTable, Item, ReadOptions, find_files
 from gln.io.molfiles import MOLECULES
-from gln.io.parquet import arrow
 from gln.io.reading import GLANCE, reasons_against
+from gln.io.streams import arrow
 from gln.io.writing import check_output
 from gln.later import torch
 from gln.models import MODELS
@@ -30,6 +31,7 @@ from gln.registry import parse_spec, write_spec
 from gln.storage.facts import as_kind, read_facts
 from gln.storage.models import find_saved, load_model, saved_facts
 from gln.workflows import Say, Skip, silent
+from gln.workflows.forms import knows_molecules
 
 if TYPE_CHECKING:
     from torch import nn
@@ -157,6 +159,11 @@ def as_molecules(output: Path) -> bool:
     return output.suffix.lower() in MOLECULES
 
 
+def is_folder(output: Path) -> bool:
+    """Whether this is a folder of edges, there already or by its name."""
+    return output.is_dir() or not output.suffix
+
+
 def check_prediction(
     model: str,
     files: Sequence[str],
@@ -173,10 +180,9 @@ def check_prediction(
     given = [Path(word) for word in files if Path(word).is_file()]
     if apart_from(given, [output]) != given:
         raise GLNError(f"{output} is both input and output; choose another name for the output.")
-    in_folder = output.is_dir() or not output.suffix
-    if in_folder and clustered:
-        raise GLNError(f"Got the folder {output}; clusters are written to .csv or .png.")
-    if in_folder:
+    if is_folder(output):
+        if clustered:
+            raise GLNError(f"Got the folder {output}; clusters are written to .csv or .png.")
         arrow()
     paths = find_files(files)
     if known is not None:
@@ -186,7 +192,7 @@ def check_prediction(
     if nodes := apart_from(paths, (output, known)):
         nothing = "Nothing can be predicted; the reasons are above."
         check_readable(nodes, options, unfit_for(model), skip, nothing)
-    if not in_folder:
+    if not is_folder(output):
         check_output(output, force, clustered)
     return paths
 
@@ -236,11 +242,7 @@ def options_for(model: str, options: ReadOptions) -> ReadOptions:
     more |= {"directed": True} if config.get("directed") is True else {}
     if options.elements is None:
         more["elements"] = read.elements
-        if config.get("node_types"):  # as the model of molecules has them; others need nothing of chemistry
-            from gln.decoding.valences import ELEMENTS
-            from gln.workflows.molecules import knows_molecules
-
-            more |= {"elements": ELEMENTS, "only_elements": True} if knows_molecules(config) else {}
+        more |= {"elements": ELEMENTS, "only_elements": True} if knows_molecules(config) else {}
     more = {name: value for name, value in more.items() if value and not getattr(options, name)}
     return replace(options, **more, kinds_if_there=bool(set(more) & set(FLAGS)))
 

@@ -24,19 +24,12 @@ LEFT_OUT = ("proposals", "index_channels", "in_channels")  # what the page does 
 
 @dataclass(frozen=True)
 class Playable:
-    """A model on a page.
+    """A model on a page."""
 
-    Attributes:
-        name: what it is called there.
-        model: a GLN that reads 2 or 3 coordinates and predicts edges of one kind.
-        truth: ``"delaunay"`` if its true graph is the Delaunay triangulation, which the page can compute.
-        examples: sets of points ``[n, 2 | 3]`` to begin with; none: random ones.
-    """
-
-    name: str
-    model: Any
-    truth: str = ""
-    examples: Sequence[np.ndarray] = ()
+    name: str  # what it is called there
+    model: Any  # a GLN that reads 2 or 3 coordinates and predicts edges of one kind
+    truth: str = ""  # "delaunay" if its true graph is the Delaunay triangulation, which the page can compute
+    examples: Sequence[np.ndarray] = ()  # sets of points [n, 2 | 3] to begin with; none: random ones
 
     def check(self) -> None:
         """Refuse a model that the page cannot run."""

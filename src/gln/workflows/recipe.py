@@ -20,8 +20,7 @@ from gln.io import ReadOptions
 from gln.later import spatial, torch
 from gln.registry import parse_spec, write_spec
 from gln.seeds import SEEDS
-from gln.storage.facts import as_kind, read_facts
-from gln.storage.tensors import write_json
+from gln.storage.facts import as_kind, read_facts, write_json
 from gln.workflows.divide import FEW
 
 FORMAT = "gln recipe 1"

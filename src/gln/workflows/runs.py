@@ -17,10 +17,9 @@ import numpy as np
 from gln.errors import GLNError
 from gln.files import read_regular
 from gln.io import find_files
-from gln.storage.facts import MOST_BYTES, Facts, as_kind, conform, read_facts
+from gln.storage.facts import MOST_BYTES, Facts, as_kind, conform, read_facts, write_json
 from gln.storage.models import find_saved
 from gln.storage.runs import Starts, read_config
-from gln.storage.tensors import write_json
 from gln.training.config import FitConfig
 from gln.training.progress import Epoch, Progress, is_finished, merit
 from gln.workflows import Say, Skip

@@ -24,8 +24,9 @@ from gln.files import write_atomically
 from gln.graphs.record import Graph
 from gln.inference.choice import Choice
 from gln.inference.predict import LARGE, chosen_edges
+from gln.io.file_edges import Columns, edge_columns
 from gln.io.streams import Stream, open_stream
-from gln.io.table_writers import Columns, edge_columns, facts_in, pack_edges
+from gln.io.writing import facts_in, pack_edges
 from gln.models.contract import kind_names, kinds_of, products
 from gln.models.pairs import MOST_COPIES
 from gln.models.region import check_local, hops, score_region
@@ -35,9 +36,8 @@ from gln.workflows import Say, Skip, silent
 from gln.workflows.answers import Outcome
 from gln.workflows.bins import Bins, distinct, make_bins
 from gln.workflows.engines import Engine, in_this_process
-from gln.workflows.methods import put_on
-from gln.workflows.predict_files import Job, predict_files
-from gln.workflows.shards import Folder, manifest, predict_in_folder
+from gln.workflows.methods import is_folder, put_on
+from gln.workflows.predict_files import Folder, Job, manifest, predict_files, predict_in_folder
 
 # Bytes for each of the K · c values of a node's pairs: measured, with what a step needs beside them.
 STATE = 20
@@ -149,27 +149,18 @@ def nearest_of(model: Any, choice: Choice) -> int:
     return int(choice.candidates or model.candidates)
 
 
-def hops_of(model: Any, choice: Choice) -> int:
-    return hops(model, model.checked_steps(choice.steps))
-
-
 def room_for(job: Job) -> int:
     """How many nodes the memory has room for at once."""
     model: Any = job.model
     state = STATE * nearest_of(model, job.choice) * model.config["pair_width"]
-    free = free_memory()
+    try:
+        with open("/proc/meminfo") as file:
+            free = 1024.0 * next(int(line.split()[1]) for line in file if line.startswith("MemAvailable"))
+    except (OSError, StopIteration):
+        free = float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
     if job.device != "cpu" and torch.cuda.is_available():
         free = min(free, torch.cuda.mem_get_info()[0])
     return int(SHARE * free / state)
-
-
-def free_memory() -> float:
-    """Bytes that are free here."""
-    try:
-        with open("/proc/meminfo") as file:
-            return 1024.0 * next(int(line.split()[1]) for line in file if line.startswith("MemAvailable"))
-    except (OSError, StopIteration):
-        return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
 
 
 def size_for(job: Job, stream: Stream, workers: int = 1) -> int:
@@ -177,7 +168,7 @@ def size_for(job: Job, stream: Stream, workers: int = 1) -> int:
     model: Any = job.model
     room, axes = room_for(job) / workers, model.pos_channels or sum(stream.widths)
     reach = (nearest_of(model, job.choice) ** (1 / axes)) / 2  # of a pair, in distances between nodes
-    side = room ** (1 / axes) - 2 * hops_of(model, job.choice) * reach
+    side = room ** (1 / axes) - 2 * hops(model, model.checked_steps(job.choice.steps)) * reach
     return int(max(side, 0) ** axes) or max(int(room / 8), SMALLEST)
 
 
@@ -186,8 +177,8 @@ def predict_job(job: Job, engine: Engine, tile: int | None, workers: int, say: S
     said: list[str] = []
     stream = too_large(job, tile, said.append)
     if stream is None:
-        return (predict_in_folder if job.in_folder else predict_files)(job, engine, say, skip)
-    if not job.in_folder:
+        return (predict_in_folder if is_folder(job.output) else predict_files)(job, engine, say, skip)
+    if not is_folder(job.output):
         raise GLNError(
             f"{stream.count:,} nodes are predicted in tiles; name a folder for the output, such as {job.output.stem}/."
         )
@@ -231,7 +222,7 @@ def _compute(
     """Write the shards that are missing, from what ``work`` holds already."""
     work.mkdir(exist_ok=True)
     model: Any = job.model
-    nearest, far = nearest_of(model, job.choice), hops_of(model, job.choice)
+    nearest, far = nearest_of(model, job.choice), hops(model, model.checked_steps(job.choice.steps))
     if not (work / "bins.json").exists():
         with _bar("cutting into tiles", 2 * stream.count) as bar:
             make_bins(stream, work, model, nearest, size, bar.update)

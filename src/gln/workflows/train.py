@@ -13,6 +13,7 @@ from torch import nn
 
 from gln.baselines import Baseline, baseline, save_baseline
 from gln.baselines.base import check_folder, mark_folder, run_facts
+from gln.baselines.neighbours import fit_rules, save_rules
 from gln.errors import GLNError
 from gln.families import parse_family
 from gln.graphs.features import feature_scale
@@ -31,7 +32,6 @@ from gln.workflows.divide import TrainValTest
 from gln.workflows.judge import NO_TEST, RunReport, judge
 from gln.workflows.methods import find_method, kinds_in_words
 from gln.workflows.recipe import Recipe, check_new_recipe, choose_recipe
-from gln.workflows.rules import fit_rules, save_rules
 from gln.workflows.runs import noting_data, read_run
 from gln.workflows.training_data import Held, family_data, file_data, is_family
 

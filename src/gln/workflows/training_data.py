@@ -121,17 +121,28 @@ def read_labelled(paths: Sequence[Path], options: ReadOptions, skip: Skip, say: 
     Where a file names its nodes, and does not only count them, the graph has their ``ids``, and with ``options.group``
     the ``group`` of each.
     """
-    items = []
+    graphs: list[Graph] = []
     bare: set[Path] = set()
     for item in read_items(paths, options, on_bad=skip, say=say):
-        if item.labelled:
-            items.append(item)
-        elif item.path not in bare:  # reported once, however many graphs it holds
-            bare.add(item.path)
-            skip(Skipped(item.path, NO_EDGES))
-    if not items:
+        if not item.labelled:
+            if item.path not in bare:  # reported once, however many graphs it holds
+                bare.add(item.path)
+                skip(Skipped(item.path, NO_EDGES))
+            continue
+        kinds = {name: item.graph.get(name) for name in (*KINDS, *NAMES, "directed")}
+        graph = item.graph.with_edges(item.graph.edge_index, name=item.caption, **kinds)
+        counted = {str(number) for number in range(graph.num_nodes + 1)}
+        if item.ids is not None and not counted.issuperset(item.ids):  # more than 0 to n − 1, or 1 to n
+            graph.ids = list(item.ids)
+        if options.group is not None:
+            if item.groups is None:
+                raise GLNError(
+                    f"{item.name} has no column {options.group!r}, which --group names; it is for tables."
+                )
+            graph.group = list(item.groups)
+        graphs.append(graph)
+    if not graphs:
         raise GLNError(NONE_LABELLED)
-    graphs = [_labelled(item, options.group) for item in items]
     _check_alike(graphs)
     return graphs
 
@@ -173,19 +184,6 @@ def file_data(
     _check_alike(everything)
     number_alike(everything)
     return replace(divide(graphs, recipe.patches, recipe.seed, *held), read=len(everything))
-
-
-def _labelled(item: Item, group: str | None) -> Graph:
-    kinds = {name: item.graph.get(name) for name in (*KINDS, *NAMES, "directed")}
-    graph = item.graph.with_edges(item.graph.edge_index, name=item.caption, **kinds)
-    counted = {str(number) for number in range(graph.num_nodes + 1)}
-    if item.ids is not None and not counted.issuperset(item.ids):  # more than 0 to n − 1, or 1 to n
-        graph.ids = list(item.ids)
-    if group is not None:
-        if item.groups is None:
-            raise GLNError(f"{item.name} has no column {group!r}, which --group names; it is for tables.")
-        graph.group = list(item.groups)
-    return graph
 
 
 def _check_alike(graphs: Sequence[Graph]) -> None:

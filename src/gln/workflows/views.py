@@ -21,13 +21,13 @@ from gln.graphs.record import TYPES, Graph
 from gln.inference.predict import Choice, Method
 from gln.inference.steps import Seen, every_step
 from gln.io import Item, ReadOptions, read_items
-from gln.io.read_predictions import Predictions, is_archive, is_table, read_archive
+from gln.io.reading import Predictions, is_archive, is_table, read_archive
 from gln.models.contract import Generates
 from gln.models.settings import misfit
 from gln.workflows import Say, Skip, silent
 from gln.workflows.answers import Window
+from gln.workflows.forms import drawing
 from gln.workflows.methods import as_molecules, check_fit, compared, load, load_for
-from gln.workflows.molecules import drawing
 from gln.workflows.predict_files import Job
 from gln.workflows.runs import learned_from, run_data
 from gln.workflows.training_data import find_data, is_family, is_run
@@ -41,31 +41,22 @@ PREDICTED_NODES = 50_000  # with at most this many nodes together
 
 @dataclass(frozen=True)
 class View:
-    """One graph of a page.
+    """One graph of a page."""
 
-    Attributes:
-        graph: the nodes; its edges count only if ``labelled``.
-        name: its name on the page.
-        labelled: whether the edges of ``graph`` are the truth.
-        labels: names of the nodes; ``None``: their numbers.
-        seen: the prediction; ``None``: the graph is shown as it is.
-        full: its name with that of its file, by which a prediction of several files knows it.
-        title: what else its file calls it.
-        symbols: what the nodes are, drawn beside them: the elements of atoms.
-        clusters: the cluster of every node ``[n]``, as :func:`gln.clusters` finds it in the prediction.
-        faces: the triangles ``[f, 3]`` of the surface that is predicted; the true ones are the graph's ``face``.
-    """
-
-    graph: Graph
-    name: str = ""
-    labelled: bool = True
-    labels: Sequence[str] | None = None
-    seen: Seen | None = None
-    full: str = ""
-    title: str = ""
-    symbols: Sequence[str] | None = None
-    clusters: np.ndarray | None = None
-    faces: np.ndarray | None = None
+    graph: Graph  # the nodes; its edges count only if ``labelled``
+    name: str = ""  # on the page
+    labelled: bool = True  # whether the edges of ``graph`` are the truth
+    labels: Sequence[str] | None = None  # names of the nodes; None: their numbers
+    seen: Seen | None = None  # the prediction; None: the graph is shown as it is
+    full: str = ""  # its name with that of its file, by which a prediction of several files knows it
+    title: str = ""  # what else its file calls it
+    symbols: Sequence[str] | None = None  # what the nodes are, drawn beside them: the elements of atoms
+    clusters: np.ndarray | None = (
+        None  # of every node [n], as :func:`gln.clusters` finds it in the prediction
+    )
+    faces: np.ndarray | None = (
+        None  # triangles [f, 3] that are predicted; the true ones are the graph's ``face``
+    )
 
     @classmethod
     def of(cls, item: Item) -> View:

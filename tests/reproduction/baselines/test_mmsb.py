@@ -13,6 +13,7 @@ from gln.errors import GLNError
 from gln.graphs import GraphBatch, check_graph, make_graph
 from reproduction.baselines import MMSB
 from reproduction.baselines.mmsb_model import (
+    CHUNK,
     Roles,
     SeenPairs,
     expect,
@@ -267,3 +268,19 @@ def test_a_gpu_finds_the_same_blocks_and_leaves_them_on_the_cpu(monkeypatch: pyt
     for name, here in MMSB(most_roles=3).fit(graphs).state().items():
         assert there[name].device.type == "cpu"
         torch.testing.assert_close(there[name], here, atol=1e-6, rtol=1e-6)
+
+
+def test_several_threads_fit_the_same_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(CHUNK, "cpu", 100)  # a graph at a time
+    graphs = [planted([6, 6], 0.9, 0.1, seed)[0] for seed in range(5)]
+    threads, fitted = torch.get_num_threads(), []
+    try:
+        for count in (1, 3):
+            torch.set_num_threads(count)
+            fitted.append(MMSB(most_roles=2, rounds=4).fit(graphs, seed=0))
+            assert torch.get_num_threads() == count
+    finally:
+        torch.set_num_threads(threads)
+    one, several = fitted
+    assert one.held_out_ == several.held_out_
+    assert all(torch.equal(getattr(one, name), getattr(several, name)) for name in ("alpha_", "blocks_"))

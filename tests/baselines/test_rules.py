@@ -9,14 +9,13 @@ import pytest
 import torch
 
 import gln
-from gln.baselines.neighbours import Neighbours
+from gln.baselines.neighbours import Neighbours, fit_rules, load_rules, rules_of_scored, save_rules
 from gln.errors import GLNError
 from gln.evaluation.metrics import Scores
 from gln.graphs import make_graph
 from gln.graphs.record import Graph
 from gln.graphs.split import judged_part
 from gln.inference.evaluate import evaluated
-from gln.workflows.rules import fit_rules, load_rules, rules_of_scored, save_rules
 
 
 def nearest(count: int, k: int, seed: int) -> Graph:

@@ -62,8 +62,8 @@ def test_rows_with_a_column_for_the_set(tmp_path: Path, suffix: str, rows: int) 
 def test_sets_that_cross_batches_are_whole(
     tmp_path: Path, rows: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gln.io.parquet.AT_ONCE", rows)
-    monkeypatch.setattr("gln.io.parquet.Rows.batches.__defaults__", (rows,))
+    monkeypatch.setattr("gln.io.streams.AT_ONCE", rows)
+    monkeypatch.setattr("gln.io.streams.Rows.batches.__defaults__", (rows,))
     same(read(save(tmp_path / "p.parquet", pa.table(columns())))[0], SETS)
 
 
@@ -177,7 +177,7 @@ def test_a_table_of_chunks_that_claims_too_many_is_refused(tmp_path: Path) -> No
 
 
 def test_a_file_without_the_rows_it_claims_is_refused() -> None:
-    from gln.io.parquet import _joined
+    from gln.io.streams import _joined
 
     with pytest.raises(GLNError, match="no rows, although it says"):
         _joined([])
