@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from gln.decoding.confidence import logs
-from gln.decoding.molecules import LEAST, Decoded
+from gln.decoding.molecules import LEAST, Decoded, logs
 from gln.decoding.valences import ELEMENTS, NUMBER
 from gln.errors import GLNError
 from gln.graphs.record import Graph

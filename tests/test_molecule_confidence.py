@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from gln.decoding.confidence import chance
+from gln.decoding.molecules import chance
 from gln.decoding.valences import ELEMENTS
 from gln.errors import GLNError
 from gln.graphs import make_graph

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gln.decoding.faces import boundary, describe
-from gln.decoding.flips import straightened
+from gln.decoding.faces import boundary, describe, straightened
 from gln.graphs.triangles import half_edges
 from tests.decoding.test_faces import ball, check_manifold, edges_of
 

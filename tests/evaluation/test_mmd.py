@@ -14,7 +14,7 @@ from hypothesis import given, settings
 
 from gln.errors import GLNError
 from gln.evaluation import DESCRIPTORS, METRICS, Descriptor, Kernel, mmd
-from gln.evaluation.descriptors import _binned
+from gln.evaluation.mmd import _binned
 from gln.graphs import as_graph, make_graph, to_networkx, to_numpy, to_scipy
 from tests.conftest import graphs
 from tests.evaluation import slow

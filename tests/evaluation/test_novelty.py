@@ -11,7 +11,7 @@ from torch_geometric.data import Data
 
 from gln.errors import GLNError
 from gln.evaluation import isomorphic, novelty
-from gln.evaluation.novelty import graph_hashes, isomorphic_of
+from gln.evaluation.generation import graph_hashes, isomorphic_of
 from gln.graphs import as_graph, make_graph, to_networkx
 from tests.conftest import graphs
 

@@ -10,8 +10,9 @@ from scipy.spatial import ConvexHull, Delaunay
 
 from gln.errors import GLNError
 from gln.families import family
-from gln.families.geodesic import Mesh, boundary, flaw, refined, truth
+from gln.families.geodesic import Mesh, boundary, flaw, refined
 from gln.families.shapes import KINDS, TRIES, attempt, turned
+from tests.families.surface import truth
 
 
 def pairs(triangles: np.ndarray) -> set[tuple[int, int]]:

@@ -16,8 +16,7 @@ from torch_geometric.data import Batch, Data
 
 from gln.errors import GLNError
 from gln.graphs import as_graph, as_graphs, make_graph, pack, to_networkx, to_numpy, to_scipy, unpack
-from gln.graphs.convert import as_graph_pairs
-from gln.graphs.kinds import rename_types
+from gln.graphs.convert import as_graph_pairs, rename_types
 from tests.conftest import assert_same_graph, graphs
 
 PAIR = torch.tensor([[0, 1], [1, 0]])

@@ -11,8 +11,8 @@ from gln import GLN
 from gln.graphs import GraphBatch
 from gln.graphs.record import Graph
 from gln.inference.predict import predict_graphs
-from gln.models.candidates import choose_pairs
-from gln.models.crowds import expanded, find_crowds
+from gln.models.candidates import choose_pairs, find_crowds
+from gln.models.pairs import expanded
 
 K, FEW = 2, 4
 RANDOM = torch.rand(40, 2, generator=torch.Generator().manual_seed(0))
@@ -37,7 +37,7 @@ CROWDS: dict[str, tuple[torch.Tensor, torch.Tensor]] = {
 
 @pytest.fixture(autouse=True)
 def small_crowds(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gln.models.crowds.FEW", FEW)
+    monkeypatch.setattr("gln.models.candidates.FEW", FEW)
     monkeypatch.setattr("gln.models.candidates.DENSE_NODES", 0)
 
 
@@ -136,7 +136,7 @@ def test_pairs_of_many_copies_with_many_copies_are_left_out(monkeypatch: pytest.
     ends = torch.tensor([[0, 0], [3, 5]])
     pairs = {tuple(sorted(pair)) for pair in expanded(ends, stands).T.tolist()}
     assert pairs == {(a, b) for a in (0, 1, 2) for b in (3, 4, 5)}
-    monkeypatch.setattr("gln.models.crowds.MOST_COPIES", 5)
+    monkeypatch.setattr("gln.models.pairs.MOST_COPIES", 5)
     pairs = {tuple(sorted(pair)) for pair in expanded(ends, stands).T.tolist()}
     assert pairs == {(0, 5), (1, 5), (2, 5)}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,8 +12,8 @@ import torch
 from gln.errors import GLNError
 from gln.families import parse_family
 from gln.graphs import GraphBatch, as_graphs
-from gln.graphs.batch import GraphRows, JoinedGraphs, counts_of
-from gln.graphs.record import KINDS, Graph
+from gln.graphs.batch import JoinedGraphs, counts_of
+from gln.graphs.record import Graph
 from gln.inference.predict import predict
 from gln.models import GLN, PaperGLN, Set2Graph
 from gln.models.contract import Replayable
@@ -20,7 +21,7 @@ from gln.ops import replay as replaying
 from gln.ops.replay import padded_size
 from gln.training import fit
 from gln.training.config import FitConfig
-from gln.training.data import Feed, RandomRotation, Shares, SharesOnDevice, global_batches
+from gln.training.data import Feed, RandomRotation, Shares, global_batches
 from gln.training.losses import Loss
 
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
@@ -33,7 +34,8 @@ def test_batches_made_on_the_device_are_those_of_the_host_with_more_padding(augm
     graphs = as_graphs(GRAPHS, "train")
     batches = global_batches([graph.num_nodes for graph in graphs], 8, 3, 2)
     shares = Shares(graphs, batches, 0, 1, augment, 3, 2)
-    found = list(SharesOnDevice(shares, GraphRows(graphs, (), torch.device("cpu"))))
+    there = replace(shares, resident=JoinedGraphs.of(graphs, ()))
+    found = [there[n] for n in range(len(there))]
     assert len(found) == len(batches)
     for expected, share in zip((shares[n] for n in range(len(shares))), found, strict=True):
         assert (share.weight, share.total, share.numbers) == (
@@ -57,7 +59,7 @@ def test_graphs_on_the_device_keep_kinds_directions_and_loners():
         graphs.append(
             Graph(n, x=torch.rand(n, 2), edge_index=edges, node_type=torch.arange(n), directed=True, **kinds)
         )
-    there, numbers = GraphRows(graphs, KINDS, torch.device("cpu")), np.array([2, 1, 0])
+    there, numbers = JoinedGraphs.of(graphs), np.array([2, 1, 0])
     expected = GraphBatch.from_graphs([graphs[number] for number in numbers], nodes=8)
     for name, value in vars(there.batch(numbers, 8)).items():
         other = getattr(expected, name)
@@ -80,8 +82,8 @@ def test_joined_graphs_are_the_graphs():
         assert one.num_nodes == two.num_nodes
         assert all(torch.equal(value, two[name]) for name, value in vars(one).items() if name != "num_nodes")
     numbers = np.array([2, 1, 3, 0])
-    expected = GraphRows(graphs, KINDS).batch(numbers, 8)
-    for name, value in vars(GraphRows(joined, KINDS).batch(numbers, 8)).items():
+    expected = JoinedGraphs.of(graphs).batch(numbers, 8)
+    for name, value in vars(JoinedGraphs.of(joined).batch(numbers, 8)).items():
         other = getattr(expected, name)
         assert torch.equal(value, other) if isinstance(value, torch.Tensor) else value == other, name
     feed = Feed(lambda epoch: joined, VAL, None, FitConfig(batch_size=2), checked=True)

@@ -14,8 +14,7 @@ import torch
 from torch import Tensor
 
 from gln.errors import GLNError
-from gln.evaluation.segmentation import adjusted_rand
-from gln.evaluation.statistics import communities, component_labels
+from gln.evaluation.statistics import adjusted_rand, communities, component_labels
 from gln.graphs import as_graph, make_graph
 from gln.graphs.check import check_choice, check_real
 from gln.graphs.record import Graph

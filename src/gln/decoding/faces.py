@@ -4,8 +4,11 @@ A model says of every pair of points how likely it is an edge. Three pairs that 
 likely it is a face follows from its edges and from their other triangles, as an edge has two faces. From the likeliest
 on, a triangle becomes a face if the surface stays an oriented manifold that neither folds nor covers itself
 (:func:`gln.decoding.umbrellas.grow`). What is then left open are loops of edges with one face. Each is filled with the
-triangles that cost least together, found by dynamic programming over the parts of the loop. At last, sides give way to
-other diagonals (:mod:`gln.decoding.flips`).
+triangles that cost least together, found by dynamic programming over the parts of the loop.
+
+At last, sides give way to the other diagonal of the two faces beside them, so that the surface bends less. Points at
+random leave narrow triangles, whose normals point anywhere: which of the two diagonals of four points is an edge says
+little about where these points are, and much about how the surface between them runs.
 """
 
 from __future__ import annotations
@@ -14,10 +17,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gln.decoding.flips import straightened
-from gln.decoding.umbrellas import close, grow, list_triangles, normals, settle, surface, turned
+from gln.decoding.umbrellas import close, dot, grow, list_triangles, normal_of, normals, settle, surface
+from gln.graphs.convert import components
 from gln.graphs.triangles import beyond, half_edges
-from gln.later import sparse
+from gln.ops.loops import compiled
 
 LEAST = 0.02  # edges less likely than this are not considered, nor
 UNLIKELY = 0.01  # triangles
@@ -30,6 +33,7 @@ LARGEST = 1500  # edges of a hole that can be filled
 CRUMB = 12  # faces of a piece that is left out if it is open
 BEND, AREA = 3.0, 0.5  # what it costs to fill a hole with faces that bend, and with large ones; in nats
 TRIES = 4  # rounds of filling holes
+TURN = 32.0  # what a radian between the normals of two faces costs, in nats: chosen on the family shapes
 
 
 def find_faces(points: np.ndarray, pairs: np.ndarray, chances: np.ndarray, open: bool = False) -> np.ndarray:
@@ -45,7 +49,11 @@ def find_faces(points: np.ndarray, pairs: np.ndarray, chances: np.ndarray, open:
     """
     where = points - points.mean(0)
     where /= np.abs(where).max() + 1e-300
-    pairs, chances = _sorted_pairs(len(points), pairs, chances)
+    chosen = chances >= LEAST
+    low, high = np.sort(pairs[chosen].astype(np.int64), axis=1).T.reshape(2, -1)
+    key, first = np.unique(low * len(points) + high, return_index=True)
+    # The likely pairs, each with its smaller point first, sorted.
+    pairs, chances = np.stack(np.divmod(key, len(points)), axis=1), chances[chosen][first].astype(np.float64)
     corners, sides, likely = likely_triangles(where, pairs, chances)
     order = np.flatnonzero(likely > UNLIKELY)
     order = order[np.argsort(-likely[order], kind="stable")]
@@ -71,15 +79,7 @@ def find_faces(points: np.ndarray, pairs: np.ndarray, chances: np.ndarray, open:
         faces, loops = closed(_grown(where, _widened(faces, loops), *LOOSE))
         if sum(map(len, loops)) < sum(map(len, fewest)):
             best, fewest = faces, loops
-    return outward(where, straightened(where, best, pairs, chances, LEAST))
-
-
-def _sorted_pairs(count: int, pairs: np.ndarray, chances: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The likely pairs, each with its smaller point first, sorted."""
-    chosen = chances >= LEAST
-    low, high = np.sort(pairs[chosen].astype(np.int64), axis=1).T.reshape(2, -1)
-    key, first = np.unique(low * count + high, return_index=True)
-    return np.stack([key // count, key % count], axis=1), chances[chosen][first].astype(np.float64)
+    return outward(where, straightened(where, best, pairs, chances))
 
 
 def likely_triangles(
@@ -115,10 +115,8 @@ def _grown(
         key = corners[:, [0, 1, 0]] * np.int64(len(points)) + corners[:, [1, 2, 2]]
         sides = np.unique(key, return_inverse=True)[1].reshape(-1, 3).astype(np.int32)
     s = surface(points, corners, sides)
-    chosen = np.zeros(len(corners), bool)
-    grow(s, sure, fold, flat, chosen)
-    turn = np.zeros(len(corners), bool)
-    turned(s, chosen, turn)
+    chosen, turn = np.zeros((2, len(corners)), bool)
+    grow(s, sure, fold, flat, chosen, turn)
     corners[turn] = corners[turn][:, [0, 2, 1]]
     return corners[chosen].astype(np.int64)
 
@@ -143,23 +141,17 @@ def loops_of(faces: np.ndarray) -> list[np.ndarray]:
     return found
 
 
-def pieces(faces: np.ndarray) -> np.ndarray:
-    """The number of the connected piece of every face ``[f]``."""
-    return _pieces(beyond(faces))
-
-
-def _pieces(across: np.ndarray) -> np.ndarray:
-    """The same from what is :func:`beyond` the sides of the faces."""
-    beside, count = across.ravel() >= 0, len(across)
-    both = np.flatnonzero(beside) // 3, across.ravel()[beside] // 3
-    graph = sparse.coo_matrix((np.ones(len(both[0]), np.int8), both), (count, count))
-    return sparse.csgraph.connected_components(graph, directed=False)[1]
+def pieces(across: np.ndarray) -> np.ndarray:
+    """The number of the connected piece of every face ``[f]``, from what is :func:`beyond` its sides."""
+    beside = across.ravel() >= 0
+    pairs = np.stack([np.flatnonzero(beside), across.ravel()[beside]], axis=1) // 3
+    return components(pairs, len(across))
 
 
 def without_crumbs(faces: np.ndarray) -> np.ndarray:
     """Without open pieces of few faces, unless they are all there is."""
     across = beyond(faces)
-    piece = _pieces(across)
+    piece = pieces(across)
     size = np.bincount(piece)
     is_open = np.bincount(piece[(across < 0).any(1)], minlength=len(size)) > 0
     stays = ~is_open | (size >= min(CRUMB, size.max(initial=0)))
@@ -233,11 +225,109 @@ def _places(ascending: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.n
 
 def outward(points: np.ndarray, faces: np.ndarray) -> np.ndarray:
     """The same faces, each piece turned so that its normals lead out of what it encloses."""
-    piece = pieces(faces)
+    piece = pieces(beyond(faces))
     a, b, c = points[faces.T]
     volume = np.bincount(piece, np.einsum("ij,ij->i", np.cross(a, b), c))
     inward = volume < 0
     return np.where(inward[piece][:, None], faces[:, ::-1], faces)
+
+
+def straightened(
+    points: np.ndarray, faces: np.ndarray, pairs: np.ndarray, chances: np.ndarray, least: float = LEAST
+) -> np.ndarray:
+    """The faces ``[f, 3]`` of an oriented manifold, with other diagonals where these bend it less.
+
+    A diagonal is replaced where that lowers the sum of all angles between neighbours, unless its likelihood says
+    otherwise by more than that. The faces stay a manifold, oriented as before, with the same boundaries.
+
+    Args:
+        points: ``[n, 3]``.
+        faces: what to start from.
+        pairs: those of which a chance is known, sorted, each with its smaller point first ``[m, 2]``.
+        chances: how likely each is an edge ``[m]``; any other pair is as likely as ``least``.
+    """
+    start = np.searchsorted(pairs[:, 0], np.arange(len(points) + 1))
+    faces = np.array(faces, np.int64)
+    across = beyond(faces)
+    target, known = np.ascontiguousarray(pairs[:, 1]), np.log(chances)
+    _turn(np.ascontiguousarray(points), faces, across, start, target, known, np.log(least), TURN)
+    return faces
+
+
+@compiled
+def _turn(points, faces, across, start, target, known, least, bend):  # type: ignore[no-untyped-def]
+    """Turn sides, each of which lowers the cost, until none does.
+
+    A side is ``3 · face + corner``, from a corner to the next; ``across [f, 3]`` is the same side of the neighbour, or
+    -1. Known are the log-chances of ``(i, target[start[i] : start[i + 1]])``.
+    """
+    todo = [3 * f + i for f in range(len(faces)) for i in range(3) if across[f, i] > 3 * f + i]
+    old, new, around = np.empty((2, 3)), np.empty((2, 3)), np.empty(3)
+    while len(todo) > 0:
+        side = todo.pop()
+        f, i = side // 3, side % 3
+        if across[f, i] < 0:
+            continue
+        g, j = across[f, i] // 3, across[f, i] % 3
+        a, b, c, d = faces[f, i], faces[f, (i + 1) % 3], faces[f, (i + 2) % 3], faces[g, (j + 2) % 3]
+        normal_of(points, a, b, c, old[0])
+        normal_of(points, b, a, d, old[1])
+        normal_of(points, a, d, c, new[0])
+        normal_of(points, b, c, d, new[1])
+        gain = bend * (_angle(old[0], old[1]) - _angle(new[0], new[1]))
+        gain += _known(c, d, start, target, known, least) - _known(a, b, start, target, known, least)
+        # Sides b c, c a, a d, d b.
+        rim = across[f, (i + 1) % 3], across[f, (i + 2) % 3], across[g, (j + 1) % 3], across[g, (j + 2) % 3]
+        for k in range(4):
+            if rim[k] >= 0:
+                face = rim[k] // 3
+                normal_of(points, faces[face, 0], faces[face, 1], faces[face, 2], around)
+                gain += bend * (_angle(old[k // 2], around) - _angle(new[0 if 0 < k < 3 else 1], around))
+        if gain < 1e-6 or _joined(faces, across, 3 * f + (i + 2) % 3, d):
+            continue
+        faces[f, 0], faces[f, 1], faces[f, 2] = a, d, c
+        faces[g, 0], faces[g, 1], faces[g, 2] = b, c, d
+        across[f, 1], across[g, 1] = 3 * g + 1, 3 * f + 1
+        places = 3 * g, 3 * f + 2, 3 * f, 3 * g + 2
+        for k in range(4):
+            across[places[k] // 3, places[k] % 3] = rim[k]
+            if rim[k] >= 0:
+                across[rim[k] // 3, rim[k] % 3] = places[k]
+                for corner in range(3):
+                    todo.append(3 * (rim[k] // 3) + corner)
+
+
+@compiled
+def _angle(one, two):  # type: ignore[no-untyped-def]
+    return np.arccos(min(max(dot(one, two), -1.0), 1.0))
+
+
+@compiled
+def _known(one, two, start, target, known, least):  # type: ignore[no-untyped-def]
+    """The log-chance of a pair."""
+    low, high = min(one, two), max(one, two)
+    place = start[low] + np.searchsorted(target[start[low] : start[low + 1]], high)
+    return known[place] if place < start[low + 1] and target[place] == high else least
+
+
+@compiled
+def _joined(faces, across, first, point):  # type: ignore[no-untyped-def]
+    """Whether the corner at which a side begins has an edge to a point already."""
+    for way in range(2):  # around the corner, and from a boundary the other way
+        side = first
+        while side >= 0:
+            f, i = side // 3, side % 3
+            if faces[f, (i + 1) % 3] == point or faces[f, (i + 2) % 3] == point:
+                return True
+            if way == 0:
+                side = across[f, (i + 2) % 3]
+            elif across[f, i] >= 0:
+                side = across[f, i] // 3 * 3 + (across[f, i] + 1) % 3
+            else:
+                side = -1
+            if side == first:
+                return False
+    return False
 
 
 @dataclass(frozen=True)
@@ -281,7 +371,7 @@ def describe(count: int, faces: np.ndarray) -> MeshFacts:
         faces=len(faces),
         watertight=len(faces) > 0 and bool((at == 2).all()),
         manifold=float((at <= 2).mean()) if len(at) else 1.0,
-        pieces=int(pieces(faces).max(initial=-1)) + 1,
+        pieces=int(pieces(beyond(faces)).max(initial=-1)) + 1,
         loops=open_loops,
         euler=used - len(at) + len(faces),
         unused=count - used,

@@ -15,16 +15,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gln.decoding.programming import best_choices
-from gln.decoding.valences import AROMATIC, NOTHING, State, doubles, resonance_form
+from gln.decoding.valences import AROMATIC, NOTHING, State, best_choices, doubles, resonance_form
 
 LEAST = 1e-4  # bonds less likely than this are not considered
 SPAN = 5.0  # alternatives so many nats less likely than the best are considered first,
 WIDEST = 20.0  # and if no molecule is found, up to these
 PUSHES = 500  # choices looked at in the search of a region,
-KEPT = 8  # molecules by which the best is weighed
-
 WEIGHED = 200  # and beyond the best
+KEPT = 8  # molecules by which the best is weighed
+TINY = 1e-7  # doubts below this are alike
 
 Goals = list[tuple[float, dict[int, int]]]  # what molecules cost, and the values of their variables
 
@@ -106,7 +105,9 @@ class Space:
         least = np.concatenate([table.min(1) for table in self.costs])
         self.doubt = -np.expm1(-least)  # that the likeliest choice is wrong
         self.costs = [table - table.min(1, keepdims=True) for table in self.costs]
-        self.second = np.concatenate([_second(table) for table in self.costs])
+        # What the second best of each costs; a single choice has none.
+        several = [table if table.shape[1] > 1 else np.full((len(table), 2), np.inf) for table in self.costs]
+        self.second = np.concatenate([np.partition(table, 1, axis=1)[:, 1] for table in several])
         self.forms: dict[tuple[object, ...], list[int] | None] = {}  # found before
         self.elements, self.ends = numbers.tolist(), pairs.tolist()
 
@@ -164,11 +165,8 @@ class Space:
         states, types = value[: self.atoms], value[self.atoms :]
         kept = np.flatnonzero(types)
         kept = kept[np.lexsort(self.pairs[kept].T[::-1])]
-        chosen = [
-            table[np.arange(len(table)), part]
-            for table, part in zip(self.chances, (states, types), strict=True)
-        ]
-        alone = 1 - np.concatenate(chosen)
+        parts = zip(self.chances, (states, types), strict=True)
+        alone = 1 - np.concatenate([table[np.arange(len(table)), part] for table, part in parts])
         orders, charges = found.choices.form()
         return Decoded(
             bonds=self.pairs[kept],
@@ -182,11 +180,6 @@ class Space:
             changed=int((value != self.best).sum()),
             proven=proven,
         )
-
-
-def _second(table: np.ndarray) -> np.ndarray:
-    """The cost of the second best choice of every row."""
-    return np.partition(table, 1, axis=1)[:, 1] if table.shape[1] > 1 else np.full(len(table), np.inf)
 
 
 class Choices:
@@ -319,9 +312,7 @@ class Found:
         for variable, value in values.items():
             if value != self.choices.value[variable]:
                 self.choices.choose(variable, value)
-            others = [
-                share for share, (_, each) in zip(shares, goals, strict=True) if each[variable] != value
-            ]
+            others = [share for share, goal in zip(shares, goals, strict=True) if goal[1][variable] != value]
             self.doubt[variable] = sum(others)
         self.lost += first
         self.share *= shares[0]
@@ -357,11 +348,9 @@ def search(start: Choices, options: dict[int, list[tuple[float, int]]]) -> Goals
                 break
             if len(goals) == 1:
                 most = min(PUSHES, pushes + WEIGHED)
-        scope = (
-            options if atoms is None else {variable: None for atom in atoms for variable in at.get(atom, ())}
-        )
         ways = []
-        for variable in scope:
+        scope = options if atoms is None else [variable for atom in atoms for variable in at.get(atom, ())]
+        for variable in dict.fromkeys(scope):
             place = left.get(variable, 0) + 1
             if variable not in fixed and place < len(options[variable]):
                 now, then = options[variable][place - 1 : place + 1]
@@ -375,3 +364,18 @@ def search(start: Choices, options: dict[int, list[tuple[float, int]]]) -> Goals
     if heap and not goals:
         raise TooMany
     return goals
+
+
+def chance(doubts: np.ndarray, weights: Sequence[float] | None) -> np.ndarray:
+    """How likely each row of ``doubts [N, F]`` is right, by ``weights`` that were fitted to answers.
+
+    Without these, it is what the greater of the first two doubts leaves.
+    """
+    if weights is None:
+        return 1 - doubts[:, :2].max(1).clip(0, 1)
+    return 1 / (1 + np.exp(np.clip(weights[0] + logs(doubts) @ np.array(weights[1:]), -30, 30)))
+
+
+def logs(doubts: np.ndarray) -> np.ndarray:
+    """The logarithms of doubts: those of the odds against an answer are linear in these."""
+    return np.log(np.maximum(doubts, TINY))

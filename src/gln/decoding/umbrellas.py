@@ -303,10 +303,10 @@ def _remove(s, t):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def grow(s, sure, fold, flat, chosen):  # type: ignore[no-untyped-def]
+def grow(s, sure, fold, flat, chosen, turn):  # type: ignore[no-untyped-def]
     """Make every triangle a face that fits, one after another; in the end every point keeps only its largest fan.
 
-    Of the first so many it is ``sure`` that they fit.
+    Of the first so many it is ``sure`` that they fit. What is ``chosen`` is to ``turn`` where neighbours disagree.
     """
     for t in range(len(s.corners)):
         if t < sure or _fits(s, t, fold, flat):
@@ -342,11 +342,6 @@ def grow(s, sure, fold, flat, chosen):  # type: ignore[no-untyped-def]
                         todo.append(s.corners[face, k])
                 if s.beside[side, 0] == NONE:
                     break
-
-
-@compiled
-def turned(s, chosen, turn):  # type: ignore[no-untyped-def]
-    """Which faces are to be turned so that neighbours agree."""
     for t in range(len(chosen)):
         if chosen[t]:
             turn[t] = _root(s, t)[1]

@@ -6,19 +6,19 @@ Nothing here depends on a model: predictions are probabilities in a padded batch
 from typing import TYPE_CHECKING
 
 from gln.evaluation.counting import orbits
-from gln.evaluation.descriptors import DESCRIPTORS, Descriptor, Kernel
 from gln.evaluation.edges import edge_scores
+from gln.evaluation.generation import isomorphic, novelty
 from gln.evaluation.kinds import TypeTable, kind_scores
 from gln.evaluation.metrics import METRICS, MetricInfo, Scores
-from gln.evaluation.mmd import Interval, MMDResult, mmd
-from gln.evaluation.novelty import isomorphic, novelty
-from gln.evaluation.segmentation import adjusted_rand, segmentation_scores
+from gln.evaluation.mmd import DESCRIPTORS, Descriptor, Interval, Kernel, MMDResult, mmd
 from gln.evaluation.statistics import (
+    adjusted_rand,
     clustering,
     component_labels,
     degrees,
     laplacian_spectrum,
     largest_components,
+    segmentation_scores,
 )
 from gln.later import names_of
 

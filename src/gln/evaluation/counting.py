@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -79,32 +79,12 @@ def measure(graphs: Iterable[Any], compute: Callable[[Blocks], Tensor], device: 
     return list(compute(blocks).split(blocks.nodes))
 
 
-class Counts(NamedTuple):
-    """Patterns that have to be searched for in ``n`` nodes and ``m`` edges, as subgraphs, induced or not: int64."""
-
-    triangles: Tensor  # [2m] on every edge
-    diamonds: Tensor  # [n] with the node off the chord
-    cycles: Tensor  # [n] of four nodes
-    cliques: Tensor  # [n] of four nodes
-
-
-def count_triangles(blocks: Blocks) -> Tensor:
-    """Triangles on every edge: int64 ``[2m]``."""
-    ordered = _ByDegree(blocks)
-    return ordered.per_edge(ordered.triangles())
-
-
-def count(blocks: Blocks) -> Counts:
-    ordered = _ByDegree(blocks)
-    triangles = ordered.triangles()
-    return Counts(ordered.per_edge(triangles), *ordered.patterns(triangles))
-
-
-class _ByDegree:
+class ByDegree:
     """The nodes renumbered by (graph, degree), so that patterns are found from nodes of small degree, hubs last.
 
     The neighbours of node v are ``near[start[v] : start[v + 1]]``, ascending; from ``middle[v]`` on they are above v.
-    An edge uv lists at most min(deg u, deg v) paths, so a star of any size costs nothing.
+    An edge uv lists at most min(deg u, deg v) paths, so a star of any size costs nothing. Patterns are subgraphs,
+    induced or not; their counts are int64.
     """
 
     def __init__(self, blocks: Blocks) -> None:
@@ -122,25 +102,21 @@ class _ByDegree:
         self.edge = lists.data  # which of the given edges lies where
         below = np.bincount(ends[0][ends[1] < ends[0]], minlength=len(order))
         self.middle = self.start[:-1] + below
+        self.on_edge = np.zeros_like(self.near)  # triangles, as in ``near``
+        compiled(_triangles)(self.start, self.middle, self.near, self.on_edge)
 
-    def triangles(self) -> np.ndarray:
-        """Triangles on every edge: ``[2m]``, as in ``near``."""
-        found = np.zeros_like(self.near)
-        compiled(_triangles)(self.start, self.middle, self.near, found)
-        return found
-
-    def patterns(self, triangles: np.ndarray) -> list[Tensor]:
-        """Diamonds, 4-cycles and K4 at every node of the blocks: ``[n]`` each."""
-        found = np.zeros((4, len(self.middle)), dtype=np.int64)
-        compiled(_patterns)(self.start, self.middle, self.near, triangles, *found)
-        diamonds, cliques, between, opposite = torch.from_numpy(found[:, self.rank]).to(self.device)
-        return [diamonds, between + opposite // 2, cliques]
-
-    def per_edge(self, values: np.ndarray) -> Tensor:
-        """``values [2m]``, as in ``near``, in the order of ``blocks.edges``."""
-        out = np.empty_like(values)
-        out[self.edge] = values
+    def triangles(self) -> Tensor:
+        """Triangles on every edge of the blocks: ``[2m]``."""
+        out = np.empty_like(self.on_edge)
+        out[self.edge] = self.on_edge
         return torch.from_numpy(out).to(self.device)
+
+    def patterns(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Diamonds with the node off the chord, 4-cycles and K4 at every node of the blocks: ``[n]`` each."""
+        found = np.zeros((4, len(self.middle)), dtype=np.int64)
+        compiled(_patterns)(self.start, self.middle, self.near, self.on_edge, *found)
+        diamonds, cliques, between, opposite = torch.from_numpy(found[:, self.rank]).to(self.device)
+        return diamonds, between + opposite // 2, cliques
 
 
 def _triangles(start, middle, near, triangles):  # type: ignore[no-untyped-def]
@@ -277,7 +253,8 @@ def _orbits(blocks: Blocks) -> Tensor:
         raise GLNError(
             f"A node has {largest} neighbours; orbits are counted up to {MAX_DEGREE}, so remove such hubs."
         )
-    on_edge, diamonds, cycles, cliques = count(blocks)
+    ordered = ByDegree(blocks)
+    on_edge, (diamonds, cycles, cliques) = ordered.triangles(), ordered.patterns()
     triangles = blocks.sum_edges(on_edge) // 2
     ends = blocks.sum_neighbours(degree - 1)
     pairs = degree * (degree - 1)

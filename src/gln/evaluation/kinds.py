@@ -69,16 +69,11 @@ class TypeTable:
 
     def __str__(self) -> str:
         scores = self.columns()
-        rows = [
-            [name, *(number(value[index]) for value in scores.values())]
-            for index, name in enumerate(self.names)
-        ]
-        confusion = [
-            [name, *map(str, row)]
-            for name, row in zip((*self.names, NONE), self.confusion.tolist(), strict=True)
-        ]
-        first = table(["type of edge", *scores], rows)
-        second = table(["true \\ predicted", *self.names, NONE], confusion)
+        columns = [[number(value) for value in values] for values in scores.values()]
+        first = table(["type of edge", *scores], zip(self.names, *columns, strict=True))
+        names = (*self.names, NONE)
+        counts = zip(names, *self.confusion.T.astype(str).tolist(), strict=True)
+        second = table(["true \\ predicted", *names], counts)
         return f"{first}\n\n{second}"
 
 
@@ -113,9 +108,8 @@ def kinds_of_pairs(truths: Sequence[Graph], guesses: Sequence[Graph]) -> Scores:
         right, joined = np.sum([pair.directions() for pair in pairs], axis=0)
         scores["directions"] = right / joined if joined else 1.0
     if "edge_weight" in there:
-        actual, found = (
-            np.concatenate(part) for part in zip(*(p.common("edge_weight") for p in pairs), strict=True)
-        )
+        weights = zip(*(pair.values("edge_weight", pair.both) for pair in pairs), strict=True)
+        actual, found = (np.concatenate(part).astype(np.float64) for part in weights)
         if len(actual):
             scores["weight_error"] = float(np.abs(actual - found).mean())
             spread = ((actual - actual.mean()) ** 2).sum()
@@ -172,10 +166,6 @@ class Matched:
             for graph, some in zip((self.truth, self.guess), columns, strict=True)
         ]
 
-    def common(self, name: str) -> list[np.ndarray]:
-        """The attribute ``name`` of the edges that both graphs have, in float64."""
-        return [value.astype(np.float64) for value in self.values(name, self.both)]
-
     def nodes_right(self) -> np.ndarray:
         return (self.truth.node_type == self.guess.node_type).numpy(force=True)
 
@@ -218,11 +208,10 @@ def _type_table(pairs: Sequence[Matched]) -> TypeTable:
         return TypeTable(names, confusion)
     promised = np.concatenate([pair.values("edge_type_prob", pair.both)[1] for pair in pairs])  # [m, T]
     actual = np.concatenate([pair.values("edge_type", pair.both)[0] for pair in pairs])  # [m]
-    errors = [
-        binned_error(promised[:, index], actual == index) if index < promised.shape[1] else 0.0
-        for index in range(count)
-    ]
-    return TypeTable(names, confusion, np.array(errors))
+    errors = np.zeros(count)
+    for index in range(min(count, promised.shape[1])):
+        errors[index] = binned_error(promised[:, index], actual == index)
+    return TypeTable(names, confusion, errors)
 
 
 def binned_error(promised: np.ndarray, true: np.ndarray, bins: int = BINS) -> float:

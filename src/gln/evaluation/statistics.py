@@ -1,15 +1,15 @@
-"""Statistics of many graphs at once.
+"""Statistics of many graphs at once, and their connected components: in an image, as the paper has it, its segments.
 
-Every function takes graphs of any kind and size (see :func:`gln.graphs.as_graphs`) and returns one tensor per graph,
-on ``device`` or, by default, where the graphs are. A result does not depend on the other graphs. Types and weights are
-not looked at, and directed edges are taken without their direction.
+Functions take graphs of any kind and size (see :func:`gln.graphs.as_graphs`) and return one tensor per graph, on
+``device`` or, by default, where the graphs are. A result does not depend on the other graphs. Types and weights are not
+looked at, and directed edges are taken without their direction.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable
-from contextlib import nullcontext
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,9 +17,11 @@ import scipy.linalg
 import torch
 from torch import Tensor
 
-from gln.evaluation.counting import Blocks, Device, check_device, count_triangles, measure
+from gln.errors import GLNError
+from gln.evaluation.counting import Blocks, ByDegree, Device, check_device, measure
+from gln.evaluation.metrics import Scores
 from gln.graphs import as_graphs
-from gln.graphs.convert import CheckedGraphs, components
+from gln.graphs.convert import CheckedGraphs, as_graph_pairs, components
 from gln.graphs.record import Graph
 from gln.threads import at_most
 
@@ -37,7 +39,14 @@ def degrees(graphs: Iterable[Any], device: Device = None) -> list[Tensor]:
 
 def clustering(graphs: Iterable[Any], device: Device = None) -> list[Tensor]:
     """Share of each node's pairs of neighbours that are joined, 0 below degree 2: float64 ``[n]`` per graph."""
-    return measure(graphs, _clustering, device)
+
+    def shares(blocks: Blocks) -> Tensor:
+        degree = blocks.degrees()
+        pairs = degree * (degree - 1) // 2
+        triangles = blocks.sum_edges(ByDegree(blocks).triangles()) // 2
+        return triangles.double() / pairs.clamp(min=1)
+
+    return measure(graphs, shares, device)
 
 
 def laplacian_spectrum(graphs: Iterable[Any], device: Device = None) -> list[Tensor]:
@@ -80,16 +89,6 @@ def _of_laplacians(
                 laplacians = _laplacians(Blocks.of([graphs[i] for i in batch], device))  # [B, n, n]
                 found.update(zip(batch, compute(laplacians), strict=True))
     return [found[i] for i in range(len(graphs))]
-
-
-def _triangles(blocks: Blocks) -> Tensor:
-    return blocks.sum_edges(count_triangles(blocks)) // 2
-
-
-def _clustering(blocks: Blocks) -> Tensor:
-    degree = blocks.degrees()
-    pairs = degree * (degree - 1) // 2
-    return _triangles(blocks).double() / pairs.clamp(min=1)
 
 
 def _laplacians(blocks: Blocks) -> Tensor:
@@ -148,3 +147,54 @@ def largest_components(graphs: Iterable[Any]) -> list[Graph]:
         inside = keep[graph.edge_index[0]]  # an edge has both ends in one component
         out.append(Graph(edge_index=number[graph.edge_index[:, inside]], num_nodes=int(keep.sum())))
     return out
+
+
+def segmentation_scores(true: Iterable[Any], predicted: Iterable[Any]) -> Scores:
+    """Adjusted Rand index of the predicted components, mean over graphs.
+
+    ``ari_components`` compares them with the components of the true graph, ``ari_regions`` with the whole
+    numbers in the attribute ``region [n]`` of the true graphs, if they have it.
+
+    Args:
+        true: the true graphs, of any kind.
+        predicted: one graph per true graph, on the same nodes.
+    """
+    truths, guesses = as_graph_pairs(true, predicted)
+    components = component_labels(guesses)
+    scores = {"ari_components": adjusted_rand(component_labels(truths), components)}
+    regions = [graph.get("region") for graph in truths]
+    if any(region is not None for region in regions):
+        numbers = [_region(graph, f"true[{index}]") for index, graph in enumerate(truths)]
+        scores["ari_regions"] = adjusted_rand(numbers, components)
+    return Scores({name: value.mean() for name, value in scores.items()}, notes=[f"{len(truths)} graphs"])
+
+
+def _region(graph: Graph, what: str) -> Tensor:
+    """The attribute ``region`` as int64 ``[n]`` on the CPU, checked."""
+    if (value := graph.get("region")) is None:
+        raise GLNError(f"{what} has no region; expected a number for each of its nodes.")
+    with suppress(TypeError, ValueError, RuntimeError):
+        region = torch.as_tensor(value).cpu()
+        if region.shape == (graph.num_nodes,) and (region.long() == region).all():
+            return region.long()
+    raise GLNError(f"{what} has the region {str(value)[:60]}; expected a whole number for each of its nodes.")
+
+
+def adjusted_rand(first: Sequence[Tensor], second: Sequence[Tensor]) -> Tensor:
+    """The adjusted Rand index of two labellings ``[n]`` of the nodes of each of ``G`` graphs: float64 ``[G]``.
+
+    It is 1 if both put all nodes together, or if both keep all nodes apart.
+    """
+    graph = torch.repeat_interleave(torch.tensor([len(labels) for labels in first]))  # [n]: which graph
+    cells = torch.stack([graph, torch.cat(list(first)), torch.cat(list(second))])
+
+    def together(*rows: int) -> Tensor:
+        """The number of node pairs of each graph that agree in these rows."""
+        kinds, sizes = cells[list(rows)].unique(dim=1, return_counts=True)
+        pairs = torch.zeros(len(first), dtype=torch.float64)
+        return pairs.index_add(0, kinds[0], sizes.double() * (sizes - 1) / 2)
+
+    both, one, other, every = together(0, 1, 2), together(0, 1), together(0, 2), together(0)
+    expected = one * other / every.clamp(min=1)
+    spread = (one + other) / 2 - expected
+    return torch.where(spread > 0, (both - expected) / spread.where(spread > 0, 1), 1.0)

@@ -2,9 +2,8 @@
 
 from gln.families.base import FAMILIES, Family, family, parse_family, register
 from gln.families.community import Community
-from gln.families.delaunay import Delaunay, Roads
+from gln.families.delaunay import Delaunay, Nearest, Roads
 from gln.families.figures import Figures
-from gln.families.nearest import Nearest
 from gln.families.particles import Particles
 from gln.families.published import SBM, Planar, Tree
 from gln.families.shapes import Shapes

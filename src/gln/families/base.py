@@ -30,7 +30,7 @@ import numpy as np
 from gln.errors import GLNError
 from gln.files import digest_of, read_safetensors, write_atomically
 from gln.graphs import pack, unpack
-from gln.graphs.check import as_record, check_choice, check_whole
+from gln.graphs.check import as_record, check_choice, check_whole, whole_number
 from gln.graphs.record import Graph
 from gln.later import safetensors, torch
 from gln.registry import Registered, Registry, parse_spec
@@ -135,6 +135,19 @@ class Family(Registered, ABC):
     def _keep_whole(self, name: str, least: int, expected: str = "") -> None:
         """Store a parameter as an int (NumPy's too), or refuse it if it is not a whole number of at least ``least``."""
         object.__setattr__(self, name, check_whole(self.name, name, getattr(self, name), least, expected))
+
+    def _keep_range(self, name: str, least: int, example: tuple[int, int]) -> None:
+        """Store a whole number of at least ``least`` or, for a range, two of them as a tuple; or refuse it."""
+        given = getattr(self, name)
+        several = isinstance(given, tuple | list)  # a list is a spec that has been through JSON
+        ends = tuple(whole_number(end) or 0 for end in (given if several else (given, given)))
+        if len(ends) != 2 or not least <= ends[0] <= ends[1]:
+            low, high = example
+            raise GLNError(
+                f"{self.name} got {name}={given!r}; expected a whole number of at least {least}, or two of them with "
+                f"the smaller first, such as {example} ({low}-{high} on the command line)."
+            )
+        object.__setattr__(self, name, ends if several else ends[0])
 
     def _node_orders(self, rng: np.random.Generator, count: int, nodes: int) -> np.ndarray:
         """The order of the nodes of ``count`` graphs, ``[count, nodes]``: random for sets, else the generator's own."""

@@ -1,4 +1,8 @@
-"""Delaunay triangulations of random points: the benchmark of Set2Graph, and roads that take time to travel."""
+"""Random points in the unit square.
+
+Joined by their Delaunay triangulation, they are the benchmark of Set2Graph, or roads that take time to travel; with
+colours, each has an arrow to the nearest of its own.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,6 @@ import numpy as np
 
 from gln.errors import GLNError
 from gln.families.base import Family, register
-from gln.graphs.check import whole_number
 from gln.graphs.record import Graph
 from gln.later import spatial, torch
 
@@ -31,20 +34,10 @@ class Delaunay(Family):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        expected = (
-            "a whole number of at least 3, or two of them with the smaller first, such as (20, 80) "
-            "(20-80 on the command line)"
-        )
-        if not isinstance(self.points, tuple | list):  # a list is a spec that has been through JSON
-            self._keep_whole("points", 3, expected)
-            return
-        ends = tuple(whole_number(end) or 0 for end in self.points)
-        if len(ends) != 2 or not 3 <= ends[0] <= ends[1]:
-            raise GLNError(f"delaunay got points={self.points!r}; expected {expected}.")
-        object.__setattr__(self, "points", ends)
+        self._keep_range("points", 3, (20, 80))
 
     def draw(self, rng: np.random.Generator, count: int) -> list[Graph]:
-        low, high = self._ends()
+        low, high = self.points if isinstance(self.points, tuple) else (self.points, self.points)
         sizes = rng.integers(low, high, size=count, endpoint=True)  # [count]
         flat = rng.random((int(sizes.sum()), 2), dtype=np.float32)
         sets = np.split(flat, np.cumsum(sizes)[:-1])
@@ -52,9 +45,6 @@ class Delaunay(Family):
             Graph(pos=torch.from_numpy(pos), edge_index=edge_index, num_nodes=len(pos))
             for pos, edge_index in zip(sets, _edge_indices(sets), strict=True)
         ]
-
-    def _ends(self) -> tuple[int, int]:
-        return self.points if isinstance(self.points, tuple) else (self.points, self.points)
 
 
 @register("roads")
@@ -76,14 +66,47 @@ class Roads(Family):
     def draw(self, rng: np.random.Generator, count: int) -> list[Graph]:
         pos = torch.from_numpy(rng.random((count, self.points, 2), dtype=np.float32))
         x = torch.from_numpy(rng.uniform(*SLOWNESS, (count, self.points, 2)).astype(np.float32))
-        graphs = [
-            Graph(pos=one, x=two, edge_index=delaunay_edges(one)) for one, two in zip(pos, x, strict=True)
-        ]
-        for graph in graphs:
-            source, target = graph.edge_index
-            way = (graph.pos[source] - graph.pos[target]).double()
-            slowness = (graph.x[source] + graph.x[target]).double() / 2
-            graph.edge_weight = (way * slowness).norm(dim=1).float()
+        graphs = []
+        for where, slow in zip(pos, x, strict=True):
+            source, target = edge_index = delaunay_edges(where)
+            way = (where[source] - where[target]).double()
+            slowness = (slow[source] + slow[target]).double() / 2
+            weight = (way * slowness).norm(dim=1).float()
+            graphs.append(Graph(pos=where, x=slow, edge_index=edge_index, edge_weight=weight))
+        return graphs
+
+
+@register("nearest")
+@dataclass(frozen=True, kw_only=True)
+class Nearest(Family):
+    """Uniform points in the unit square, a directed edge from each to the nearest point of its colour.
+
+    The colour of a point, equally likely, is ``x [n, colours]``, one-hot. A point alone in its colour has no edge.
+
+    Args:
+        points: number of points, at least 2.
+        colours: number of colours.
+    """
+
+    points: int = 30
+    colours: int = 3
+
+    least: ClassVar = {"points": 2, "colours": 1}
+
+    def draw(self, rng: np.random.Generator, count: int) -> list[Graph]:
+        pos = rng.random((count, self.points, 2), dtype=np.float32)
+        colour = rng.integers(self.colours, size=(count, self.points))
+        wide = pos.astype(np.float64)  # the rule is applied to the stored points
+        square = ((wide[:, :, None] - wide[:, None]) ** 2).sum(-1)  # [count, n, n]
+        other = (colour[:, :, None] != colour[:, None]) | np.eye(self.points, dtype=bool)
+        square[other] = np.inf
+        target, alone = square.argmin(-1), np.isinf(square.min(-1))  # [count, n]
+        graphs = []
+        for index in range(count):
+            source = np.flatnonzero(~alone[index])
+            edge_index = torch.from_numpy(np.stack([source, target[index, source]]))
+            x = torch.from_numpy(np.eye(self.colours, dtype=np.float32)[colour[index]])
+            graphs.append(Graph(pos=torch.from_numpy(pos[index]), x=x, edge_index=edge_index, directed=True))
         return graphs
 
 

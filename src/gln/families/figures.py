@@ -130,9 +130,8 @@ class Figures(Family):
         line = col >= (far_x - x) / (far_y - y + 0.001) * (row - y) + x
         disc = (row - y) ** 2 + (col - x) ** 2 <= rng.integers(0, side // 2, shape) ** 2
         low, high = np.minimum(y, far_y), np.maximum(y, far_y)
-        rectangle = (
-            (row >= low) & (row <= high) & (col >= np.minimum(x, far_x)) & (col <= np.maximum(x, far_x))
-        )
+        left, right = np.minimum(x, far_x), np.maximum(x, far_x)
+        rectangle = (row >= low) & (row <= high) & (col >= left) & (col <= right)
         kind = rng.integers(3, size=shape)
         figure = np.choose(kind, [line, disc, rectangle]).reshape(count, side**2)
         # A figure is blue, except that every other rectangle is red.
@@ -152,9 +151,8 @@ class Figures(Family):
 
         lengths = side + 1 - self.smallest
         # All pairs of lengths but the last, which is the whole image.
-        height, width = (
-            part + self.smallest for part in divmod(rng.integers(lengths**2 - 1, size=shape), lengths)
-        )
+        sides = divmod(rng.integers(lengths**2 - 1, size=shape), lengths)
+        height, width = (part + self.smallest for part in sides)
         top, left = rng.integers(0, side - height + 1), rng.integers(0, side - width + 1)
         rectangle = (row >= top) & (row < top + height) & (col >= left) & (col < left + width)
 

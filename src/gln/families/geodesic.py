@@ -15,16 +15,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gln.errors import GLNError
 from gln.graphs.triangles import beyond
-from gln.later import spatial
 from gln.ops.loops import compiled
 
 LABELS = 16  # of how many points a vertex may keep the distance
-FINE = 0.3  # of the spacing of the points, the longest edge of the mesh on which their distances spread
 FLAT = 1 - 1e-8  # the cosine between two triangles in one plane
 CLOSE = 1 - 1e-5  # a way that is not shorter than by this factor is not followed again
-NEAR = 16  # triangles whose centre is near a point, among which the nearest is searched
 
 
 class Mesh(NamedTuple):
@@ -47,22 +43,12 @@ class Mesh(NamedTuple):
         return np.cross(b - a, c - a)
 
 
-def truth(mesh: Mesh, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The edges ``[m, 2]`` and triangles ``[t, 3]`` over ``points [n, 3]``, or over where they are nearest to ``mesh``.
-
-    Each edge has its smaller end first; triangles turn as those of the mesh do. Whether they are a triangulation is
-    for :func:`flaw` to say.
-    """
-    if points.ndim != 2 or points.shape[1] != 3 or len(points) < 3:
-        raise GLNError(f"Got points of shape {list(points.shape)}; expected [n, 3] with at least 3 points.")
-    spacing = np.sqrt(2 / 3**0.5 * mesh.areas().sum() / len(points))
-    mesh = refined(mesh, FINE * spacing)
-    feet, face = nearest_on(mesh, points)
-    return dual(mesh, feet, face)
-
-
 def dual(mesh: Mesh, points: np.ndarray, face: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """:func:`truth` for a mesh that is fine enough and points of which it is known in which ``face [n]`` they are."""
+    """The edges ``[m, 2]`` and triangles ``[t, 3]`` over ``points [n, 3]``, of which each is in its ``face [n]``.
+
+    Each edge has its smaller end first; triangles turn as those of the mesh do, which must be fine, as by
+    :func:`refined`. Whether they are a triangulation is for :func:`flaw` to say.
+    """
     vertices, faces = np.ascontiguousarray(mesh.vertices, float), np.ascontiguousarray(mesh.faces, np.int64)
     corner = faces.ravel()
     around = np.argsort(corner, kind="stable") // 3
@@ -98,9 +84,8 @@ def flaw(mesh: Mesh, count: int, edges: np.ndarray, triangles: np.ndarray) -> st
     ):
         return "an edge has not two triangles"
     used = np.bincount(mesh.faces.ravel()) > 0
-    euler = (
-        used.sum() - (3 * len(mesh.faces) + border) // 2 + len(mesh.faces)
-    )  # a side at the border is one's own
+    ours = (3 * len(mesh.faces) + border) // 2  # a side at the border is one's own
+    euler = used.sum() - ours + len(mesh.faces)
     if count - len(edges) + len(triangles) != euler:
         return "the Euler number is not that of the surface"
     return None
@@ -187,43 +172,12 @@ def _split(vertices: np.ndarray, faces: np.ndarray, middle: np.ndarray) -> np.nd
     one, two, three = count == 1, count == 2, count == 3
     parts += [np.stack(t, 1)[one] for t in ((a, ab, c), (ab, b, c))]
     parts += [np.stack(t, 1)[three] for t in ((a, ab, ca), (ab, b, bc), (ca, bc, c), (ab, bc, ca))]
-    short = np.linalg.norm(vertices[ab] - vertices[c], axis=1) < np.linalg.norm(
-        vertices[a] - vertices[bc], axis=1
-    )
+    left, right = (np.linalg.norm(vertices[p] - vertices[q], axis=1) for p, q in ((ab, c), (a, bc)))
+    short = left < right
     parts.append(np.stack([ab, b, bc], 1)[two])
     parts += [np.stack(t, 1)[two & short] for t in ((a, ab, c), (ab, bc, c))]
     parts += [np.stack(t, 1)[two & ~short] for t in ((a, ab, bc), (a, bc, c))]
     return np.concatenate(parts)
-
-
-def nearest_on(mesh: Mesh, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The nearest place ``[n, 3]`` to every point on a mesh of small triangles, and its triangle ``[n]``."""
-    centre = mesh.vertices[mesh.faces].mean(1)
-    _, near = spatial.cKDTree(centre).query(points, k=min(NEAR, len(centre)))
-    near = near.reshape(len(points), -1)
-    place = _nearest_in(mesh.vertices[mesh.faces[near]], points[:, None])  # [n, k, 3]
-    best = np.linalg.norm(place - points[:, None], axis=2).argmin(1)
-    rows = np.arange(len(points))
-    return place[rows, best], near[rows, best]
-
-
-def _nearest_in(corners: np.ndarray, point: np.ndarray) -> np.ndarray:
-    """The nearest places ``[..., 3]`` in triangles ``[..., 3, 3]``: inside of one, or on one of its sides."""
-    a, b, c = (corners[..., i, :] for i in range(3))
-    normal = np.cross(b - a, c - a)
-    square = np.maximum((normal**2).sum(-1), 1e-300)
-    share = [(np.cross(q - p, point - p) * normal).sum(-1) / square for p, q in ((b, c), (c, a), (a, b))]
-    best = sum(weight[..., None] * corner for weight, corner in zip(share, (a, b, c), strict=True))
-    gap = np.where(
-        np.minimum(np.minimum(*share[:2]), share[2]) >= 0, np.linalg.norm(best - point, axis=-1), np.inf
-    )
-    for p, q in ((a, b), (b, c), (c, a)):
-        way = q - p
-        along = ((point - p) * way).sum(-1) / np.maximum((way**2).sum(-1), 1e-300)
-        place = p + along.clip(0, 1)[..., None] * way
-        far = np.linalg.norm(place - point, axis=-1)
-        best, gap = np.where((far < gap)[..., None], place, best), np.minimum(far, gap)
-    return best
 
 
 def _spread(vertices, faces, start, around, points, face, label, distance):  # type: ignore[no-untyped-def]

@@ -11,9 +11,9 @@ import numpy as np
 from gln.errors import GLNError
 from gln.families.base import Family, register
 from gln.families.geodesic import Mesh, boundary, dual, flaw, flawed, refined
-from gln.graphs.check import whole_number
+from gln.graphs.convert import components
 from gln.graphs.record import Graph
-from gln.later import sparse, spatial, torch
+from gln.later import spatial, torch
 from gln.ops.loops import compiled
 
 Field = Callable[[np.ndarray], np.ndarray]  # of places [m, 3] to values [m], below 0 inside of a body
@@ -48,8 +48,8 @@ class Shapes(Family):
     ``open``    one of these, cut open
     ==========  ================================================================================
 
-    The true triangles are those of :func:`gln.families.geodesic.truth`: they depend on the surface and the points, and
-    on no mesh. A sample whose cells are no discs is drawn again. Points are spread evenly, at random or anything
+    The true triangles are those of :mod:`gln.families.geodesic`: they depend on the surface and the points, and on no
+    mesh. A sample whose cells are no discs is drawn again. Points are spread evenly, at random or anything
     between, up to ten times as dense at some places and up to twice as far apart along one direction; half of the
     samples have noise across the surface. Every sample is turned at random, and scaled by up to 100 either way.
 
@@ -72,14 +72,7 @@ class Shapes(Family):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        ends = self.points if isinstance(self.points, tuple | list) else (self.points, self.points)
-        low, high = (whole_number(end) or 0 for end in ends) if len(ends) == 2 else (0, 0)
-        if not 30 <= low <= high or any(isinstance(end, bool) for end in ends):
-            raise GLNError(
-                f"shapes got points={self.points!r}; expected a whole number of at least 30, or two of them with the "
-                "smaller first, such as (200, 2000) (200-2000 on the command line)."
-            )
-        object.__setattr__(self, "points", low if low == high else (low, high))
+        self._keep_range("points", 30, (200, 2000))
         if not isinstance(self.noise, bool):
             raise GLNError(f"shapes got noise={self.noise!r}; expected True or False.")
 
@@ -185,9 +178,8 @@ def spread_points(
     points = (1 - one) * corners[:, 0] + one * (1 - two) * corners[:, 1] + one * two * corners[:, 2]
     spacing = np.sqrt(weight @ density / size / density)
     if places > size:
-        seen = (
-            points * STRETCH ** (rng.random() * (rng.random() < 0.3) * np.array([1, 0, 0])) @ _rotation(rng).T
-        )
+        stretch = STRETCH ** (rng.random() * (rng.random() < 0.3) * np.array([1, 0, 0]))
+        seen = points * stretch @ _rotation(rng).T
         kept = np.empty(size, np.int64)
         compiled(_far_apart, exact=True)(np.ascontiguousarray(seen), spacing[chosen], kept)
         points, chosen = points[kept], chosen[kept]
@@ -203,10 +195,8 @@ def _far_apart(places: np.ndarray, unit: np.ndarray, kept: np.ndarray) -> None:
         x, y, z = places[now]
         best = -1.0
         for i in range(len(places)):
-            square = ((places[i, 0] - x) ** 2 + (places[i, 1] - y) ** 2 + (places[i, 2] - z) ** 2) / unit[
-                i
-            ] ** 2
-            nearest[i] = min(nearest[i], square)
+            square = (places[i, 0] - x) ** 2 + (places[i, 1] - y) ** 2 + (places[i, 2] - z) ** 2
+            nearest[i] = min(nearest[i], square / unit[i] ** 2)
             if nearest[i] > best:
                 best, now = nearest[i], i
 
@@ -424,14 +414,9 @@ def mesh_of(field: Field, vertices: int) -> Mesh | str:
     one, two = np.unique(ends, axis=0).T
     degree = np.bincount(np.concatenate([one, two]), minlength=len(place))[:, None]
     for _ in range(4):  # towards the middle of its neighbours, and back to the surface
-        total = np.stack(
-            [
-                np.bincount(one, q, len(place)) + np.bincount(two, p, len(place))
-                for p, q in zip(place[one].T, place[two].T, strict=True)
-            ],
-            1,
-        )
-        place = (place + total / degree) / 2
+        each = zip(place[one].T, place[two].T, strict=True)
+        total = [np.bincount(one, q, len(place)) + np.bincount(two, p, len(place)) for p, q in each]
+        place = (place + np.stack(total, 1) / degree) / 2
         place = _pulled(field, place, 0.1 * step, step)
     return Mesh(place, faces)
 
@@ -515,10 +500,7 @@ def mesh_of_solid(solid: Any, vertices: int) -> Mesh | str:
 
 def main_parts(mesh: Mesh) -> Mesh:
     """Without parts of few triangles, and without vertices of none."""
-    one, two = mesh.sides().T
-    count = len(mesh.vertices)
-    links = sparse.coo_matrix((np.ones(len(one), bool), (one, two)), (count, count))
-    part = sparse.csgraph.connected_components(links, directed=False)[1][mesh.faces[:, 0]]
+    part = components(mesh.sides(), len(mesh.vertices))[mesh.faces[:, 0]]
     faces = mesh.faces[np.bincount(part)[part] >= SMALL_PART * len(mesh.faces)]
     kept, faces = np.unique(faces, return_inverse=True)
     return Mesh(mesh.vertices[kept], faces.reshape(-1, 3))

@@ -59,8 +59,8 @@ class GraphBatch:
                 one, or none has.
             nodes: pad to at least so many.
         """
-        rows = GraphRows(graphs, kinds, edges=edges)
-        return rows.batch(np.arange(len(graphs)), max(int(rows.sizes.max()), nodes))
+        joined = JoinedGraphs.of(graphs, kinds, edges)
+        return joined.batch(np.arange(len(joined)), max(int(joined.sizes.max()), nodes))
 
     def without_edges(self) -> GraphBatch:
         """The same nodes with an ``adj`` that is all False and takes no memory, and no kinds."""
@@ -141,14 +141,14 @@ class GraphBatch:
 
 
 class JoinedGraphs(Sequence[Graph]):
-    """Graphs that lie one after another, so that many of them need not be gathered one by one.
+    """Graphs that lie one after another, of which padded batches are made where they are: memory O(nodes + edges).
 
     Args:
         sizes: nodes of every graph ``[B]``.
         columns: columns of its ``edge_index`` ``[B]``.
         rows: of all nodes together, such as ``pos`` and ``node_type``.
         entries: of all columns together, such as ``edge_type``.
-        ends: all columns ``[2, m]``; each graph counts its nodes from 0.
+        ends: all columns ``[2, m]``; each graph counts its nodes from 0. ``None``: they are left out.
         directed: all of them are.
     """
 
@@ -158,34 +158,45 @@ class JoinedGraphs(Sequence[Graph]):
         columns: np.ndarray,
         rows: dict[str, Tensor],
         entries: dict[str, Tensor],
-        ends: Tensor,
+        ends: Tensor | None,
         directed: bool = False,
     ) -> None:
         self.sizes, self.columns, self.directed = sizes, columns, directed
         self.rows, self.entries, self.ends = rows, entries, ends
+        self.device = torch.device("cpu") if ends is None else ends.device
 
     @classmethod
-    def of(cls, graphs: Sequence[Graph], kinds: Collection[str], edges: bool) -> JoinedGraphs:
-        """``graphs``, ``kinds`` and ``edges`` as in :meth:`GraphBatch.from_graphs`."""
-        directed = {bool(graph.get("directed")) for graph in graphs if edges}
-        if len(directed) > 1:
-            raise GLNError("Some of the graphs are directed and others are not; give one kind alone.")
-        rows: dict[str, Tensor] = {}
-        entries: dict[str, Tensor] = {}
-        for name in (*ROWS, *(kinds if edges else ())):
-            if (values := values_of_all(name, graphs)) is not None:
-                (entries if is_per_edge(name) else rows)[name] = values
-        listed = [graph.edge_index for graph in graphs if edges and graph.num_edges]
-        ends = torch.cat(listed or [torch.empty(2, 0, dtype=torch.long)], dim=1)
-        return cls(*counts_of(graphs), rows, entries, ends, True in directed)
+    def of(
+        cls,
+        graphs: Sequence[Graph],
+        kinds: Collection[str] = KINDS,
+        edges: bool = True,
+        device: torch.device | str = "cpu",
+    ) -> JoinedGraphs:
+        """``graphs``, ``kinds`` and ``edges`` as in :meth:`GraphBatch.from_graphs`; on a device."""
+        if not graphs:
+            raise GLNError("The batch is empty; expected at least one graph.")
+        wanted = (*ROWS, *(kinds if edges else ()))
+        if isinstance(graphs, JoinedGraphs):
+            directed, ends, given = graphs.directed, graphs.ends, graphs.rows | graphs.entries
+        else:
+            ways = {bool(graph.get("directed")) for graph in graphs if edges}
+            if len(ways) > 1:
+                raise GLNError("Some of the graphs are directed and others are not; give one kind alone.")
+            listed = [graph.edge_index for graph in graphs if edges and graph.num_edges]
+            directed, ends = True in ways, torch.cat(listed or [torch.empty(2, 0, dtype=torch.long)], dim=1)
+            values = {name: values_of_all(name, graphs) for name in wanted}
+            given = {name: value for name, value in values.items() if value is not None}
+        there = {name: given[name].to(device) for name in wanted if name in given}
+        rows = {name: value for name, value in there.items() if not is_per_edge(name)}
+        entries = {name: value for name, value in there.items() if is_per_edge(name)}
+        ends = ends.to(device) if edges and ends is not None else None
+        return cls(*counts_of(graphs), rows, entries, ends, directed)
 
     @cached_property
-    def last_row(self) -> np.ndarray:
-        return np.cumsum(self.sizes)
-
-    @cached_property
-    def last_column(self) -> np.ndarray:
-        return np.cumsum(self.columns)
+    def first(self) -> tuple[np.ndarray, np.ndarray]:
+        """Where the rows and where the columns of every graph begin."""
+        return np.cumsum(self.sizes) - self.sizes, np.cumsum(self.columns) - self.columns
 
     def __len__(self) -> int:
         return len(self.sizes)
@@ -194,50 +205,17 @@ class JoinedGraphs(Sequence[Graph]):
         if isinstance(number, slice):
             return [self[each] for each in range(*number.indices(len(self)))]
         size, count = int(self.sizes[number]), int(self.columns[number])
-        row, column = int(self.last_row[number]) - size, int(self.last_column[number]) - count
+        row, column = (int(first[number]) for first in self.first)
         of_nodes = {name: values[row : row + size] for name, values in self.rows.items()}
         of_edges = {name: values[column : column + count] for name, values in self.entries.items()}
-        of_edges["edge_index"] = self.ends[:, column : column + count]
-        return Graph(size, **of_nodes, **of_edges, **({"directed": True} if self.directed else {}))
-
-
-def counts_of(graphs: Sequence[Graph]) -> tuple[np.ndarray, np.ndarray]:
-    """How many nodes every graph has, and how many columns its ``edge_index``: ``[B]`` each."""
-    if isinstance(graphs, JoinedGraphs):
-        return graphs.sizes, graphs.columns
-    return np.array([graph.num_nodes for graph in graphs]), np.array([graph.num_edges for graph in graphs])
-
-
-class GraphRows:
-    """Graphs on a device, one after another, of which padded batches are made there: memory O(nodes + edges).
-
-    ``graphs``, ``kinds`` and ``edges`` as in :meth:`GraphBatch.from_graphs`.
-    """
-
-    def __init__(
-        self,
-        graphs: Sequence[Graph],
-        kinds: Collection[str] = KINDS,
-        device: torch.device | str = "cpu",
-        edges: bool = True,
-    ) -> None:
-        if not graphs:
-            raise GLNError("The batch is empty; expected at least one graph.")
-        joined = graphs if isinstance(graphs, JoinedGraphs) else JoinedGraphs.of(graphs, kinds, edges)
-        wanted = {*ROWS, *kinds} if edges else {*ROWS}
-        self.device, self.directed = torch.device(device), joined.directed
-        self.sizes, self.columns = joined.sizes, joined.columns
-        # A row for every node, and a value for every column of edge_index.
-        self.rows, self.entries = (
-            {name: values.to(device) for name, values in of.items() if name in wanted}
-            for of in (joined.rows, joined.entries)
-        )
-        self.ends = joined.ends.to(device) if edges else None
+        if self.ends is not None:
+            of_edges["edge_index"] = self.ends[:, column : column + count]
+        return Graph(size, **of_nodes, **of_edges, directed=self.directed)
 
     def batch(self, numbers: np.ndarray, nodes: int) -> GraphBatch:
         """The graphs with these numbers, padded to ``nodes``, which none of them exceeds."""
         shape = len(numbers), nodes
-        rows, graph, place = _ranges(self.sizes, numbers)
+        rows, graph, place = _ranges(self.sizes, self.first[0], numbers)
         chosen, slot = self.there(rows), self.there(graph * nodes + place)  # of every node in the batch
         mask = _filled(torch.ones_like(chosen, dtype=torch.bool), slot, shape, False)
         fields: dict[str, Any] = dict.fromkeys(ROWS)
@@ -245,7 +223,7 @@ class GraphRows:
             fields[name] = _filled(values[chosen], slot, shape, -1 if name == "node_type" else 0)
         if self.ends is None:
             return GraphBatch(**fields, adj=_nothing(mask), mask=mask)
-        columns, graph, _ = _ranges(self.columns, numbers)
+        columns, graph, _ = _ranges(self.columns, self.first[1], numbers)
         chosen = self.there(columns)
         source, target = self.ends[:, chosen]
         slot = (self.there(graph) * nodes + source) * nodes + target
@@ -261,12 +239,21 @@ class GraphRows:
         return (host.pin_memory() if self.device.type == "cuda" else host).to(self.device, non_blocking=True)
 
 
-def _ranges(counts: np.ndarray, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def counts_of(graphs: Sequence[Graph]) -> tuple[np.ndarray, np.ndarray]:
+    """How many nodes every graph has, and how many columns its ``edge_index``: ``[B]`` each."""
+    if isinstance(graphs, JoinedGraphs):
+        return graphs.sizes, graphs.columns
+    return np.array([graph.num_nodes for graph in graphs]), np.array([graph.num_edges for graph in graphs])
+
+
+def _ranges(
+    counts: np.ndarray, first: np.ndarray, numbers: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Of what each graph has ``counts`` of: where it stands, which of ``numbers`` it is of, and its place there."""
     some = counts[numbers]
     graph = np.repeat(np.arange(len(numbers)), some)
     place = np.arange(len(graph)) - np.repeat(np.cumsum(some) - some, some)
-    return (np.cumsum(counts) - counts)[numbers][graph] + place, graph, place
+    return first[numbers][graph] + place, graph, place
 
 
 def _filled(values: Tensor, slot: Tensor, shape: tuple[int, ...], empty: int) -> Tensor:

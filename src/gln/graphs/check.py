@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gln.errors import GLNError
-from gln.graphs.kinds import check_kinds
-from gln.graphs.record import Graph, is_a, is_data, is_per_edge
+from gln.graphs.record import NAMES, TYPES, Graph, is_a, is_data, is_per_edge
 from gln.later import torch
 
 if TYPE_CHECKING:
@@ -71,7 +70,7 @@ def check_graph(graph: Graph | Data, drop_loops: bool = False) -> Graph:
     columns = 0 if given is None else given.shape[1]
     for name in filter(is_per_edge, out.keys()):
         out[name] = _check_per_edge(name, out[name], columns)[order]
-    check_kinds(out)
+    _check_kinds(out)
     return out
 
 
@@ -113,15 +112,6 @@ def whole_number(value: Any) -> int | None:
         return None
 
 
-def real_number(value: Any) -> float | None:
-    """A number of any type (NumPy's too, or a tensor of one) as Python's; ``None`` for all else, True and False too."""
-    if isinstance(value, bool) or not (
-        isinstance(value, Real) or (isinstance(value, torch.Tensor) and value.numel() == 1)
-    ):
-        return None
-    return value if type(value) is int else float(value)
-
-
 def check_whole(owner: str, name: str, value: Any, least: int, expected: str = "") -> int:
     """``value`` as an int of at least ``least``; True and False do not count as numbers."""
     number = whole_number(value)
@@ -134,9 +124,15 @@ def check_whole(owner: str, name: str, value: Any, least: int, expected: str = "
 def check_real(
     owner: str, name: str, value: Any, least: float = 0, most: float = math.inf, above: bool = False
 ) -> float:
-    """``value`` as a finite number between ``least``, which may itself be excluded (``above``), and ``most``."""
-    number = real_number(value)
-    if number is None or not least <= number <= most or number == math.inf or (above and number == least):
+    """``value`` as a finite number between ``least``, which may itself be excluded (``above``), and ``most``.
+
+    It may be of any type (NumPy's too, or a tensor of one number); True and False do not count as numbers.
+    """
+    real = isinstance(value, Real) or (isinstance(value, torch.Tensor) and value.numel() == 1)
+    number = (
+        math.nan if isinstance(value, bool) or not real else value if type(value) is int else float(value)
+    )
+    if not least <= number <= most or number == math.inf or (above and number == least):
         low, high = "above" if above else "of at least", "" if most == math.inf else f" and at most {most:g}"
         raise GLNError(f"{owner} got {name}={value!r}; expected a number {low} {least:g}{high}.")
     return number
@@ -199,7 +195,11 @@ def as_rows(name: str, value: Any) -> Tensor:
             how = ", too large for float32; change the unit."
         raise GLNError(f"{name} of node {bad} is {rows[bad].tolist()}{how}")
     if name == "pos" and rows.numel():
-        _check_spread(single)
+        spread = (single.amax(dim=0) - single.amin(dim=0)).max().item()
+        if spread and not NARROWEST <= spread <= WIDEST:  # distances would not fit into float32
+            raise GLNError(
+                f"pos spreads over {spread:g}; expected {NARROWEST:g} to {WIDEST:g}, so change the unit."
+            )
     return single
 
 
@@ -209,15 +209,6 @@ def _as_floats(value: Any) -> np.ndarray:
     if array.dtype.kind == "c":
         raise TypeError
     return array if array.dtype == np.float32 else array.astype(np.float64)
-
-
-def _check_spread(rows: Tensor) -> None:
-    """Refuse positions whose distances do not fit into float32."""
-    spread = (rows.amax(dim=0) - rows.amin(dim=0)).max().item()
-    if spread and not NARROWEST <= spread <= WIDEST:
-        raise GLNError(
-            f"pos spreads over {spread:g}; expected {NARROWEST:g} to {WIDEST:g}, so change the unit."
-        )
 
 
 def far_from(pos: Any) -> tuple[float, ...] | None:
@@ -305,3 +296,63 @@ def _check_edges(
             "(PyG: to_undirected, matrices: A | A.T), or say so with directed=True."
         )
     return torch.stack([key // n, key % n]), kept[order]
+
+
+def _check_kinds(graph: Graph) -> None:
+    """Types as int64 from 0 and weights as positive float32, equal in both directions of an undirected graph."""
+    for name in TYPES:
+        if name in graph:
+            graph[name] = _check_types(name, graph[name], graph.get(f"{name}_names"))
+    if graph.node_type is not None and len(graph.node_type) != graph.num_nodes:
+        raise GLNError(
+            f"node_type has {len(graph.node_type)} values, but the graph has {graph.num_nodes} nodes; give one each."
+        )
+    if graph.edge_weight is not None:
+        graph.edge_weight = _check_weights(graph.edge_weight)
+    for name in NAMES:
+        if name in graph:
+            graph[name] = tuple(map(str, graph[name]))
+    values = [name for name in ("edge_type", "edge_weight") if name in graph]
+    if graph.directed or not values:
+        return
+    source, target = graph.edge_index
+    reverse = (target * graph.num_nodes + source).argsort()  # of each column, as these are sorted
+    for name in values:
+        there, back = graph[name], graph[name][reverse]
+        if not torch.equal(there, back):
+            place = int((there != back).nonzero()[0])
+            raise GLNError(
+                f"{name} is {there[place].item():g} from {source[place]} to {target[place]} but "
+                f"{back[place].item():g} back; give both the same, or directed=True."
+            )
+
+
+def _check_types(name: str, types: Any, names: Any) -> Tensor:
+    types = _check_list(name, types)
+    if types.is_floating_point() and not torch.equal(types, types.round()):  # NaN is refused here too
+        bad = types[types != types.round()][0].item()
+        raise GLNError(f"{name} holds {bad:g}; expected whole numbers from 0.")
+    if len(types) and (least := int(types.min())) < 0:
+        raise GLNError(f"{name} holds {least}; expected whole numbers from 0.")
+    if names is not None and len(types) and (most := int(types.max())) >= len(names):
+        raise GLNError(f"{name} holds {most}, but only {len(names)} types have names; name all of them.")
+    return types.to(torch.int64)
+
+
+def _check_weights(weights: Any) -> Tensor:
+    single = _check_list("edge_weight", weights).to(torch.float32)
+    wrong = ~(single.isfinite() & (single > 0))
+    if wrong.any():
+        bad = weights[wrong][0].item()
+        raise GLNError(
+            f"edge_weight holds {bad:g}; expected finite numbers above 0; leave edges of weight 0 out, and give signs "
+            "as edge_type."
+        )
+    return single
+
+
+def _check_list(name: str, values: Any) -> Tensor:
+    if not isinstance(values, torch.Tensor) or values.dim() != 1 or values.is_complex():
+        shape = list(values.shape) if isinstance(values, torch.Tensor) else type(values).__name__
+        raise GLNError(f"{name} has shape {shape}; expected a tensor of one number for each.")
+    return values

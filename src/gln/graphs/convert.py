@@ -1,9 +1,9 @@
-"""Conversion of graphs from PyG, networkx and adjacency matrices (scipy, numpy, torch), and back."""
+"""Conversion of graphs from PyG, networkx and adjacency matrices (scipy, numpy, torch), and back; words for types."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,8 +18,7 @@ from gln.graphs.check import (
     check_graph,
     make_graph,
 )
-from gln.graphs.kinds import number_types, share_kinds
-from gln.graphs.record import KINDS, NAMES, ROWS, Graph, is_a, is_data, is_per_edge
+from gln.graphs.record import KINDS, NAMES, ROWS, TYPES, Graph, is_a, is_data, is_per_edge
 from gln.later import csgraph, sparse, torch
 
 if TYPE_CHECKING:
@@ -162,11 +161,10 @@ def to_networkx(graph: Graph) -> nx.Graph:
 def to_scipy(graph: Graph) -> sparse.csr_array:
     """The adjacency matrix ``[n, n]`` as a scipy CSR array: boolean, or the weights of a graph that has some."""
     graph = check_graph(graph)
-    weights = (
-        torch.ones(graph.num_edges, dtype=torch.bool) if graph.edge_weight is None else graph.edge_weight
-    )
+    there = np.ones(graph.num_edges, dtype=bool)
+    weights = there if graph.edge_weight is None else graph.edge_weight.numpy(force=True)
     ends = tuple(graph.edge_index.numpy(force=True))
-    return sparse.csr_array((weights.numpy(force=True), ends), shape=(graph.num_nodes, graph.num_nodes))
+    return sparse.csr_array((weights, ends), shape=(graph.num_nodes, graph.num_nodes))
 
 
 def to_numpy(graph: Graph) -> np.ndarray:
@@ -299,3 +297,56 @@ def _entries(source: Any) -> sparse.coo_array:
             f"The adjacency matrix has entries of type {source.dtype}; expected 0 and 1; cast it to int or bool."
         )
     return sparse.coo_array(source.astype(np.float32) if source.dtype == np.float16 else source)
+
+
+def number_types(
+    values: Sequence[Any], what: str, names: Sequence[str] | None = None
+) -> tuple[torch.Tensor, tuple[str, ...] | None]:
+    """Types given as whole numbers or as words, as numbers ``[m]``, and the words in the order of their numbers.
+
+    This order is that of ``names``, if known, and else alphabetical; ``what`` are the edges or nodes, in words.
+    """
+    if missing := sum(value is None for value in values):
+        raise GLNError(
+            f"{missing} of the {len(values)} {what} have no type; give one to all of them or to none."
+        )
+    if all(isinstance(value, str) for value in values):
+        known = tuple(names or ()) if set(values) <= set(names or ()) else tuple(sorted(set(values)))
+        number = {name: index for index, name in enumerate(known)}
+        return torch.tensor([number[value] for value in values], dtype=torch.int64), known
+    try:
+        return torch.tensor([float(value) for value in values], dtype=torch.float64), None
+    except (TypeError, ValueError):
+        raise GLNError(f"The {what} have types that are neither all words nor all whole numbers.") from None
+
+
+def rename_types(graph: Graph, kind: str, names: Sequence[str]) -> None:
+    """Number the types ``kind`` (``"edge_type"`` or ``"node_type"``) of a checked graph as in ``names``, in place."""
+    own = graph.get(f"{kind}_names")
+    if own is None or own == tuple(names):
+        return
+    number = {name: index for index, name in enumerate(names)}
+    used = {own[index] for index in graph[kind].unique().tolist()}
+    if unknown := sorted(used - set(number)):
+        raise GLNError(f"There is no {kind} {unknown[0]!r}; expected one of {', '.join(map(repr, names))}.")
+    graph[kind] = torch.tensor([number.get(name, -1) for name in own], dtype=torch.int64)[graph[kind]]
+    graph[f"{kind}_names"] = tuple(names)
+
+
+def share_kinds(graphs: Sequence[Graph]) -> None:
+    """Give checked graphs one numbering of the words for types, and those without edges the kinds of the others."""
+    for kind in TYPES:
+        named = [graph.get(f"{kind}_names") for graph in graphs if kind in graph and len(graph[kind])]
+        words = {name for names in named if names for name in names}
+        if not words or len(set(named)) == 1:
+            continue
+        if None in named:
+            raise GLNError(f"{kind} is given in words for some graphs and in numbers for others; choose one.")
+        for graph in graphs:
+            if kind in graph:
+                rename_types(graph, kind, sorted(words))
+    for name in ("edge_type", "edge_weight"):
+        empty = next((graph[name][:0] for graph in graphs if name in graph), None)
+        for graph in graphs:
+            if empty is not None and name not in graph and not graph.num_edges:
+                graph[name] = empty

@@ -26,8 +26,12 @@ def pack(graphs: Sequence[Graph]) -> dict[str, torch.Tensor]:
     sizes, columns = [graph.num_nodes for graph in graphs], [graph.num_edges for graph in graphs]
     packed = {"graph.num_nodes": torch.tensor(sizes), "graph.num_edges": torch.tensor(columns)}
     for name in sorted({key for graph in graphs for key in graph.keys()} - {"num_nodes"}):  # noqa: SIM118
-        if name in NAMES:
-            packed[f"words.{name}"] = _packed_words(name, graphs)
+        if name in NAMES:  # the words for types, as JSON in bytes
+            every = {tuple(graph.get(name) or ()) for graph in graphs}
+            if len(every) > 1:
+                raise GLNError(f"{name} differs between the graphs; convert them together with as_graphs.")
+            words = json.dumps(every.pop()).encode()
+            packed[f"words.{name}"] = torch.tensor(list(words), dtype=torch.uint8)
             continue
         values = [_tensor(graph, name) for graph in graphs]
         if name == "edge_index":
@@ -50,14 +54,6 @@ def pack(graphs: Sequence[Graph]) -> dict[str, torch.Tensor]:
     return packed
 
 
-def _packed_words(name: str, graphs: Sequence[Graph]) -> torch.Tensor:
-    """The words for types as JSON in bytes."""
-    every = {tuple(graph.get(name) or ()) for graph in graphs}
-    if len(every) > 1:
-        raise GLNError(f"{name} differs between the graphs; convert them together with as_graphs.")
-    return torch.tensor(list(json.dumps(every.pop()).encode()), dtype=torch.uint8)
-
-
 def _tensor(graph: Graph, name: str) -> torch.Tensor:
     value = graph.get(name)
     if name == "directed":
@@ -78,12 +74,8 @@ def unpack(packed: dict[str, torch.Tensor]) -> list[Graph]:
         level, name = key.split(".", 1)
         if level in ("edge", "face"):
             parts = value.split(edges if level == "edge" else packed["graph.num_faces"].tolist())
-            columns[name] = [
-                (part.T if name in ("edge_index", "face") else part).clone(
-                    memory_format=torch.contiguous_format
-                )
-                for part in parts
-            ]
+            turned = [part.T for part in parts] if name in ("edge_index", "face") else parts
+            columns[name] = [part.clone(memory_format=torch.contiguous_format) for part in turned]
         elif level == "node":
             columns[name] = [part.clone() for part in value.split(sizes)]
         elif level == "words":

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 ROWS = ("pos", "x")  # what a model reads of a node: where it is, and what it is
 KINDS = ("edge_type", "edge_weight", "node_type")  # what a graph may say about its edges and nodes
+TYPES = ("edge_type", "node_type")  # of these, what may be given in words
 NAMES = ("edge_type_names", "node_type_names")  # words for the types 0, 1, …, where a file gave words
 
 

@@ -19,8 +19,7 @@ from gln.graphs import GraphBatch
 from gln.graphs.batch import as_batch
 from gln.graphs.check import as_record, check_graph, far_from, make_graph
 from gln.graphs.columns import is_frame, is_table, node_rows
-from gln.graphs.convert import as_graph, is_networkx
-from gln.graphs.kinds import rename_types
+from gln.graphs.convert import as_graph, is_networkx, rename_types
 from gln.graphs.record import Graph, is_a, is_data
 from gln.inference.choice import AS_TRAINED, Choice
 from gln.models.candidates import TREE_NODES
@@ -186,13 +185,11 @@ def predict_graphs(
     ``tick`` is called with the number of graphs of every batch that is done.
     """
     if isinstance(model, nn.Module):
-        found = {}
+        answers = list(graphs)
         for number, answer in answers_one_by_one(model, graphs, choice, start):
-            found[number] = (
-                answer if choice.type_thresholds is None else answer.some_edges(choice.keeps(model, answer))
-            )
+            by_type = choice.type_thresholds is not None
+            answers[number] = answer.some_edges(choice.keeps(model, answer)) if by_type else answer
             tick(1)
-        answers = [found[number] for number in range(len(graphs))]
     elif start or any(map(choice.asks, ("steps", "candidates", "type_thresholds"))):
         raise GLNError(
             f"{type(model).__name__} does not take known, steps, candidates or type_thresholds; leave them out."

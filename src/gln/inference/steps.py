@@ -14,7 +14,7 @@ from tqdm.auto import tqdm  # type: ignore[import-untyped]
 from gln.graphs.check import check_graph
 from gln.graphs.record import Graph, is_per_edge
 from gln.inference.predict import AS_TRAINED, Choice, Method, answers_of, outputs, predict_graphs
-from gln.models.contract import StructureOutput, kind_names, starting_structure
+from gln.models.contract import kind_names, starting_structure
 
 
 @dataclass(frozen=True)
@@ -87,23 +87,17 @@ def every_step(
     seen: list[Any] = [None] * len(graphs)
     with tqdm(total=len(graphs), unit="graph", disable=None if progress else True, leave=False) as bar:
         for numbers, _, output in outputs(model, graphs, choice):
-            some = _seen(model, output, [graphs[number] for number in numbers], cut)
-            for number, found in zip(numbers, some, strict=True):
-                seen[number] = found
+            some = [graphs[number] for number in numbers]
+            plain = replace(output, types=None, weights=None, nodes=None)
+            after = [answers_of(replace(plain, logits=(logits,)), some, 0.0) for logits in output.logits[:-1]]
+            after.append(answers_of(output, some, 0.0, kind_names(model)))
+            for place, number in enumerate(numbers):  # all scored pairs of the graph, from A⁰ on
+                answer = after[-1][place]
+                once = answer.listed_once()
+                chances = torch.stack([step[place].edge_prob[once] for step in after])
+                if len(after) > 1:
+                    first = starting_structure(model, answer.edge_index[:, once])
+                    chances = torch.cat([first[None], chances])
+                seen[number] = replace(Seen.last(answer, cut), chances=chances.float().numpy())
             bar.update(len(numbers))
     return seen
-
-
-def _seen(model: nn.Module, output: StructureOutput, graphs: Sequence[Graph], cut: float) -> list[Seen]:
-    """All scored pairs of each graph, with their probabilities from ``A⁰`` on."""
-    plain = replace(output, types=None, weights=None, nodes=None)
-    after = [answers_of(replace(plain, logits=(logits,)), graphs, 0.0) for logits in output.logits[:-1]]
-    after.append(answers_of(output, graphs, 0.0, kind_names(model)))
-    found = []
-    for place, answer in enumerate(after[-1]):
-        once = answer.listed_once()
-        chances = torch.stack([step[place].edge_prob[once] for step in after])
-        if len(after) > 1:
-            chances = torch.cat([starting_structure(model, answer.edge_index[:, once])[None], chances])
-        found.append(replace(Seen.last(answer, cut), chances=chances.float().numpy()))
-    return found

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gln.later import names_of
-from gln.models.catalogue import Models
+from gln.models.settings import Models
 
 if TYPE_CHECKING:
     from gln.models.contract import StructureOutput, build_model

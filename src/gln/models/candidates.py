@@ -1,14 +1,24 @@
 """Which pairs a model scores: all of them, or every node with its K nearest, made symmetric.
 
-Candidates are chosen by distance, ties included, so that the order of the nodes does not matter; where very many nodes
-coincide, :mod:`gln.models.crowds` bounds their number. A learned score can propose further ones. The share of true
-edges among them, the *candidate recall*, limits what a model can find; it is reported wherever candidates are used.
+Candidates are chosen by distance, ties included, so that the order of the nodes does not matter. A learned score can
+propose further ones. The share of true edges among them, the *candidate recall*, limits what a model can find; it is
+reported wherever candidates are used.
+
+Coinciding nodes are equally near, so all of them would be candidates of one another: a thousand would be half a million
+pairs, each of which reads a thousand third nodes. At a *crowded* place, with more than :func:`most_at` nodes,
+
+1. identical nodes, with the same features and no known edges, are one node: one of them is scored and stands for all,
+   so that each has the same edges to others, and none to its likes;
+2. if more than that remain, they stand in a row in the order of their features: each is paired with the K before and
+   the K after it, and nodes elsewhere see only the first K and the last K.
+
+Nothing here depends on the order of the nodes, and each node has O(K) candidates.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -19,7 +29,6 @@ from torch import Tensor, nn
 from gln.graphs.batch import pair_mask
 from gln.later import spatial
 from gln.models.contract import StructureOutput
-from gln.models.crowds import Crowds, as_numpy, find_crowds
 from gln.models.features import mlp
 from gln.models.pairs import AllPairs, ListedPairs, Pairs, block_size, never_compiled
 
@@ -34,6 +43,7 @@ TREE_ROWS = 2**16  # nodes queried at once
 TIE = 1 + 1e-6  # distances within this factor count as equal
 KEY_BITS = (32, 31, 16, 15)  # of every coordinate in a key of up to 63 bits, for so many coordinates
 WORKSPACE = 2**24  # scores held at once where the matrix of all pairs would be too large
+FEW = 128  # nodes that coincide are no crowd, whatever K is: all pairs of so many are cheap
 
 
 @never_compiled
@@ -67,35 +77,14 @@ def choose_pairs(
         nearest = torch.where(small & (everything < 0.5), sizes, drawn)
     if not all_small and bool((nearest >= sizes).all()):
         return all_pairs(mask)
-    known = torch.empty(2, 0, dtype=torch.long, device=mask.device)
+    known, proposed = None, None
     if initial is not None:
         edges = initial if initial.dim() == 3 else initial.sum(-1)
         graph, *ends = (edges >= 0.5).nonzero(as_tuple=True)
         known = torch.stack(ends) + graph * mask.shape[1]
-    proposed = None
     if model.propose is not None and proposal is not None:
         proposed = partial(model.propose.best, proposal)
-    return uncrowded_pairs(where, x, mask, nearest, known, proposed, listed=model.sparse or None)
-
-
-def uncrowded_pairs(
-    where: Tensor,
-    x: Tensor,
-    mask: Tensor,
-    nearest: Tensor,
-    known: Tensor,
-    proposed: Callable[[Tensor], Tensor] | None = None,
-    listed: bool | None = None,
-) -> Pairs:
-    """Candidates ``nearest [B]`` and ``known [2, q]``, and few of them where very many nodes coincide.
-
-    ``proposed`` gives further pairs ``[2, p]``, of the nodes ``[B, N]`` that nodes elsewhere may be paired with.
-    """
-    crowds = find_crowds(where, x, mask, nearest, known)
-    extra = known
-    if proposed is not None:
-        extra = torch.cat([known, proposed(mask if crowds is None else crowds.seen)], dim=1)
-    return candidate_pairs(where, mask, nearest, extra, listed, crowds)
+    return candidate_pairs(where, mask, nearest, known, model.sparse or None, x, proposed)
 
 
 def all_pairs(mask: Tensor) -> AllPairs:
@@ -109,7 +98,8 @@ def candidate_pairs(
     nearest: int | Tensor,
     extra: Tensor | None = None,
     listed: bool | None = None,
-    crowds: Crowds | None = None,
+    x: Tensor | None = None,
+    proposed: Callable[[Tensor], Tensor] | None = None,
 ) -> Pairs:
     """Pair every node with its ``nearest`` nodes and add the ``extra`` pairs, made symmetric.
 
@@ -117,15 +107,18 @@ def candidate_pairs(
         where: positions ``[B, N, p]``.
         mask: real nodes ``[B, N]``.
         nearest: K, or one K per graph ``[B]``; as many as there are nodes, or more, give all pairs.
-        extra: further pairs, such as known or proposed edges: their ends ``[2, q]`` among the ``B · N`` nodes.
+        extra: further pairs, such as known edges: their ends ``[2, q]`` among the ``B · N`` nodes.
         listed: force one form or the other; by default the number of nodes decides.
-        crowds: what to do where too many nodes coincide; needs the listed form.
+        x: features ``[B, N, f]``: few pairs where very many nodes coincide, which needs the listed form; ``None``: all.
+        proposed: gives further pairs ``[2, p]``, of the nodes ``[B, N]`` that nodes elsewhere may be paired with.
     """
     count, nodes = mask.shape
     counts = torch.as_tensor(nearest, device=mask.device).expand(count)  # [B]
     listed = nodes > DENSE_NODES if listed is None else listed
     extra = torch.empty(2, 0, dtype=torch.long, device=mask.device) if extra is None else extra
+    crowds = None if x is None else find_crowds(where, x, mask, counts, extra)
     seen = mask if crowds is None else crowds.seen
+    extra = extra if proposed is None else torch.cat([extra, proposed(seen)], dim=1)
     if nodes > TREE_NODES:
         ends = _near_by_tree(where, seen, counts)
     else:
@@ -194,42 +187,131 @@ def _near_by_tree(where: Tensor, mask: Tensor, nearest: Tensor) -> Tensor:
     for number, points in enumerate(as_numpy(where)):
         own = mask[number].nonzero()[:, 0]
         if len(own):
-            # A tree that is not balanced is built in less time, and asked in no more.
-            tree = spatial.cKDTree(points[own.numpy(force=True)], balanced_tree=False)
-            ends = own[nearest_nodes(tree, int(nearest[number]), where.device)]
+            ends = own[_nearest_nodes(points[own.numpy(force=True)], int(nearest[number]), where.device)]
             parts.append(ends + number * mask.shape[1])
     return torch.cat(parts, dim=1)
 
 
-def nearest_nodes(tree: spatial.cKDTree, count: int, device: torch.device) -> Tensor:
-    """Pair every node of ``tree`` with its ``count`` nearest and with those as near as the last of them: ``[2, q]``."""
+def _nearest_nodes(points: np.ndarray, count: int, device: torch.device) -> Tensor:
+    """Pair every node with its ``count`` nearest and with those as near as the last of them: ``[2, q]``."""
+    # A tree that is not balanced is built in less time, and asked in no more.
+    tree = spatial.cKDTree(points, balanced_tree=False)
     parts, take = [torch.empty(2, 0, dtype=torch.long, device=device)], count + 2
     # Nodes that follow one another are near, so the tree is walked half as long.
-    rows = np.array(tree.indices)
-    while len(rows):
+    todo = np.array(tree.indices)
+    while len(todo):
         step = max(1, TREE_ROWS * (count + 2) // take)
-        found = [
-            _query(tree, rows[start : start + step], count, take, device)
-            for start in range(0, len(rows), step)
-        ]
-        parts += [ends for ends, _ in found]
-        rows, take = np.concatenate([crowded for _, crowded in found]), 2 * take
+        take, crowded = min(take, tree.n), []  # nodes whose ties do not all fit into so many
+        for rows in np.split(todo, range(step, len(todo), step)):
+            found = tree.query(tree.data[rows], k=take, workers=torch.get_num_threads())
+            distance, target = (torch.from_numpy(part.reshape(len(rows), take)).to(device) for part in found)
+            source = torch.from_numpy(rows).to(device)
+            reach = distance[:, [min(count, take - 1)]] * TIE
+            tied = (distance[:, -1:] <= reach)[:, 0] & (take < tree.n)
+            near = (distance <= reach) & (target != source[:, None]) & ~tied[:, None]
+            row, slot = near.nonzero(as_tuple=True)
+            parts.append(torch.stack([source[row], target[row, slot]]))
+            crowded.append(rows[tied.numpy(force=True)])
+        todo, take = np.concatenate(crowded), 2 * take
     return torch.cat(parts, dim=1)
 
 
-def _query(
-    tree: spatial.cKDTree, rows: np.ndarray, count: int, take: int, device: torch.device
-) -> tuple[Tensor, np.ndarray]:
-    """The pairs ``[2, q]`` of the rows whose ties all fit into ``take`` nodes, and the other rows."""
-    take = min(take, tree.n)
-    found = tree.query(tree.data[rows], k=take, workers=torch.get_num_threads())
-    distance, target = (torch.from_numpy(values.reshape(len(rows), take)).to(device) for values in found)
-    source = torch.from_numpy(rows).to(device)
-    reach = distance[:, [min(count, take - 1)]] * TIE
-    crowded = (distance[:, -1:] <= reach)[:, 0] & (take < tree.n)
-    near = (distance <= reach) & (target != source[:, None]) & ~crowded[:, None]
-    row, slot = near.nonzero(as_tuple=True)
-    return torch.stack([source[row], target[row, slot]]), rows[crowded.numpy(force=True)]
+@dataclass(frozen=True)
+class Crowds:
+    """Which nodes and pairs are scored; nodes are numbered among the ``n = B · N`` of the batch.
+
+    ==========  ============  ===============================================================
+    ``seen``    ``[B, N]``    True for nodes that nodes elsewhere may be paired with
+    ``within``  ``[2, q]``    pairs of nodes at one place
+    ``stands``  ``[n]``       the node that is scored for each: itself, or one like it
+    ==========  ============  ===============================================================
+    """
+
+    seen: Tensor
+    within: Tensor
+    stands: Tensor
+
+
+def most_at(nearest: Tensor) -> Tensor:
+    """How many nodes may be at one place, for each K, before it is crowded."""
+    return (2 * nearest).clamp(min=FEW)
+
+
+def find_crowds(where: Tensor, x: Tensor, mask: Tensor, nearest: Tensor, known: Tensor) -> Crowds | None:
+    """What to do about the crowded places; ``None`` if there is none.
+
+    Of the nodes (real: ``mask [B, N]``), the model reads ``where [B, N, p]`` and ``x [B, N, f]``; ``nearest [B]`` is
+    the K of each graph, and ``known [2, m]`` are known edges among all ``B · N`` nodes.
+    """
+    count, nodes = mask.shape
+    if nodes <= FEW or not _may_be_crowded(where, mask, most_at(nearest)):
+        return None
+    seen, stands = mask.numpy(force=True).copy(), np.arange(count * nodes)
+    has_known, within = np.zeros(count * nodes, dtype=bool), [np.empty((2, 0), dtype=np.int64)]
+    has_known[known.numpy(force=True)] = True
+    for number, (k, most) in enumerate(zip(nearest.tolist(), most_at(nearest).tolist(), strict=True)):
+        own = np.flatnonzero(seen[number])
+        place = _numbered(as_numpy(where[number])[own])
+        crowded = own[np.bincount(place)[place] > most]
+        if len(crowded):
+            place = place[np.searchsorted(own, crowded)]
+            alone, first = _distinct(
+                as_numpy(x[number])[crowded], place, has_known[number * nodes :][crowded]
+            )
+            stands[number * nodes + crowded] = number * nodes + crowded[first]
+            shown, row = _in_a_row(place[alone], k, most)
+            seen[number, crowded] = False
+            seen[number, crowded[alone[shown]]] = True
+            within.append(crowded[alone[row]] + number * nodes)
+    if len(within) == 1:
+        return None
+    ends = np.concatenate(within, axis=1)
+    return Crowds(*(torch.from_numpy(values).to(mask.device) for values in (seen, ends, stands)))
+
+
+def _may_be_crowded(where: Tensor, mask: Tensor, most: Tensor) -> bool:
+    """A quick look at the first coordinates alone: of nodes at one place, these are equal."""
+    first = where[..., 0].masked_fill(~mask, torch.inf).sort(1).values
+    later = torch.arange(mask.shape[1], device=mask.device) + most[:, None]
+    equal = first == first.gather(1, later.clamp(max=mask.shape[1] - 1))
+    return bool((equal & (later < mask.sum(1, keepdim=True))).any())
+
+
+def as_numpy(values: Tensor) -> np.ndarray:
+    """As NumPy, which has no bfloat16; zeros of either sign are equal."""
+    return values.to(torch.promote_types(values.dtype, torch.float32)).numpy(force=True) + 0.0
+
+
+def _numbered(rows: np.ndarray) -> np.ndarray:
+    """A number for every row ``[n, c]``, equal for equal rows, in their lexicographic order: ``[n]``."""
+    return np.unique(rows, axis=0, return_inverse=True)[1].reshape(-1)
+
+
+def _distinct(x: np.ndarray, place: np.ndarray, known: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Of crowded nodes: those that stand in a row, by place and then by features, and who stands for each node.
+
+    A node with known edges stands for itself: these tell it from its likes. Unless it has none, it is in no row.
+    """
+    group = _numbered(np.column_stack([place, x]))
+    order = np.lexsort((known, group))
+    group = group[order]
+    begin = np.searchsorted(group, np.arange(group[-1] + 1))
+    leader = order[begin][group]  # without known edges, if any of its group is
+    first = np.empty(len(order), dtype=np.int64)
+    first[order] = np.where(known[order], order, leader)
+    size = np.bincount(group)[group]
+    return order[(order == leader) & (~known[order] | (size == 1))], first
+
+
+def _in_a_row(place: np.ndarray, k: int, most: int) -> tuple[np.ndarray, np.ndarray]:
+    """Which of the distinct nodes, sorted by ``place``, others see, and the pairs ``[2, q]`` of neighbours in a row."""
+    number = np.arange(len(place))
+    begin, end = np.searchsorted(place, place, "left"), np.searchsorted(place, place, "right")
+    long = end - begin > most
+    shown = ~long | (number - begin < k) | (end - number <= k)
+    later = number[:, None] + np.arange(1, k + 1)  # [n, K]
+    near = long[:, None] & (later < end[:, None])
+    return shown, np.stack([number.repeat(near.sum(1)), later[near]])
 
 
 class Proposal(nn.Module):

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from gln.errors import GLNError
 from gln.graphs.batch import GraphBatch
-from gln.graphs.record import Graph
+from gln.graphs.record import KINDS, Graph
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
@@ -71,12 +71,8 @@ class Kinds:
     @property
     def learned(self) -> tuple[str, ...]:
         """What a training graph must say, by the names of its attributes."""
-        asked = {
-            "edge_type": self.edge_types > 1,
-            "edge_weight": self.edge_weights,
-            "node_type": self.node_types,
-        }
-        return tuple(name for name, wanted in asked.items() if wanted)
+        asked = self.edge_types > 1, self.edge_weights, self.node_types
+        return tuple(name for name, wanted in zip(KINDS, asked, strict=True) if wanted)
 
 
 def kinds_of(model: Any) -> Kinds:
@@ -95,19 +91,15 @@ def kind_names(model: Any) -> dict[str, Any]:
 
 def kinds_in(graphs: Sequence[Graph | Data]) -> Kinds:
     """What ``graphs`` say: how many types there are, whether edges have weights, and whether any is directed."""
-    counts = [
-        max(
-            (
-                max(int(graph[name].max()) + 1, len(graph.get(f"{name}_names") or ()))
-                for graph in graphs
-                if graph.get(name) is not None and len(graph[name])
-            ),
-            default=0,
-        )
-        for name in ("edge_type", "node_type")
-    ]
+
+    def types(name: str) -> int:
+        some = [graph for graph in graphs if graph.get(name) is not None and len(graph[name])]
+        words = [len(graph.get(f"{name}_names") or ()) for graph in some]
+        return max([*words, *(int(graph[name].max()) + 1 for graph in some)], default=0)
+
+    directed = any(graph.get("directed") for graph in graphs)
     weights = any(graph.get("edge_weight") is not None for graph in graphs)
-    return Kinds(max(counts[0], 1), any(graph.get("directed") for graph in graphs), weights, counts[1])
+    return Kinds(max(types("edge_type"), 1), directed, weights, types("node_type"))
 
 
 def check_kinds(model: Any, graphs: Sequence[Graph], what: str, learned: bool = True) -> None:

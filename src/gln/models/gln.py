@@ -26,9 +26,24 @@ from torch.nn.functional import gelu, linear, one_hot
 from gln.errors import GLNError
 from gln.graphs import GraphBatch
 from gln.graphs.batch import as_batch
-from gln.models.candidates import Proposal, choose_pairs, uncrowded_pairs
+from gln.models.candidates import Proposal, candidate_pairs, choose_pairs
 from gln.models.contract import Kinds, ScoredPairs, StructureOutput, kinds_of
-from gln.models.features import feature_count, index_features, local_unit, mlp, pair_features
+from gln.models.features import (
+    Explain,
+    Series,
+    Structure,
+    checked_structure,
+    feature_count,
+    fed_back,
+    first_structure,
+    index_features,
+    local_unit,
+    mlp,
+    next_structure,
+    pair_features,
+    said,
+    types_and_weights,
+)
 from gln.models.pairs import (
     AllPairs,
     Block,
@@ -39,17 +54,7 @@ from gln.models.pairs import (
     replaced,
 )
 from gln.models.region import Region
-from gln.models.series import Explain, Series
 from gln.models.settings import APART, Lengths, check_gln, check_steps
-from gln.models.structure import (
-    Structure,
-    checked_structure,
-    fed_back,
-    first_structure,
-    next_structure,
-    said,
-    types_and_weights,
-)
 from gln.ops.layers import ends_linear, gelu_linear, has_kernel, normed_linear, normed_mlp
 
 Tick = Callable[[int], object]
@@ -97,7 +102,7 @@ class GLN(nn.Module):
         sparse: score candidates alone in small sets too, where all pairs take several times as long.
         directions: False reads only what rotating and mirroring ``pos`` leaves alone.
         moments: ``x`` is a series of the same values at so many moments, one after another; each is read in the same
-            way (:mod:`gln.models.series`).
+            way (:mod:`gln.models.features`).
     """
 
     every_step = True  # by default its loss is on every step's structure
@@ -238,12 +243,12 @@ class GLN(nn.Module):
         known = (torch.empty(2, 0, dtype=torch.long) if known is None else known).to(x.device)
         nearest = torch.tensor([candidates or self.candidates], device=x.device)
         proposed = None if self.propose is None else partial(self.propose.best_of_set, where, x)
-        pairs = uncrowded_pairs(where, x, batch.mask, nearest, known, proposed, listed=True)
+        pairs = candidate_pairs(where, batch.mask, nearest, known, True, x, proposed)
         assert isinstance(pairs, ListedPairs)
         a = x.new_zeros(pairs.ends.shape[1], *[self.kinds.edge_types][: known_types is not None])
-        a[pairs.places(known)] = (
-            1 if known_types is None else one_hot(known_types.to(x.device), a.shape[1]).to(a)
-        )
+        a[pairs.places(known)] = 1
+        if known_types is not None:
+            a[pairs.places(known)] = one_hot(known_types.to(x.device), a.shape[1]).to(a)
         for after in self.unroll(pairs, (where, pos, x), a, self.checked_steps(steps), block, tick):  # noqa: B007
             pass  # only the last step counts
         whole, scored = pairs.of_all_nodes()
@@ -339,21 +344,18 @@ class GLN(nn.Module):
         if (x_mean is None) != (x_std is None):
             raise GLNError("GLN got only one of x_mean and x_std; give both, or neither to keep x as it is.")
         for name, given in (("x_mean", x_mean), ("x_std", x_std)):
-            values = None if given is None else [float(value) for value in given]
-            scale = None if values is None else self._scale(name, values)
+            values, scale = None if given is None else [float(value) for value in given], None
+            if values is not None:
+                scale = next(self.parameters()).new_tensor(values)
+                kept = torch.tensor(values, dtype=scale.dtype, device="cpu")  # as the model will keep them
+                fit = kept.isfinite() & ((kept > 0) | (name == "x_mean"))
+                if len(kept) != self.in_channels or not bool(fit.all()):
+                    above, columns = " above 0" if name == "x_std" else "", self.in_channels
+                    raise GLNError(
+                        f"GLN got {name}={values}; expected a number{above} for each of the {columns} columns of x."
+                    )
             self.register_buffer(name, scale, persistent=False)
             self.config[name] = values
-
-    def _scale(self, name: str, values: list[float]) -> Tensor:
-        scale = next(self.parameters()).new_tensor(values)
-        kept = torch.tensor(values, dtype=scale.dtype, device="cpu")  # as the model will keep them
-        fit = kept.isfinite() & ((kept > 0) | (name == "x_mean"))
-        if len(kept) != self.in_channels or not bool(fit.all()):
-            above = " above 0" if name == "x_std" else ""
-            raise GLNError(
-                f"GLN got {name}={values}; expected a number{above} for each of the {self.in_channels} columns of x."
-            )
-        return scale
 
 
 class Step(nn.Module):
@@ -368,10 +370,9 @@ class Step(nn.Module):
         self.mix = Mix(pair_width, kernels) if mixing else None
         self.weigh = nn.Sequential(nn.LayerNorm(pair_width), mlp(pair_width, 2 * pair_width, pair_width))
         self.score = nn.Sequential(nn.LayerNorm(pair_width), nn.Linear(pair_width, 1))
-        outputs = said(kinds)
-        self.kind = (
-            nn.Sequential(nn.LayerNorm(pair_width), nn.Linear(pair_width, outputs)) if outputs else None
-        )
+        self.kind: nn.Sequential | None = None
+        if outputs := said(kinds):
+            self.kind = nn.Sequential(nn.LayerNorm(pair_width), nn.Linear(pair_width, outputs))
 
     def forward(
         self,

@@ -37,13 +37,13 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from gln.models.crowds import expanded
 from gln.ops.layers import PairEnds
 from gln.ops.mix import MOST_SLOTS, look_up, mix_all, mix_listed
 
 MATRIX = 2**22  # entries; with fewer, a GPU sums over a list as a product of matrices
 # Pairs processed at once where no gradient is kept: what suits a cache, and what fills a GPU.
 BLOCK = {"cpu": 2**14, "cuda": 2**21}
+MOST_COPIES = 2**20  # pairs between nodes that both stand for several; if there would be more, there are none
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -287,13 +287,12 @@ class ListedPairs:
         blocks = []
         for rows, own in zip(_slices(cuts), _slices(first_pairs.tolist()), strict=True):
             blocks.append(ListedBlock(self, rows, own, self._near(rows, own, first_pairs, scratch)))
-        last_reader = {
-            number: reader for reader, block in enumerate(blocks) for number, _ in block.near.parts
-        }
-        return [
-            replace(block, done=[n for n, reader in last_reader.items() if reader == number])
-            for number, block in enumerate(blocks)
+        last_reader = {part: reader for reader, block in enumerate(blocks) for part, _ in block.near.parts}
+        done = [
+            [part for part, reader in last_reader.items() if reader == number]
+            for number in range(len(blocks))
         ]
+        return [replace(block, done=some) for block, some in zip(blocks, done, strict=True)]
 
     def _near(self, rows: slice, own: slice, first_pairs: Tensor, scratch: Tensor) -> Near:
         """What the mixing of some rows reads; ``scratch`` ``[n]`` is −1 everywhere, before and after."""
@@ -315,11 +314,8 @@ class ListedPairs:
         )
         *cuts, first_row = found.tolist()
         first_pair = int(torch.searchsorted(position, own.start))
-        parts = [
-            (number, position[cuts[number] : cuts[number + 1]] - first_pairs[number])
-            for number in range(len(cuts) - 1)
-            if cuts[number] < cuts[number + 1]
-        ]
+        each = enumerate(pairwise(cuts))
+        parts = [(number, position[a:b] - first_pairs[number]) for number, (a, b) in each if a < b]
         return Near(
             _bounds(torch.bincount(row[inside], minlength=len(nodes))),
             local[inside],
@@ -525,6 +521,21 @@ class ListedBlock:
     def fused(self, sources: Tensor, targets: Tensor) -> tuple[Tensor, Tensor, PairEnds]:
         """Values of nodes ``[n, c]``, and which of them are the ends of each pair."""
         return sources, targets, PairEnds(self.whole.ends[:, self.own], self.whole.start, self.whole.back)
+
+
+def expanded(ends: Tensor, stands: Tensor) -> Tensor:
+    """The pairs ``[2, q]`` of all nodes that those of the pairs ``ends [2, m]`` stand for."""
+    count = torch.bincount(stands, minlength=len(stands))
+    both = (count[ends] > 1).all(0)
+    if int(count[ends[:, both]].prod(0).sum()) > MOST_COPIES:
+        ends = ends[:, ~both]
+    source, target = ends
+    times = count[source] * count[target]
+    pair = torch.arange(ends.shape[1], device=ends.device).repeat_interleave(times)
+    turn = torch.arange(len(pair), device=ends.device) - (times.cumsum(0) - times)[pair]
+    alike, begin = stands.argsort(stable=True), count.cumsum(0) - count
+    first, second = turn // count[target][pair], turn % count[target][pair]
+    return torch.stack([alike[begin[source][pair] + first], alike[begin[target][pair] + second]])
 
 
 def _slices(cuts: list[int]) -> list[slice]:

@@ -20,8 +20,8 @@ from gln.errors import GLNError
 from gln.graphs import GraphBatch
 from gln.models.candidates import spatial_order
 from gln.models.contract import ScoredPairs
+from gln.models.features import Structure
 from gln.models.pairs import ListedBlock, ListedPairs
-from gln.models.structure import Structure
 
 if TYPE_CHECKING:
     from gln.models.gln import GLN

@@ -1,13 +1,26 @@
-"""What our models may be told, and which nodes they read: checked without torch, to answer a mistake at once."""
+"""Our models by name: what each may be told, and which nodes it reads.
+
+All this is known without torch, to answer a mistake at once: where a class is not loaded, its settings are read from
+the source.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Literal, Protocol, get_args, runtime_checkable
+import ast
+import inspect
+from collections import UserDict
+from collections.abc import Callable, Iterable
+from importlib import import_module
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args, runtime_checkable
 
-from gln.errors import GLNError
+from gln.errors import GLNError, instead
 from gln.graphs.check import check_choice, check_whole, whole_number
 from gln.graphs.record import Graph
+from gln.registry import parse_spec
+
+if TYPE_CHECKING:
+    from torch import nn
 
 Settings = dict[str, Any]
 Size = Literal["published", "small"]
@@ -19,6 +32,7 @@ APART = ("self", "__class__", "x_mean", "x_std")  # of what a model is built wit
 LIMITS = {"width": (1, 2**16), "pair_width": (1, 2**16), "kernels": (1, 2**10), "steps": (1, 2**10)}
 LIMITS |= {"candidates": (1, 2**16), "proposals": (0, 2**16), "index_channels": (0, 2**10)}
 LIMITS |= {"edge_types": (1, 2**10), "node_types": (0, 2**16), "moments": (1, 2**16)}
+FLAGS = ("shared", "sparse", "mixing", "feedback", "directed", "edge_weights", "directions")  # of GLN
 MOST_WEIGHTS = 10**9  # in the released dense layer: 4 GB, or 16 GB with gradients and Adam's moments
 WORDS = {"pos": "positions (pos)", "x": "features (x)"}
 
@@ -26,10 +40,9 @@ WORDS = {"pos": "positions (pos)", "x": "features (x)"}
 def check_gln(given: Settings) -> Settings:
     """The settings of a ``GLN``, whole numbers as Python's."""
     _check_inputs(given)
-    config = given | {
-        name: check_whole("GLN", name, given[name], least) for name, (least, _) in LIMITS.items()
-    }
-    for name, (_, most) in LIMITS.items():
+    config = dict(given)
+    for name, (least, most) in LIMITS.items():
+        config[name] = check_whole("GLN", name, given[name], least)
         if config[name] > most:
             raise GLNError(f"GLN got {name}={config[name]}; expected at most {most}.")
     width, pair_width, kernels = (config[name] for name in ("width", "pair_width", "kernels"))
@@ -41,9 +54,7 @@ def check_gln(given: Settings) -> Settings:
         raise GLNError(
             f"GLN got index_channels={config['index_channels']}; expected 0 or a positive even number."
         )
-    _check_flags(
-        "GLN", config, ("shared", "sparse", "mixing", "feedback", "directed", "edge_weights", "directions")
-    )
+    _check_flags("GLN", config, FLAGS)
     if config["in_channels"] % config["moments"]:
         raise GLNError(
             f"GLN got in_channels={config['in_channels']} and moments={config['moments']}; expected as many values at "
@@ -163,6 +174,60 @@ def _check_flags(owner: str, given: Settings, names: tuple[str, ...]) -> None:
     for name in names:
         if not isinstance(given[name], bool):
             raise GLNError(f"{owner} got {name}={given[name]!r}; expected true or false.")
+
+
+class Models(UserDict[str, Any]):
+    """Names and classes; of ours at first the modules, whose class is imported when it is asked for."""
+
+    def __getitem__(self, name: str) -> type[nn.Module]:
+        if not self._is_loaded(name):
+            self.data[name] = getattr(import_module(self.data[name]), name)
+        return self.data[name]
+
+    def _is_loaded(self, name: str) -> bool:
+        return not isinstance(self.data[name], str)
+
+    def summary(self, name: str) -> str:
+        """The first line of its docstring."""
+        text = self[name].__doc__ if self._is_loaded(name) else ast.get_docstring(self._source(name))
+        return (text or "").strip().split("\n")[0]
+
+    def settings(self, name: str) -> dict[str, Any]:
+        """Every setting and its default; ``inspect.Parameter.empty`` without one."""
+        if self._is_loaded(name):
+            given = inspect.signature(self[name]).parameters
+            return {setting: parameter.default for setting, parameter in given.items()}
+        body = self._source(name).body
+        init = next(part for part in body if isinstance(part, ast.FunctionDef) and part.name == "__init__")
+        names = [argument.arg for argument in init.args.args[1:]]
+        without = len(names) - len(init.args.defaults)
+        defaults = [inspect.Parameter.empty] * without + [*map(ast.literal_eval, init.args.defaults)]
+        return dict(zip(names, defaults, strict=True))
+
+    def _source(self, name: str) -> ast.ClassDef:
+        spec = find_spec(self.data[name])
+        assert spec is not None
+        text = spec.loader.get_source(spec.name)  # type: ignore[union-attr]
+        return next(part for part in ast.parse(text).body if getattr(part, "name", None) == name)
+
+    def find(self, text: str, others: Iterable[str] = ()) -> tuple[str, dict[str, Any]]:
+        """The name of a model, whatever its case, and its settings, from ``GLN:width=64``; refuse what is unknown.
+
+        ``others`` are further names that would do.
+        """
+        asked, settings = parse_spec(text)
+        name = next((name for name in self if name.lower() == asked.lower()), None)
+        if name is None:
+            raise GLNError(f"There is no model {asked!r}; {instead(asked, [*sorted(self), *others])}")
+        known = self.settings(name)
+        for setting in settings:
+            if setting not in known:
+                raise GLNError(f"{name} has no setting {setting!r}; {instead(setting, known)}")
+        home = self[name].__module__ if self._is_loaded(name) else self.data[name]
+        if name in CHECKS and home.startswith("gln.models."):
+            # What its graphs determine is not known yet.
+            CHECKS[name](known | {key: 1 for key in ("nodes", "in_channels") if key in known} | settings)
+        return name, settings
 
 
 @runtime_checkable

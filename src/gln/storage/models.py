@@ -69,7 +69,7 @@ class Training(TypedDict, total=False):
     noise: Noise | None
     names: dict[str, list[str]]
     surface: bool  # whether its graphs had faces
-    confidence: dict[str, list[float]]  # of molecules and bonds: :mod:`gln.decoding.confidence`
+    confidence: dict[str, list[float]]  # of molecules and bonds: :mod:`gln.decoding.molecules`
 
 
 class Saved(TypedDict):

@@ -18,7 +18,6 @@ from gln.files import check_format
 from gln.graphs.batch import GraphBatch, as_batch, pair_mask
 from gln.models.candidates import DENSE_NODES, candidate_pairs
 from gln.models.contract import StructureOutput, kinds_of
-from gln.models.crowds import find_crowds
 from gln.models.pairs import ListedPairs
 from gln.storage.facts import Facts, as_kind, check_threshold, parse_facts, read_whole
 from gln.storage.models import Training
@@ -124,8 +123,7 @@ class OnnxModel(nn.Module):
     def of_candidates(self, batch: GraphBatch, nearest: Tensor, steps: int | None = None) -> StructureOutput:
         """Every node with its ``nearest [B]`` nodes, as one list for all sets."""
         where, x = self._read(batch)
-        crowds = find_crowds(where, x, batch.mask, nearest, torch.empty(2, 0, dtype=torch.long))
-        pairs = candidate_pairs(where, batch.mask, nearest, listed=True, crowds=crowds)
+        pairs = candidate_pairs(where, batch.mask, nearest, listed=True, x=x)
         assert isinstance(pairs, ListedPairs)
         given: dict[str, Tensor | None] = {**lists_of(pairs)}
         for name, rows in (("pos", batch.pos), ("x", batch.x)):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 import hashlib
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
@@ -21,7 +21,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from gln.errors import GLNError
 from gln.graphs import GraphBatch, as_graphs
-from gln.graphs.batch import GraphRows, JoinedGraphs, counts_of
+from gln.graphs.batch import JoinedGraphs, counts_of
 from gln.graphs.check import as_record
 from gln.graphs.features import feature_scale
 from gln.graphs.record import KINDS, Graph
@@ -121,7 +121,8 @@ class Shares(Dataset[Share]):
     """Process ``rank``'s share of each batch, made on demand, here or in a worker process.
 
     ``augment`` changes a training graph, with a random generator seeded by ``seed``, ``epoch`` and the graph's number.
-    ``kinds`` are those of edges and nodes that the model learns.
+    ``kinds`` are those of edges and nodes that the model learns. Of the only process, the graphs may be ``resident`` on
+    its device: batches are then made there, padded to few sizes.
     """
 
     graphs: Sequence[Graph]
@@ -132,6 +133,7 @@ class Shares(Dataset[Share]):
     seed: int = 0
     epoch: int = 0
     kinds: tuple[str, ...] = ()
+    resident: JoinedGraphs | None = None
 
     def __len__(self) -> int:
         return len(self.batches)
@@ -139,8 +141,11 @@ class Shares(Dataset[Share]):
     def __getitem__(self, index: int) -> Share:
         numbers = self.batches[index].tolist()
         mine = numbers[self.rank :: self.world]
-        graphs = [self._graph(number) for number in mine or numbers[:1]]
-        batch = GraphBatch.from_graphs(graphs, kinds=self.kinds)
+        if self.resident is not None:
+            batch = self._on_device(self.resident, self.batches[index])
+        else:
+            graphs = [self._graph(number) for number in mine or numbers[:1]]
+            batch = GraphBatch.from_graphs(graphs, kinds=self.kinds)
         return Share(batch, self.world / len(numbers) if mine else 0.0, len(numbers), numbers)
 
     def _graph(self, number: int) -> Graph:
@@ -149,39 +154,25 @@ class Shares(Dataset[Share]):
             return graph
         # What is ours takes our own record too, so that PyG need not be imported.
         given = graph if isinstance(self.augment, RandomRotation) else graph.to_data()
-        return as_record(self.augment(cast("Data", given), self.noise(number)))
+        return as_record(self.augment(cast("Data", given), self._noise(number)))
 
-    def noise(self, number: int) -> np.random.Generator:
-        """What the augmentation of a graph draws from."""
-        return np.random.default_rng([NOISE, self.seed, self.epoch, number])
-
-
-@dataclass(frozen=True)
-class SharesOnDevice:
-    """The batches of the only process, of graphs that are on the device already, padded to few sizes."""
-
-    shares: Shares
-    graphs: GraphRows
-
-    def __iter__(self) -> Iterator[Share]:
-        sizes = self.graphs.sizes
-        alike, most = bool((sizes == sizes[0]).all()), int(sizes.max())
-        for numbers in self.shares.batches:
-            nodes = min(padded_size(int(sizes[numbers].max()), alike), most)
-            batch = self._turned(self.graphs.batch(numbers, nodes), numbers)
-            yield Share(batch, 1 / len(numbers), len(numbers), numbers.tolist())
-
-    def _turned(self, batch: GraphBatch, numbers: np.ndarray) -> GraphBatch:
-        """The batch with every graph rotated as :class:`Shares` would."""
-        turn = self.shares.augment
+    def _on_device(self, there: JoinedGraphs, numbers: np.ndarray) -> GraphBatch:
+        """A batch of the resident graphs, each rotated as :meth:`_graph` would."""
+        most, turn = int(there.sizes.max()), self.augment
+        nodes = padded_size(int(there.sizes[numbers].max()), alike=int(there.sizes.min()) == most)
+        batch = there.batch(numbers, min(nodes, most))
         if turn is None:
             return batch
         assert isinstance(turn, RandomRotation)
         pos = turn.checked(batch.pos)
-        turns = turn.matrices([self.shares.noise(number) for number in numbers.tolist()], pos.shape[-1])
+        turns = turn.matrices([self._noise(number) for number in numbers.tolist()], pos.shape[-1])
         # Not as a matrix product, which a GPU may compute with fewer digits.
-        product = pos[..., None] * self.graphs.there(turns).to(pos.dtype)[:, None]
+        product = pos[..., None] * there.there(turns).to(pos.dtype)[:, None]
         return replace(batch, pos=product.sum(-2))
+
+    def _noise(self, number: int) -> np.random.Generator:
+        """What the augmentation of a graph draws from."""
+        return np.random.default_rng([NOISE, self.seed, self.epoch, number])
 
 
 def describe(source: Source) -> dict[str, Any]:
@@ -227,7 +218,7 @@ class Feed:
     world: int = 1
     pin_memory: bool = False
     device: torch.device | None = None  # a GPU on which batches are to be made, in few shapes
-    resident: GraphRows | None = None  # the training graphs on it
+    resident: JoinedGraphs | None = None  # the training graphs on it
     checked: bool = False  # what a function makes: checking takes about as long, so only the first graphs are
     model: Any = None  # whose kinds the graphs must have
 
@@ -249,19 +240,19 @@ class Feed:
         batches = global_batches(nodes, self.config.batch_size, seed, epoch)
         mine = (self.rank, self.world)
         shares = Shares(graphs, batches[batch:], *mine, self.augment, seed, epoch, self.kinds)
-        if self.device is not None and self._fits(graphs):
-            if self.resident is None or callable(self.train):
-                self.resident = GraphRows(graphs, self.kinds, self.device)
-            return SharesOnDevice(shares, self.resident), len(batches)
-        return self._loader(shares), len(batches)
+        if self.device is None or not self._fits(graphs):
+            return self._loader(shares), len(batches)
+        if self.resident is None or callable(self.train):
+            self.resident = JoinedGraphs.of(graphs, self.kinds, device=self.device)
+        there = replace(shares, resident=self.resident)
+        return map(there.__getitem__, range(len(there))), len(batches)
 
     def _fits(self, graphs: Sequence[Graph]) -> bool:
         """Whether batches can be made on the device: it has room for all graphs, and augmentation is a rotation."""
         room = min(RESIDENT, torch.cuda.mem_get_info(self.device)[0] // 4)
         known = self.augment is None or isinstance(self.augment, RandomRotation)
-        each = 8 * (
-            4 + len(self.kinds) + sum(graphs[0].widths)
-        )  # bytes of a node or a column of edge_index, at most
+        # Bytes of a node or a column of edge_index, at most.
+        each = 8 * (4 + len(self.kinds) + sum(graphs[0].widths))
         return known and each * int(sum(map(np.sum, counts_of(graphs)))) <= room
 
     def val_loader(self) -> DataLoader[Share]:

@@ -22,8 +22,8 @@ from torch.optim import Adam, AdamW, Optimizer
 from gln.errors import GLNError
 from gln.evaluation.padded import BestThreshold
 from gln.graphs import GraphBatch, as_graphs
+from gln.graphs.convert import share_kinds
 from gln.graphs.features import feature_noise
-from gln.graphs.kinds import share_kinds
 from gln.graphs.record import NAMES, Graph
 from gln.models import StructureOutput
 from gln.models.contract import Generates, Prepares, Replayable, check_kinds, kinds_of
@@ -38,7 +38,6 @@ from gln.storage.runs import (
     write_checkpoint,
 )
 from gln.threads import at_most, threads_for
-from gln.training.average import Average
 from gln.training.config import FREE, FitConfig
 from gln.training.data import Augment, Feed, Share, Source, describe, seed_step, warn_of_scales
 from gln.training.losses import KindScores, usual_loss
@@ -52,7 +51,7 @@ from gln.training.processes import (
     suited,
     with_others,
 )
-from gln.training.progress import Progress, Recorder, is_finished, resumed
+from gln.training.progress import Average, Progress, Recorder, is_finished, resumed
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
@@ -390,10 +389,8 @@ class Loop:
         self._read_numbers()
         kinds = kinds_of(self.model)
         best = BestThreshold(entries="directed" if kinds.directed else "pairs").to(self.device)
-        total, told = (
-            torch.zeros((), device=self.device),
-            KindScores(kinds, torch.zeros(6, device=self.device)),
-        )
+        total = torch.zeros((), device=self.device)
+        told = KindScores(kinds, torch.zeros(6, device=self.device))
         self.model.eval()
         for number, share in enumerate(self.feed.val_loader()):
             share = share.to(self.device)

@@ -116,19 +116,19 @@ class Loss:
         self, output: StructureOutput, batch: GraphBatch, edges: Tensor
     ) -> Iterator[tuple[float, Tensor]]:
         """The terms ``[S, B]`` of what the model predicts beyond ``edges [B, N, N | K]``, with their weights."""
-        for name, steps in (("types", output.types), ("weights", output.weights), ("nodes", output.nodes)):
-            if steps is None:
-                continue
-            scores = torch.stack(steps if self.every_step else steps[-1:])
-            if name == "types":
-                truth = output.entries(_known(batch, "edge_type"))
-                yield self.psi3, type_term(scores, truth, edges, self.types)
-            elif name == "weights":
-                truth = output.entries(_known(batch, "edge_weight"))
-                yield self.psi4, weight_term(scores, truth, edges, self.weights)
-            else:
-                nodes, real = scores[..., None, :], batch.mask[..., None]  # as of pairs with one candidate
-                yield self.psi5, type_term(nodes, _known(batch, "node_type")[..., None], real, "plain")
+
+        def stacked(steps: tuple[Tensor, ...]) -> Tensor:
+            return torch.stack(steps if self.every_step else steps[-1:])
+
+        if output.types is not None:
+            truth = output.entries(_known(batch, "edge_type"))
+            yield self.psi3, type_term(stacked(output.types), truth, edges, self.types)
+        if output.weights is not None:
+            truth = output.entries(_known(batch, "edge_weight"))
+            yield self.psi4, weight_term(stacked(output.weights), truth, edges, self.weights)
+        if output.nodes is not None:  # as of pairs with one candidate
+            nodes, truth = stacked(output.nodes)[..., None, :], _known(batch, "node_type")[..., None]
+            yield self.psi5, type_term(nodes, truth, batch.mask[..., None], "plain")
 
 
 def usual_loss(model: Any, **settings: Any) -> Loss:

@@ -1,18 +1,24 @@
-"""Where a run stands: its counters, the progress bar and the TensorBoard log."""
+"""Where a run stands: its counters, averaged weights, the progress bar and the TensorBoard log."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NotRequired, TypedDict
+from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
 
 from tqdm.auto import tqdm  # type: ignore[import-untyped]
 
 from gln.errors import GLNError
+from gln.later import torch
 from gln.storage.facts import Facts, as_kind
 from gln.training.config import FitConfig
 
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+EARLY = 10  # in the first steps, the mean of the weights is over a tenth of them
 EVERY = 10  # steps between entries for single steps in TensorBoard
 
 
@@ -97,6 +103,49 @@ def is_finished(progress: Progress, config: FitConfig) -> bool:
     """Whether all epochs are done, or the last ``patience`` epochs brought no better one."""
     waited = progress.epoch - (progress.best_epoch or 0)
     return progress.epoch >= config.epochs or (config.patience is not None and waited >= config.patience)
+
+
+class Average:
+    """The running mean of the weights of ``model``, of which every step keeps the share ``keep``: it wanders less.
+
+    The number that a step reads is a tensor, and its sums are in place: a step can be recorded and replayed.
+    """
+
+    def __init__(self, model: nn.Module, keep: float) -> None:
+        self.keep = keep
+        self.names = [name for name, _ in model.named_parameters()]
+        self.weights = [weight.detach() for weight in model.parameters()]
+        self.means = [weight.clone() for weight in self.weights]
+        self.pull = torch.ones((), device=self.weights[0].device)
+
+    def at_step(self, step: int) -> None:
+        """Say how many steps were done before the next one."""
+        self.pull.fill_(1 - min(self.keep, (1 + step) / (EARLY + step)))
+
+    def update(self) -> None:
+        """Take in the weights after a step."""
+        apart = torch._foreach_sub(self.weights, self.means)
+        torch._foreach_mul_(apart, self.pull)
+        torch._foreach_add_(self.means, apart)
+
+    @contextmanager
+    def in_place(self) -> Iterator[None]:
+        """Give the model the averaged weights for a while."""
+        before = [weight.clone() for weight in self.weights]
+        torch._foreach_copy_(self.weights, self.means)
+        try:
+            yield
+        finally:
+            torch._foreach_copy_(self.weights, before)
+
+    def state(self) -> dict[str, Tensor]:
+        """The means, by the names of the weights."""
+        return dict(zip(self.names, self.means, strict=True))
+
+    def restore(self, state: Mapping[str, Tensor]) -> None:
+        """Go on from means that :meth:`state` gave; where there are none, from the weights."""
+        for name, mean, weight in zip(self.names, self.means, self.weights, strict=True):
+            mean.copy_(state.get(name, weight))
 
 
 class Recorder:

@@ -5,7 +5,7 @@
     WORK/
       bins.json            how many nodes each tile has, and its box
       000003.nodes         tile 3: the row in the file, the position and the features of every node
-      000003.crowds.npz    where very many nodes coincide (gln.models.crowds), if they do
+      000003.crowds.npz    where very many nodes coincide (gln.models.candidates), if they do
       000003.near.npy      pairs of its nodes with their nearest, sorted by the tile of the other end; cuts.npy: where
       000003.rows.npy      the second ends of all candidate pairs of its nodes; begin.npy: where those of a node begin
 
@@ -32,8 +32,7 @@ from gln.graphs.check import far_from
 from gln.graphs.record import Graph
 from gln.io.streams import Stream
 from gln.later import spatial
-from gln.models.candidates import TIE
-from gln.models.crowds import find_crowds
+from gln.models.candidates import TIE, find_crowds
 from gln.storage.facts import read_facts, write_json
 
 if TYPE_CHECKING:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol
 import numpy as np
 
 from gln.decoding import molecules
-from gln.decoding.confidence import chance
 from gln.decoding.valences import BONDS, ELEMENTS, NUMBER, STATES, State, group, parse_states
 from gln.errors import GLNError
 from gln.graphs.record import Graph
@@ -72,7 +71,7 @@ class Chemistry:
     orders: tuple[int, ...]
     states: tuple[State, ...]
     stated: bool  # whether it predicts states at all
-    sure: dict[str, list[float]]  # for :func:`gln.decoding.confidence.chance`
+    sure: dict[str, list[float]]  # for :func:`gln.decoding.molecules.chance`
     least: ClassVar[float] = molecules.LEAST
 
     @classmethod
@@ -148,7 +147,7 @@ class Chemistry:
         place = np.flatnonzero(known)
         ends = torch.from_numpy(place[found.bonds].reshape(-1, 2).T.copy())
         bonds = {
-            "edge_prob": chance(found.bond_doubts, self.worth("bond", found)).astype(np.float32),
+            "edge_prob": molecules.chance(found.bond_doubts, self.worth("bond", found)).astype(np.float32),
             "edge_type": np.array([self.orders.index(order) for order in found.types], dtype=np.int64),
             "edge_order": found.orders,
         }
@@ -159,7 +158,7 @@ class Chemistry:
         if self.stated:
             atoms["node_type"] = np.zeros(len(numbers), dtype=np.int64)
             atoms["node_type"][place] = found.states
-        sure = float(chance(found.doubts[None], self.worth("molecule", found))[0])
+        sure = float(molecules.chance(found.doubts[None], self.worth("molecule", found))[0])
         strange = sorted({symbols[atom] for atom in np.flatnonzero(~known).tolist()})
         notes = [] if found.proven else ["a likelier molecule may have been missed"]
         where = answer.pos.numpy(force=True)

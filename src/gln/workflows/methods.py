@@ -17,8 +17,8 @@ import numpy as np
 from gln.decoding.valences import ELEMENTS
 from gln.errors import GLNError
 from gln.files import apart_from, open_regular
-from gln.graphs.kinds import TYPES, rename_types
-from gln.graphs.record import KINDS, NAMES, Graph
+from gln.graphs.convert import rename_types
+from gln.graphs.record import KINDS, NAMES, TYPES, Graph
 from gln.io import EdgeTable, Item, ReadOptions, find_files
 from gln.io.molfiles import MOLECULES
 from gln.io.reading import GLANCE, reasons_against

@@ -28,7 +28,7 @@ from gln.io.file_edges import Columns, edge_columns
 from gln.io.streams import Stream, open_stream
 from gln.io.writing import facts_in, pack_edges
 from gln.models.contract import kind_names, kinds_of, products
-from gln.models.crowds import MOST_COPIES
+from gln.models.pairs import MOST_COPIES
 from gln.models.region import check_local, hops, score_region
 from gln.models.settings import misfit
 from gln.threads import at_most, threads_for

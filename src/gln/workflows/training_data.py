@@ -13,8 +13,8 @@ from gln.families import FAMILIES, parse_family
 from gln.files import apart_from
 from gln.graphs import split
 from gln.graphs.check import check_whole
-from gln.graphs.kinds import TYPES, share_kinds
-from gln.graphs.record import KINDS, NAMES, ROWS, Graph
+from gln.graphs.convert import share_kinds
+from gln.graphs.record import KINDS, NAMES, ROWS, TYPES, Graph
 from gln.io import Item, ReadOptions, Skipped, find_files, read_items
 from gln.io.reading import node_files
 from gln.seeds import check_seed

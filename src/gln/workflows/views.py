@@ -15,9 +15,9 @@ from gln.errors import GLNError, quote
 from gln.families import parse_family
 from gln.graphs import as_graphs
 from gln.graphs.check import as_record
-from gln.graphs.kinds import TYPES, rename_types
+from gln.graphs.convert import rename_types
 from gln.graphs.pack import load_graphs
-from gln.graphs.record import Graph
+from gln.graphs.record import TYPES, Graph
 from gln.inference.predict import Choice, Method
 from gln.inference.steps import Seen, every_step
 from gln.io import Item, ReadOptions, read_items

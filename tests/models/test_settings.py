@@ -1,4 +1,4 @@
-"""The catalogue says of a model that is not loaded what its class says."""
+"""The settings of a model that is not loaded are those that its class has."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from gln.errors import GLNError
 from gln.models import _HOME, MODELS
-from gln.models.catalogue import Models
+from gln.models.settings import Models
 
 
 @pytest.mark.parametrize("name", _HOME)
