@@ -148,7 +148,7 @@ def ways(flow: GraphFlow, given: argparse.Namespace) -> list[Sampling]:
         for eta in given.stochasticity or [None]
         for start in given.start or [None]
         for lateness in given.lateness or [None]
-        for evenly in ([True] if given.evenly else [None])
+        for evenly in (map(bool, given.evenly) if given.evenly else [None])
     ]
 
 
@@ -391,7 +391,7 @@ def main() -> None:
     parser.add_argument("--stochasticity", type=float, nargs="*")
     parser.add_argument("--start", type=float, nargs="*")
     parser.add_argument("--lateness", type=float, nargs="*")
-    parser.add_argument("--evenly", action="store_true")
+    parser.add_argument("--evenly", type=int, nargs="*", help="1: draw evenly, 0: every pair alone")
     parser.add_argument("--against", choices=["test", "val"], default="test")
     parser.add_argument("--keep", type=Path, help="folder for the samples")
     parser.add_argument("--graph-tool", help="a Python that has graph-tool, such as /usr/bin/python3")

@@ -14,7 +14,7 @@ import torch
 
 import gln
 from gln.errors import GLNError
-from gln.evaluation.generation import is_planar
+from gln.evaluation.generation import Valid, is_planar, is_tree
 from gln.graphs.check import as_record
 from gln.storage.models import SHIPPED, shipped
 from tests.conftest import run
@@ -31,6 +31,7 @@ EXPECTED = {
     "planar": [],
     "shapes": [("shapes:points=500,kind=smooth", 0.95)],
     "surfaces": [("surfaces", 0.96), ("surfaces:points=196", 0.93)],
+    "tree": [],
 }
 
 
@@ -130,9 +131,10 @@ def test_a_page_draws_molecules_as_chemists_do_where_the_types_of_bonds_have_nam
     assert '"type_names":["single","double","triple","aromatic"]' in Path("page.html").read_text()
 
 
-def test_a_shipped_generator_draws_graphs_that_are_valid_and_new() -> None:
-    made = [as_record(graph) for graph in gln.load("planar").sample(4, seed=0, steps=50)]
-    assert sum(map(is_planar, made)) >= 3
+@pytest.mark.parametrize(("name", "valid"), [("planar", is_planar), ("tree", is_tree)])
+def test_a_shipped_generator_draws_graphs_that_are_valid_and_new(name: str, valid: Valid) -> None:
+    made = [as_record(graph) for graph in gln.load(name).sample(4, seed=0, steps=50)]
+    assert sum(map(valid, made)) >= 3
     assert {graph.num_nodes for graph in made} == {64}
     assert gln.novelty(made, made)["uniqueness"] == 1
 
