@@ -219,18 +219,19 @@ def forming() -> None:
 
 def trade() -> None:
     """Fidelity against likeness, for every measured number of steps and stochasticity."""
-    rows = json.loads((RESULTS / "flows/planar.json").read_text())["settings"]
+    some = [
+        json.loads((RESULTS / f"flows/planar{part}.json").read_text())["settings"]
+        for part in ("-50", "-start", "")
+    ]
     fresh = json.loads((RESULTS / "flows/planar-fresh.json").read_text())["fresh"]
     figure = Figure(figsize=(5.6, 3.1), layout="constrained")
     ax = figure.add_subplot()
-    looks = zip(sorted({row["steps"] for row in rows}), GROUPS, "osD^v", strict=False)
-    for number, colour, marker in looks:
-        some = sorted((row for row in rows if row["steps"] == number), key=lambda row: row["stochasticity"])
-        look = {"color": colour, "marker": marker, "markersize": 4, "linewidth": 1.4}
-        ax.plot(
-            [row["mmd_ratio"] for row in some], [row["vun"] for row in some], label=f"{number} steps", **look
-        )
-        for row in some:
+    for rows, colour, marker in zip(some, GROUPS, "osD", strict=False):
+        start = f" from time {rows[0]['start']:g}" if rows[0]["start"] else ""
+        x, y = [row["mmd_ratio"] for row in rows], [row["vun"] for row in rows]
+        label = f"{rows[0]['steps']} steps{start}"
+        ax.plot(x, y, label=label, color=colour, marker=marker, markersize=4, linewidth=1.4)
+        for row in rows:
             spot = row["mmd_ratio"], row["vun"]
             ax.annotate(f"{row['stochasticity']:g}", spot, (5, -9), textcoords="offset points", fontsize=7)
     ax.plot(
@@ -238,8 +239,9 @@ def trade() -> None:
     )
     ax.set(xlabel="MMD² to the test graphs, by that of the training graphs", ylabel="valid, unique and novel")
     ax.grid(color=PALE, linewidth=0.7)
+    ax.margins(y=0.1)
     ax.spines[["top", "right"]].set_visible(False)
-    ax.legend(frameon=False, fontsize=8, loc="lower right")
+    ax.legend(frameon=False, fontsize=8, loc="lower right", title="(numbers: stochasticity)", title_fontsize=8)
     save(figure, "generating-trade.svg")
 
 
