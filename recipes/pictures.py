@@ -241,7 +241,9 @@ def trade() -> None:
     ax.grid(color=PALE, linewidth=0.7)
     ax.margins(y=0.1)
     ax.spines[["top", "right"]].set_visible(False)
-    ax.legend(frameon=False, fontsize=8, loc="lower right", title="(numbers: stochasticity)", title_fontsize=8)
+    ax.legend(
+        frameon=False, fontsize=8, loc="lower right", title="(numbers: stochasticity)", title_fontsize=8
+    )
     save(figure, "generating-trade.svg")
 
 
