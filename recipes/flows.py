@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import hashlib
 import os
 import shlex
 import signal
@@ -231,9 +232,20 @@ def sampled_with(
     flow: GraphFlow, how: Sampling, given: argparse.Namespace, name: str, seed: int
 ) -> tuple[list[Graph], float, str]:
     kept = given.keep and given.keep / f"{name}-{in_a_name(how)}-{seed}.npz"
+    weights = hashlib.sha256(
+        b"".join(w.numpy(force=True).tobytes() for w in flow.state_dict().values())
+    ).hexdigest()
     if kept and kept.exists():
         with np.load(kept) as arrays:
-            return published(kept), float(arrays["seconds"]), str(arrays["device"])
+            made, facts = (
+                published(kept),
+                {key: arrays[key] for key in ("seconds", "device", "weights") if key in arrays},
+            )
+        if len(made) != given.samples or str(facts.get("weights", weights)) != weights:
+            sys.exit(
+                f"{kept} holds {len(made)} graphs, perhaps of other weights; expected {given.samples} of these."
+            )
+        return made, float(facts["seconds"]), str(facts["device"])
     start = time.perf_counter()
     made = flow.sampled(given.samples, seed, how=how, batch_size=given.batch_size or 256)
     seconds = time.perf_counter() - start
@@ -241,7 +253,7 @@ def sampled_with(
     device = torch.cuda.get_device_name() if on_gpu else f"CPU, {torch.get_num_threads()} threads"
     if kept:
         given.keep.mkdir(parents=True, exist_ok=True)
-        np.savez_compressed(kept, seconds=seconds, device=device, **arrays_of(made))
+        np.savez_compressed(kept, seconds=seconds, device=device, weights=weights, **arrays_of(made))
     return made, seconds, device
 
 

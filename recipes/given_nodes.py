@@ -4,7 +4,8 @@
     python recipes/given_nodes.py train surfaces gln --run runs/grid-gln --minutes 3
     python recipes/given_nodes.py test surfaces --flow runs/grid-flow --gln runs/grid-gln -o results/flows/grid.json
 
-``surfaces`` are plain grids, on which many cells have two equal diagonals: a graph has one of each, at random.
+``surfaces`` are plain grids, on which many cells have two equal diagonals: a graph has one of them, at
+random, and of others the shorter.
 ``communities`` have two links between them, anywhere. Repeat ``train`` to go on, as :mod:`timed` says.
 """
 
@@ -25,7 +26,7 @@ from torch import nn
 import gln
 from gln.evaluation.edges import wilsons
 from gln.families import parse_family
-from gln.families.surfaces import KINDS, grid
+from gln.families.surfaces import EQUAL, KINDS, grid
 from gln.graphs.record import Graph
 from gln.seeds import TEST_SEED
 from gln.storage.provenance import check_source, write_result
@@ -39,7 +40,7 @@ POINTS = {"surfaces": 100, "communities": 40}
 
 
 def one_diagonal_in_every_cell(truth: Graph, made: Graph) -> bool:
-    """Whether the graph is a triangulated grid: all sides, one diagonal in every cell and nothing else."""
+    """Whether the graph is a triangulated grid: all sides, and in every cell the shorter diagonal or an equal one."""
     side = math.isqrt(truth.num_nodes)
     sides, cells = grid(KINDS[int(truth.kind)], side)
     place = truth.perm.numpy()[made.edge_index.numpy()]  # [2, m], in the order of the grid
@@ -47,7 +48,16 @@ def one_diagonal_in_every_cell(truth: Graph, made: Graph) -> bool:
     joined[place[0], place[1]] = True
     falling, rising = joined[cells[:, 0], cells[:, 3]], joined[cells[:, 1], cells[:, 2]]
     count = 2 * (len(sides) + len(cells))
-    return bool((falling ^ rising).all() and joined[sides[:, 0], sides[:, 1]].all() and joined.sum() == count)
+    assert truth.pos is not None
+    corner = truth.pos.double().numpy()[np.argsort(truth.perm.numpy())][cells]  # [c, 4, 3]
+    one, other = (((corner[:, a] - corner[:, b]) ** 2).sum(-1) for a, b in ((0, 3), (1, 2)))
+    shorter = np.where(falling, one - other, other - one) <= EQUAL * (one + other)
+    return bool(
+        (falling ^ rising).all()
+        and shorter.all()
+        and joined[sides[:, 0], sides[:, 1]].all()
+        and joined.sum() == count
+    )
 
 
 def cliques_with_their_links(truth: Graph, made: Graph) -> bool:

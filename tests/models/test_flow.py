@@ -158,6 +158,13 @@ def test_saved_and_loaded_it_draws_the_same(trained: GraphFlow, tmp_path: Path) 
         assert torch.equal(one.edge_index, two.edge_index)
 
 
+def test_a_flow_saved_before_walks_were_gone_still_loads(trained: GraphFlow, tmp_path: Path) -> None:
+    facts = gln.save(trained, tmp_path) / "model.json"
+    facts.write_text(facts.read_text().replace('"late"', '"walks": 0, "late"'))
+    assert "walks" in facts.read_text()
+    assert "walks" not in gln.load(tmp_path).config
+
+
 def test_over_given_nodes() -> None:
     flow = GraphFlow(pos_channels=2, **TINY)
     points = torch.rand(6, 2)
@@ -194,6 +201,7 @@ def test_a_directed_flow() -> None:
         ({"stochasticity": -1.0}, "stochasticity=-1.0"),
         ({"lateness": 0.5}, "lateness=0.5"),
         ({"start": 1.0}, "start=1.0; expected a time below 1"),
+        ({"evenly": "no"}, "evenly='no'; expected true or false"),
     ],
 )
 def test_mistakes_are_answered_in_a_sentence(wrong: dict, words: str) -> None:

@@ -13,16 +13,12 @@ from torch import Tensor
 from gln.errors import GLNError
 from gln.evaluation.kinds import Matched, kinds_of_pairs
 from gln.evaluation.metrics import POOLED, Scores
+from gln.graphs.batch import real
 from gln.graphs.check import check_choice
 from gln.graphs.convert import as_graph_pairs
 from gln.graphs.record import Graph
 
 Entries = Literal["pairs", "directed", "all"]
-
-
-def real(values: Tensor) -> Tensor:
-    """Convert to the widest floating type of the device (Apple's MPS has no float64)."""
-    return values.to(torch.float32 if values.device.type == "mps" else torch.float64)
 
 
 def ratios(found: Tensor, predicted: Tensor, true: Tensor, entries: Tensor) -> dict[str, Tensor]:

@@ -35,7 +35,7 @@ SCALE: dict[Order, Range] = {"ordered": (0, 10), "set": (0.5, 2)}  # released, o
 ANGLE: Range = (0, 6)  # released: radians about x, then y, then z, around the centroid
 SHEAR: Range = (-0.5, 0.5)  # ours: all six off-diagonal entries; released has (.01, 2), switched off
 JITTER = 0.15  # ours: u and v of every point move by up to this share of a step, either way
-EQUAL = 1e-4  # ours: squared lengths that differ by less are equal, where a coin decides
+EQUAL = 1e-4  # ours: squared lengths that differ by a smaller share are equal, where a coin decides
 
 PERIODIC = {"ellipsoid": "u", "hyperboloid": "v", "torus": "uv"}  # joined across the seam in the order "set"
 
@@ -76,8 +76,8 @@ class Surfaces(Family):
         points: a square number m², at least 9 (paper: 100 and 400).
         kind: one of ``KINDS``, or ``"all"`` to cycle through the six (paper: 200 of each).
         scale, translate, rotate, reflect, shear: False omits this map; all other draws stay the same.
-        jitter: False leaves u and v on the plain grid. Without shear, a fifth of its cells and more have two equal
-            diagonals; each then gets one of them at random, which no model can know.
+        jitter: False leaves u and v on the plain grid. Without shear, cells then have two equal diagonals, of 100
+            points a fifth of them and more; each gets one of them at random, which no model can know.
     """
 
     points: int = 100

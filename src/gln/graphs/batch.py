@@ -284,6 +284,11 @@ def as_batch(given: Any) -> GraphBatch:
     return GraphBatch(**rows, adj=_nothing(mask), mask=mask)
 
 
+def real(values: Tensor) -> Tensor:
+    """Convert to the widest floating type of the device (Apple's MPS has no float64)."""
+    return values.to(torch.float32 if values.device.type == "mps" else torch.float64)
+
+
 def pair_mask(mask: Tensor) -> Tensor:
     """True on pairs of two different nodes of ``mask [B, N]``: ``[B, N, N]``."""
     both = mask[:, :, None] & mask[:, None, :]

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import one_hot
 
-from gln.graphs.batch import GraphBatch, pair_mask
+from gln.graphs.batch import GraphBatch, pair_mask, real
 from gln.graphs.record import Graph
 from gln.models.contract import products
 from gln.models.settings import check_sampling
@@ -115,7 +115,7 @@ def drawn_evenly(chances: Tensor, start: Tensor) -> Tensor:
     It is that sum rounded up or down, by ``start [B]``, which is uniform: of all chances laid end to end, those happen
     on which one of the points ``start, start + 1, …`` falls.
     """
-    ends = chances.double().cumsum(-1) - start[:, None]
+    ends = real(chances).cumsum(-1) - start[:, None]
     return ends.ceil() > (ends - chances).ceil()
 
 

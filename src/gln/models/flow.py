@@ -5,7 +5,8 @@ noisy graph ``G_t`` shows its state in the data with probability ``t``, and othe
 ``m [S]``: how common each state is in the training graphs. At time 0 the graph is noise, at time 1 it is data. The
 network learns the chances ``p(G_1 | G_t, t)`` of every pair, by cross entropy.
 
-To sample, start from noise and go from ``t`` to ``s > t`` until ``s = 1``, every pair on its own:
+To sample, start from noise and go from ``t`` to ``s > t`` until ``s = 1``, every pair on its own, or *evenly*
+(:class:`gln.models.chain.Sampling`); the last step takes the likeliest states:
 
 1. draw its clean state ``c`` from the network's chances;
 2. *jump* to ``c`` with probability ``(s − t) / (1 − t)``;
@@ -30,7 +31,7 @@ import torch
 from torch import Tensor, nn
 
 from gln.errors import GLNError
-from gln.graphs.batch import GraphBatch, as_batch, pair_mask
+from gln.graphs.batch import GraphBatch, as_batch, pair_mask, real
 from gln.graphs.check import as_record, check_whole, make_graph, whole_number
 from gln.graphs.columns import node_rows
 from gln.graphs.record import Graph, is_data
@@ -65,8 +66,8 @@ class GraphFlow(nn.Module):
         width, pair_width, kernels, steps: as in :class:`gln.GLN`.
         edge_types: how many types of edges there are.
         directed: ``i → j`` and ``j → i`` are two edges.
-        resistance: let nodes and pairs also read how well the noisy graph connects them, however long the way: for
-            graphs such as trees, where a single edge more or less is wrong.
+        resistance: let nodes and pairs also read how well the noisy graph connects them, over ways of up to about 100
+            edges, in whichever direction: for graphs such as trees, where a single edge more or less is wrong.
         late: train more often at times near 1, where a graph is almost clean.
         sampling_steps, stochasticity, start, lateness, evenly: those of :meth:`sample`, unless others are asked for.
         marginal: how common each state of a pair is; found in the training graphs unless given.
@@ -358,9 +359,9 @@ class GraphFlow(nn.Module):
 class Resistance(nn.Module):
     """What the noisy graph, as a network of unit resistors, tells nodes and pairs, as first states of both.
 
-    Between the ends of an edge that nothing bypasses the resistance is 1, and the more ways around, the less; between
-    nodes that no way connects it is almost infinite. So pairs know at once which edges close cycles, and which parts
-    are still apart.
+    Between the ends of an edge that nothing bypasses the resistance is nearly 1, and the more ways around, the less;
+    between nodes that no way connects it is hundreds or more. So pairs know at once which edges close cycles, and
+    which parts are still apart. Directions and types of edges do not count.
     """
 
     def __init__(self, width: int, pair_width: int) -> None:
@@ -370,7 +371,7 @@ class Resistance(nn.Module):
     def forward(self, a: Tensor) -> tuple[Tensor, Tensor]:
         """From ``A_t [B, N, N]``: ``[B, N, d]`` and ``[B, N, N, c]``."""
         with torch.autocast(a.device.type, enabled=False), torch.no_grad():
-            degree, leak, r = resistances(torch.maximum(a, a.mT).double())
+            degree, leak, r = resistances(real(torch.maximum(a, a.mT)))
             spare = a * (1 - r).clamp(min=0)  # how much of the current others than the edge carry
             node = torch.stack([(1 + degree).log() / 4, leak], dim=-1)
             pair = torch.stack(
@@ -380,9 +381,10 @@ class Resistance(nn.Module):
 
 
 def resistances(a: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Of graphs ``[B, N, N]``: degrees ``[B, N]``, 1 by the nodes that each can reach, and resistances ``[B, N, N]``.
+    """Of graphs ``[B, N, N]``: degrees, about 1 by the nodes in reach, both ``[B, N]``, and resistances ``[B, N, N]``.
 
-    Every node leaks a little to the ground, or there would be no inverse. It is found by Newton's iteration: on a GPU,
+    Every node leaks a little to the ground, or there would be no inverse; beyond some 100 edges, little current arrives
+    that way. It is found by Newton's iteration: on a GPU,
     products of matrices can be recorded, and the factorisations of torch cannot.
     """
     degree, one = a.sum(-1), torch.eye(a.shape[-1], dtype=a.dtype, device=a.device)

@@ -71,7 +71,7 @@ def check_flow(given: Settings) -> Settings:
         for name, least in (("in_channels", 0), ("pos_channels", 0), ("edge_types", 1))
     }
     check_sampling("GraphFlow", given)
-    _check_flags("GraphFlow", config, ("resistance", "directed", "late", "evenly"))
+    _check_flags("GraphFlow", config, ("resistance", "directed", "late"))
     chances = given["marginal"]
     if chances is not None:
         fit = len(chances) == 1 + config["edge_types"] and all(0 <= chance <= 1 for chance in chances)
@@ -91,6 +91,7 @@ def check_sampling(owner: str, given: Settings) -> None:
     for name, least in (("stochasticity", 0), ("start", 0), ("lateness", 1)):
         if name in given and not least <= given[name] < float("inf"):
             raise GLNError(f"{owner} got {name}={given[name]!r}; expected a number of at least {least}.")
+    _check_flags(owner, given, ("evenly",) if "evenly" in given else ())
     if given.get("start", 0) >= 1:
         raise GLNError(f"{owner} got start={given['start']!r}; expected a time below 1.")
 

@@ -60,6 +60,11 @@ class Noise(TypedDict):
     x: NotRequired[Spread]
 
 
+GONE = (
+    ("GraphFlow", "walks", 0),
+)  # settings that models no longer have, at the value with which nothing is lost
+
+
 class Training(TypedDict, total=False):
     """How a model was trained."""
 
@@ -142,7 +147,8 @@ def load_model(path: Path | str) -> nn.Module:
             f"{path} names the model class {name[:40]!r}, but known are {', '.join(models.MODELS)}; "
             "for a class of your own, set gln.models.MODELS[name] to it before loading."
         )
-    model = build_for(tensors, models.MODELS[name], facts["config"], path)
+    config = {key: value for key, value in facts["config"].items() if (name, key, value) not in GONE}
+    model = build_for(tensors, models.MODELS[name], config, path)
     load_weights(model, tensors, folder / "model.safetensors")
     annotate(model, check_threshold(float(facts["threshold"]), path), facts.get("training"))
     return model.eval()
