@@ -313,16 +313,16 @@ def test_ctrl_c_twice_obeys_at_once(tmp_path: Path) -> None:
 def test_a_full_disk_keeps_the_last_checkpoint(
     tmp_path: Path, whole: tuple[Tiny, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from gln.storage import tensors
+    from gln.storage import models
 
-    real, left = tensors.write_atomically, iter(range(5))
+    real, left = models.write_atomically, iter(range(5))
 
     def write(path: Path, data: bytes) -> None:
         if path.name == "checkpoint.safetensors" and next(left, None) is None:
             raise OSError(errno.ENOSPC, "No space left on device")
         real(path, data)
 
-    monkeypatch.setattr(tensors, "write_atomically", write)
+    monkeypatch.setattr(models, "write_atomically", write)
     with pytest.raises(GLNError, match=r"disk is full: .* free some space and resume"):
         train(tmp_path)
     monkeypatch.undo()
