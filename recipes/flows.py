@@ -22,7 +22,6 @@ says. ``fresh`` scores new graphs of the family instead. ``cost`` measures a ste
 from __future__ import annotations
 
 import argparse
-import ast
 import hashlib
 import os
 import shlex
@@ -52,6 +51,7 @@ from gln.seeds import TEST_SEED
 from gln.storage.provenance import check_source, write_result
 from gln.storage.runs import read_config
 from gln.training.processes import Interrupted
+from timed import settings_in
 
 SEED = 1  # of graphs drawn from a family, and of their split
 COST = 12  # steps that are timed
@@ -362,11 +362,6 @@ def arrays_of(graphs: list[Graph]) -> dict[str, np.ndarray]:
         "edge_count": np.array([len(pairs) for pairs in edges], dtype=np.int32),
         "edges": np.concatenate(edges).astype(np.int16),  # no graph has 2¹⁵ nodes
     }
-
-
-def settings_in(words: list[str]) -> dict[str, Any]:
-    """``["late=True"]`` as settings."""
-    return {word.partition("=")[0]: ast.literal_eval(word.partition("=")[2]) for word in words}
 
 
 def command() -> str:

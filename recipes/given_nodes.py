@@ -89,13 +89,12 @@ def train(given: argparse.Namespace) -> None:
     torch.manual_seed(0)
     settings = {"pos_channels": family.graphs(1)[0].pos.shape[1]} | settings_in(given.set)
     if given.model == "flow":
-        model, loss = gln.GraphFlow(late=True, sampling_steps=SAMPLING_STEPS, evenly=True, **settings), None
+        model = gln.GraphFlow(late=True, sampling_steps=SAMPLING_STEPS, evenly=True, **settings)
+        loss = usual_loss(model)
     else:
-        model, loss = gln.GLN(steps=6, **settings), {"edge": "plain", "psi1": 5}
-    make = gln.Fresh(family, given.epoch, seed=1)
-    fit_for(
-        given, model, lambda epoch: list(make(epoch)), family.graphs(VAL, 2), usual_loss(model, **loss or {})
-    )
+        model = gln.GLN(**{"steps": 6} | settings)
+        loss = usual_loss(model, edge="plain", psi1=5)
+    fit_for(given, model, gln.Fresh(family, given.epoch, seed=1), family.graphs(VAL, 2), loss)
 
 
 def test(given: argparse.Namespace) -> None:

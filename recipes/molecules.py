@@ -13,7 +13,6 @@ several short calls on a machine without rdkit, use ``recipes/molecule_calls.py`
 from __future__ import annotations
 
 import argparse
-import ast
 import os
 import signal
 import threading
@@ -40,6 +39,7 @@ from gln.training.processes import Interrupted
 from gln.training.progress import resumed
 from recipes.molecule_graphs import EPOCH, LARGEST, SHARES, Epochs, Molecules, load, smiles_in
 from recipes.molecule_labels import ELEMENTS, NODE_TYPES
+from recipes.timed import settings_in
 
 SITUATIONS = {  # that are tried: the share of hydrogens that are there, and noise in ångström
     "all atoms": (1, 0.0),
@@ -225,11 +225,6 @@ def judged(model: Any, graphs: list[Graph], batch_size: int) -> np.ndarray:
         found = (whole, *edges, batch.mask.sum(1), (named & batch.mask).sum(1), chance.exp())
         rows[chosen] = torch.stack([values.double() for values in found], 1).numpy(force=True)
     return rows
-
-
-def settings_in(words: list[str]) -> dict[str, Any]:
-    """``["steps=5"]`` as settings."""
-    return {word.partition("=")[0]: ast.literal_eval(word.partition("=")[2]) for word in words}
 
 
 def settings(words: list[str] | None = None) -> argparse.Namespace:

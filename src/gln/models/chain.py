@@ -85,17 +85,17 @@ class Chain:
         flow, how = self.flow, self.how
         if then >= 1:
             return chances.argmax(-1) * pair_mask(mask)
-        chances = chances.to(torch.promote_types(chances.dtype, flow.marginal.dtype))
         stays, forgets = (1 - then) / (1 - now), 1 - np.exp(-how.stochasticity * (then - now))
         kept = one_hot(states, flow.states).to(chances.dtype)
         jumped = stays * kept + (1 - stays) * chances
         next_ = (1 - forgets) * jumped + forgets * (then * chances + (1 - then) * flow.marginal)
         if not how.evenly:
             return choose(next_, flow.uniform(mask, rng)) * pair_mask(mask)
-        other = (next_ * (1 - kept)).clamp(min=1e-12)
-        changed = flow.evenly((next_ * (1 - kept)).sum(-1) * pair_mask(mask), rng)
-        to = choose(other / other.sum(-1, keepdim=True), flow.uniform(mask, rng))
-        return to.where(changed, states) * pair_mask(mask)
+        others = next_ * (1 - kept)
+        changed = flow.evenly(others.sum(-1) * pair_mask(mask), rng)
+        others = others.clamp(min=1e-12)  # where there are none, nothing changes
+        other = choose(others / others.sum(-1, keepdim=True), flow.uniform(mask, rng))
+        return other.where(changed, states) * pair_mask(mask)
 
     def chances(self, batch: GraphBatch, time: Tensor, states: Tensor) -> Tensor:
         with products(self.flow, self.device):

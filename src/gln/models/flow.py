@@ -14,10 +14,9 @@ To sample, start from noise and go from ``t`` to ``s > t`` until ``s = 1``, ever
    has it: ``c`` with probability ``s``, otherwise from ``m``.
 
 Together they are one draw for every pair. For a fixed ``c`` each of the two leaves exactly the distribution of time
-``s``, however long the step. For short steps
-and two states they are the rates ``R* + η R^DB`` of DeFoG (Qin et al., 2024); more states jump straight to ``c``. The
-stochasticity ``η`` lets the chain correct its mistakes: the more, the more graphs are valid, and the less varied they
-are.
+``s``, however long the step. For short steps and two states they are the rates ``R* + η R^DB`` of DeFoG (Qin et al.,
+2024); more states jump straight to ``c``. The stochasticity ``η`` lets the chain correct its mistakes: the more, the
+more graphs are valid, and the less varied they are.
 """
 
 from __future__ import annotations
@@ -371,9 +370,9 @@ class Resistance(nn.Module):
     def forward(self, a: Tensor) -> tuple[Tensor, Tensor]:
         """From ``A_t [B, N, N]``: ``[B, N, d]`` and ``[B, N, N, c]``."""
         with torch.autocast(a.device.type, enabled=False), torch.no_grad():
-            degree, leak, r = resistances(real(torch.maximum(a, a.mT)))
+            degree, share, r = resistances(real(torch.maximum(a, a.mT)))
             spare = a * (1 - r).clamp(min=0)  # how much of the current others than the edge carry
-            node = torch.stack([(1 + degree).log() / 4, leak], dim=-1)
+            node = torch.stack([(1 + degree).log() / 4, share], dim=-1)
             pair = torch.stack(
                 [r / (1 + r), (1 + r).log() / 10, spare, a * (spare + 20 * LEAK).log() / 6], dim=-1
             )
@@ -383,15 +382,15 @@ class Resistance(nn.Module):
 def resistances(a: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Of graphs ``[B, N, N]``: degrees, about 1 by the nodes in reach, both ``[B, N]``, and resistances ``[B, N, N]``.
 
-    Every node leaks a little to the ground, or there would be no inverse; beyond some 100 edges, little current arrives
-    that way. It is found by Newton's iteration: on a GPU,
-    products of matrices can be recorded, and the factorisations of torch cannot.
+    Every node leaks a little to the ground, or there would be no inverse; beyond some 100 edges, little current
+    arrives. The inverse is found by Newton's iteration: on a GPU, products of matrices can be recorded, and the
+    factorisations of torch cannot.
     """
     degree, one = a.sum(-1), torch.eye(a.shape[-1], dtype=a.dtype, device=a.device)
-    flow = torch.diag_embed(degree + LEAK) - a  # eigenvalues: from LEAK to twice the highest degree
+    laplacian = torch.diag_embed(degree + LEAK) - a  # eigenvalues: from LEAK to twice the highest degree
     inverse = one / (2 * degree.amax(-1) + LEAK)[:, None, None]
     for _ in range(NEWTON):
-        inverse = inverse @ (2 * one - flow @ inverse)
+        inverse = inverse @ (2 * one - laplacian @ inverse)
     own = inverse.diagonal(dim1=1, dim2=2)
     return degree, LEAK * own, (own[:, :, None] + own[:, None] - 2 * inverse).clamp(min=0)
 

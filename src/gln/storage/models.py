@@ -60,9 +60,8 @@ class Noise(TypedDict):
     x: NotRequired[Spread]
 
 
-GONE = (
-    ("GraphFlow", "walks", 0),
-)  # settings that models no longer have, at the value with which nothing is lost
+# Settings that models no longer have, at the value with which nothing is lost.
+GONE = (("GraphFlow", "walks", 0),)
 
 
 class Training(TypedDict, total=False):
